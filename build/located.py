@@ -37,11 +37,16 @@ _NOT_FINITE = {".inf", "+.inf", "-.inf", ".nan"}
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands. ``keys`` says where each key of a mapping stands."""
+    """A value and where it stands; ``key`` says where its key does, for a value in a mapping."""
 
     value: Content
     at: Location
-    keys: dict[str, Location] | None = None
+    key: Location | None = None
+
+    @property
+    def named_at(self) -> Location:
+        """Where its name stands: its key's place, or its own."""
+        return self.key or self.at
 
     def plain(self) -> Any:
         """The value without its places.
@@ -58,7 +63,14 @@ class Node:
         """What it is, as a message says it."""
         if self.value is None:
             return "nothing"
-        names = {dict: "a mapping", tuple: "a list", str: "text", bool: "true or false", int: "an integer", float: "a number"}
+        names = {
+            dict: "a mapping",
+            tuple: "a list",
+            str: "text",
+            bool: "true or false",
+            int: "an integer",
+            float: "a number",
+        }
         return names[type(self.value)]
 
 
@@ -71,7 +83,9 @@ def read_yaml(data: bytes, file: str) -> Node:
     """
     start = Location(file, 1, 1)
     if len(data) > SIZE_LIMIT:
-        raise ManifestError(f"{len(data)} bytes of YAML, more than the {SIZE_LIMIT} precast reads: split the manifest", start)
+        raise ManifestError(
+            f"{len(data)} bytes of YAML, more than the {SIZE_LIMIT} precast reads: split the manifest", start
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -115,35 +129,35 @@ class _Reader:
     def _at(self, event: Any) -> Location:
         return Location(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int, key: Location | None = None) -> Node:
         at = self._at(event)
         _bare(event, at)
         if depth > DEPTH_LIMIT:
             raise ManifestError(f"nests deeper than {DEPTH_LIMIT} levels: flatten it", at)
         if isinstance(event, yaml.ScalarEvent):
-            return Node(self._scalar(event, at), at)
+            return Node(self._scalar(event, at), at, key)
         if isinstance(event, yaml.SequenceStartEvent):
-            return Node(tuple(self._node(e, depth + 1) for e in self._until(yaml.SequenceEndEvent)), at)
-        return self._mapping(at, depth)
+            return Node(tuple(self._node(e, depth + 1) for e in self._until(yaml.SequenceEndEvent)), at, key)
+        return self._mapping(at, depth, key)
 
     def _until(self, end: type) -> Iterator[Any]:
         while not isinstance(event := self._take(), end):
             yield event
 
-    def _mapping(self, at: Location, depth: int) -> Node:
+    def _mapping(self, at: Location, depth: int, key: Location | None) -> Node:
         values: dict[str, Node] = {}
-        keys: dict[str, Location] = {}
         for event in self._until(yaml.MappingEndEvent):
             place = self._at(event)
-            if not isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
-                raise ManifestError("a key must be plain text: write 'name: value'", place)
             _bare(event, place)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise ManifestError("a key must be plain text: write 'name: value'", place)
             name = _clean(event.value, place)  # always text: no key is a number or a truth value
             if name in values:
-                raise ManifestError(f"the key {name[:80]!r} stands twice, first in line {keys[name].line}: keep one", place)
-            values[name] = self._node(self._take(), depth + 1)
-            keys[name] = place
-        return Node(values, at, keys)
+                raise ManifestError(
+                    f"the key {name[:80]!r} stands twice, first in line {values[name].named_at.line}: keep one", place
+                )
+            values[name] = self._node(self._take(), depth + 1, place)
+        return Node(values, at, key)
 
     def _scalar(self, event: Any, at: Location) -> Content:
         if not event.implicit[0] or event.style not in (None, ""):
@@ -154,7 +168,7 @@ class _Reader:
 def _bare(event: Any, at: Location) -> None:
     """Refuse what could expand or construct: aliases, anchors, tags."""
     if isinstance(event, yaml.AliasEvent):
-        raise ManifestError(f"'*{event.anchor[:80]}': aliases are not read: write the value out", at)
+        raise ManifestError(f"'*{str(event.anchor)[:80]}': aliases are not read: write the value out", at)
     if event.anchor is not None:
         raise ManifestError(f"'&{event.anchor[:80]}': anchors are not read: remove it", at)
     if event.tag is not None:
@@ -177,7 +191,9 @@ def _plain(text: str, at: Location) -> Content:
         return _TRUTH[text]
     low = text.lower()
     if low in _TRAPS:
-        raise ManifestError(f"{text} is a truth value in YAML 1.1 and text in 1.2: write {_TRAPS[low]}, or {text!r} in quotes", at)
+        raise ManifestError(
+            f"{text} is a truth value in YAML 1.1 and text in 1.2: write {_TRAPS[low]}, or {text!r} in quotes", at
+        )
     if low in _NOT_FINITE:
         raise ManifestError(f"{text} is not a finite number: write one, or quote the text", at)
     if text[0] not in "+-.0123456789":
@@ -194,9 +210,13 @@ def _number(text: str, at: Location) -> Content:
         return int(text, 0)
     if _OCTAL.fullmatch(text):
         bare = text.lstrip("+-").lstrip("0") or "0"
-        raise ManifestError(f"{text} is octal in YAML 1.1 and decimal in 1.2: write {bare}, 0o{bare}, or {text!r} in quotes", at)
+        raise ManifestError(
+            f"{text} is octal in YAML 1.1 and decimal in 1.2: write {bare}, 0o{bare}, or {text!r} in quotes", at
+        )
     if _GROUPED.fullmatch(text) or _BINARY.fullmatch(text):
-        raise ManifestError(f"{text} is a number in YAML 1.1 and text in 1.2: write plain digits, or {text!r} in quotes", at)
+        raise ManifestError(
+            f"{text} is a number in YAML 1.1 and text in 1.2: write plain digits, or {text!r} in quotes", at
+        )
     if _FLOAT.fullmatch(text):
         number = float(text)
         if not math.isfinite(number):

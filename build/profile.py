@@ -31,7 +31,9 @@ class Profile:
     source: str
 
 
-def _profile(product: str, capability: Capability, sms: int, block: int, sm: int, threads: int, cluster: int, source: str) -> Profile:
+def _profile(
+    product: str, capability: Capability, sms: int, block: int, sm: int, threads: int, cluster: int, source: str
+) -> Profile:
     return Profile(
         product=product,
         capability=capability,
@@ -49,10 +51,25 @@ _PROFILES = {
     for p in (
         _profile("A100", Capability(8, 0), 108, 163, 164, 2048, 1, "NVIDIA A100 Tensor Core GPU Architecture, 2020"),
         _profile("RTX A6000", Capability(8, 6), 84, 99, 100, 1536, 1, "NVIDIA Ampere GA102 GPU Architecture, 2021"),
-        _profile("L40S", Capability(8, 9), 142, 99, 100, 1536, 1, "NVIDIA L40S data sheet: 18,176 CUDA cores, 128 an SM"),
-        _profile("H100 and H200 SXM", Capability(9, 0), 132, 227, 228, 2048, 8, "NVIDIA H100 Tensor Core GPU Architecture, 2022"),
-        _profile("B200", Capability(10, 0), 148, 227, 228, 2048, 8, "device properties of a B200: 74 SMs on each of two dies"),
-        _profile("B300", Capability(10, 3), 148, 227, 228, 2048, 8, "device properties of a B300 SXM6; a full chip has 160"),
+        _profile(
+            "L40S", Capability(8, 9), 142, 99, 100, 1536, 1, "NVIDIA L40S data sheet: 18,176 CUDA cores, 128 an SM"
+        ),
+        _profile(
+            "H100 and H200 SXM",
+            Capability(9, 0),
+            132,
+            227,
+            228,
+            2048,
+            8,
+            "NVIDIA H100 Tensor Core GPU Architecture, 2022",
+        ),
+        _profile(
+            "B200", Capability(10, 0), 148, 227, 228, 2048, 8, "device properties of a B200: 74 SMs on each of two dies"
+        ),
+        _profile(
+            "B300", Capability(10, 3), 148, 227, 228, 2048, 8, "device properties of a B300 SXM6; a full chip has 160"
+        ),
         _profile("RTX 5090", Capability(12, 0), 170, 99, 100, 1536, 8, "NVIDIA RTX Blackwell GPU Architecture, 2025"),
         _profile("GB10", Capability(12, 1), 48, 99, 100, 1536, 8, "NVIDIA DGX Spark: 6,144 CUDA cores, 128 an SM"),
     )
