@@ -33,6 +33,7 @@ check: dev ## lint, format, types, import direction
 	@$(DEV)/bin/ruff check .
 	@$(DEV)/bin/ruff format --check .
 	@$(DEV)/bin/mypy
+	@$(DEV)/bin/mypy --strict .ci/environment.py tests/demo/run.py
 	@$(DEV)/bin/lint-imports --no-cache
 
 format: dev ## let ruff put the code in order

@@ -24,8 +24,8 @@ CONSTRAINTS = ROOT / "constraints.txt"
 STAMP = ".ready"
 
 NO_TORCH = """\
-No CPU build of torch {version} is on offer here, and this machine has no GPU: pip would take the CUDA build, and with it
-several gigabytes of CUDA libraries that nothing here can use. Nothing was installed. Do one of these:
+No CPU build of torch {version} is on offer here, and this machine has no GPU: pip would take the CUDA build, and
+with it several gigabytes of CUDA libraries that nothing here can use. No torch was installed. Do one of these:
   - make test TORCH_INDEX=ADDRESS   the address of PyTorch's CPU wheel index, as pytorch.org's install page gives it
   - make test TORCH_INDEX=FOLDER    a folder that holds torch-{version}+cpu-*.whl
   - make test TORCH_CUDA=1          take the CUDA build all the same"""
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("requirement", nargs="+", help="a requirement, a wheel, or -e PATH after --")
     args = parser.parse_args(argv)
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 - whoever runs make may have an older one
         return fail(f"Python {sys.version.split()[0]} is too old: run make with PYTHON=python3.10 or newer")
     folder: Path = args.folder.absolute()
     wanted = digest(folder, [*args.requirement, f"torch={args.torch}"], files(args.requirement))
@@ -90,7 +90,7 @@ def create(folder: Path) -> None:
             subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", pip], check=True)
         else:
             raise LookupError(f"{sys.executable} has neither ensurepip nor pip: install python3-venv, then try again")
-    run_pip(folder, "install", pip, pinned("hatchling"))
+    run_pip(folder, "install", pip)
 
 
 def install(folder: Path, requirements: list[str], torch: bool) -> None:
@@ -103,6 +103,8 @@ def install(folder: Path, requirements: list[str], torch: bool) -> None:
             version = requirement.partition("==")[2]
             raise LookupError(NO_TORCH.format(version=version))
         run_pip(folder, "install", *source, requirement)
+    if "-e" in requirements:
+        run_pip(folder, "install", pinned("hatchling"))
     run_pip(folder, "install", "--no-build-isolation", *requirements)
 
 
