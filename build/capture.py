@@ -59,7 +59,7 @@ class Catcher:
             return compiled
 
         converter._tvm_ffi_args_spec_converter = record_specs
-        CompileCallable.__call__ = record_compiled  # type: ignore[method-assign]
+        CompileCallable.__call__ = record_compiled
         return self
 
     def take(self) -> tuple[Caught, ...]:

@@ -27,7 +27,7 @@ class Stored:
 
 def train(contents: Mapping[str, bytes]) -> bytes | None:
     """A dictionary for these contents, or None where one does not pay. The same contents give the same dictionary."""
-    samples = [contents[name] for name in sorted(contents)]
+    samples: list[bytes | bytearray | memoryview] = [contents[name] for name in sorted(contents)]
     step = max(1, sum(map(len, samples)) // _TRAINED_ON + 1)
     samples = samples[::step]
     if len(samples) < _FEWEST:

@@ -72,7 +72,7 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
 
 
 def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
-    command = [toolchain.cuobjdump, *arguments]
+    command: list[str | Path] = [toolchain.cuobjdump, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-500:]

@@ -77,7 +77,7 @@ def needed(library: bytes) -> tuple[str, ...]:
     """The libraries that a library names as needed."""
     elf = _open(library, "the library")
     return tuple(
-        tag.needed
+        str(tag.needed)
         for section in elf.iter_sections()
         if isinstance(section, DynamicSection)
         for tag in section.iter_tags()

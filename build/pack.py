@@ -92,7 +92,7 @@ def _op_files(plan: Plan, drafts: list[_Draft], blobs: Mapping[str, Stored]) -> 
     files: dict[str, bytes] = {}
     for op in sorted({d.op for d in drafts}):
         mine = [d for d in drafts if d.op == op]
-        of = plan.ops[mine[0].variant.op]
+        of = plan.ops[op]
         artifacts = tuple(d.finish(blobs[digest(d.content)].blob) for d in mine)
         files[op] = OpIndex.of(op=op, keys=of.keys, doc=of.doc, artifacts=artifacts).encode()
     return files

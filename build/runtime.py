@@ -65,7 +65,7 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     name = soname(toolchain)
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         run([toolchain.gcc, *_COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
-        command = [toolchain.gcc, *_LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
+        command: list[str | Path] = [toolchain.gcc, *_LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
         command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
         run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
         code = Path(folder, name).read_bytes()

@@ -119,7 +119,9 @@ def kernel(
         try:
             setattr(function, _ATTRIBUTE, declaration)
         except AttributeError:
-            raise DeclarationError(f"{name_of(function)} takes no attributes: decorate a plain function around it") from None
+            raise DeclarationError(
+                f"{name_of(function)} takes no attributes: decorate a plain function around it"
+            ) from None
         return function
 
     return declare
@@ -138,7 +140,9 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
             return declared
         result = replace(declared, op=op)
     elif op is None:
-        raise DeclarationError(f"{name_of(function)} declares no op: decorate it with @kernel(op=..), or write 'op:' in the manifest")
+        raise DeclarationError(
+            f"{name_of(function)} declares no op: decorate it with @kernel(op=..), or write 'op:' in the manifest"
+        )
     else:
         result = Declaration(op=op, keys=keys_of(function))
     _check(function, result)
@@ -154,7 +158,9 @@ def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> 
 def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     where = name_of(function)
     if not isinstance(declaration.op, str) or not OP_NAME.fullmatch(declaration.op):
-        raise DeclarationError(f"{where}: op {declaration.op!r} is not a name: use lower-case letters, digits, _ and dots")
+        raise DeclarationError(
+            f"{where}: op {declaration.op!r} is not a name: use lower-case letters, digits, _ and dots"
+        )
     if not isinstance(declaration.version, str):
         raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
     for pattern in declaration.targets:

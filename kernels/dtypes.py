@@ -43,7 +43,9 @@ def to_torch(name: str) -> Any:
 
     canonical = dtype_name(name)
     if canonical in _NOT_IN_TORCH:
-        raise ConfigError(f"torch has no dtype for {canonical!r}: give the tensor's storage dtype, such as 'float32' or 'uint8'")
+        raise ConfigError(
+            f"torch has no dtype for {canonical!r}: give the tensor's storage dtype, such as 'float32' or 'uint8'"
+        )
     return getattr(torch, _TORCH_NAMES.get(canonical, canonical))
 
 

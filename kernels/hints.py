@@ -98,7 +98,9 @@ def read(hint: object, names: Mapping[str, Any]) -> Hint:
     if origin is not None:
         return _read_generic(hint, origin, typing.get_args(hint), names)
     if isinstance(hint, type) and issubclass(hint, (*_NEVER, collections.abc.Mapping)):
-        raise DeclarationError(f"{hint.__name__} cannot be a config value: use str, int, float, bool, DType or lists of them")
+        raise DeclarationError(
+            f"{hint.__name__} cannot be a config value: use str, int, float, bool, DType or lists of them"
+        )
     return ANY
 
 
@@ -153,7 +155,9 @@ def _read_literal(values: tuple[Any, ...]) -> Hint:
     types_ = {type(v).__name__ for v in values if v is not None}
     bad = types_ - {"str", "int", "bool"}
     if bad:
-        raise DeclarationError(f"Literal of {', '.join(sorted(bad))} cannot be a config value: use str, int, bool or None in it")
+        raise DeclarationError(
+            f"Literal of {', '.join(sorted(bad))} cannot be a config value: use str, int, bool or None in it"
+        )
     kind = types_.pop() if len(types_) == 1 else "any"
     return Hint(f"{kind}?" if None in values else kind, _as_is, choices=values)
 

@@ -33,7 +33,9 @@ class Source:
         """Read ``module:function``; the function may be an attribute of a class, with dots."""
         match = _SOURCE.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise SourceError(f"{text!r} does not name a function: write 'module:function', such as 'mylib.norms:compile_norm'")
+            raise SourceError(
+                f"{text!r} does not name a function: write 'module:function', such as 'mylib.norms:compile_norm'"
+            )
         return cls(match[1], match[2], distribution)
 
     def __str__(self) -> str:
@@ -63,7 +65,9 @@ def find(op: str) -> Source:
     places = {str(s) for s in found}
     if len(places) > 1:
         listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(found))
-        raise SourceError(f"the op {op!r} is registered by more than one distribution: {listed}; uninstall one, or name the function with 'compile:'")
+        raise SourceError(
+            f"the op {op!r} is registered by more than one distribution: {listed}; uninstall one, or name the function with 'compile:'"
+        )
     return min(found)
 
 
@@ -83,7 +87,9 @@ def load(source: Source) -> Callable[..., Any]:
             raise SourceError(f"{source}: {seen!r} has no {name!r}{suggest(name, public)}") from None
         seen = f"{seen}.{name}"
     if not callable(value):
-        raise SourceError(f"{source} is {type(value).__name__}, not a function: name the function that compiles the kernel")
+        raise SourceError(
+            f"{source} is {type(value).__name__}, not a function: name the function that compiles the kernel"
+        )
     return value  # type: ignore[no-any-return]
 
 
@@ -98,4 +104,6 @@ def _module(source: Source) -> Any:
             ) from error
         raise SourceError(f"{source}: importing it needs the module {missing!r}: install it") from error
     except Exception as error:
-        raise SourceError(f"{source}: importing it failed with {type(error).__name__}: {error}; fix the module") from error
+        raise SourceError(
+            f"{source}: importing it failed with {type(error).__name__}: {error}; fix the module"
+        ) from error
