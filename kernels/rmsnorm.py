@@ -32,7 +32,7 @@ def supports(config: Config, target: Target) -> str | None:
     refused = samples.unsupported_dtype(config)
     if refused:
         return refused
-    dtype, hidden = str(config["dtype"]), _int(config, "hidden")
+    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
     vector = 128 // bits(dtype)
     below = hidden // vector * vector
     if below <= 0:
@@ -51,8 +51,8 @@ def problems(config: Config) -> Sequence[Problem]:
     >>> problems({"dtype": "bfloat16", "hidden": 4096, "threads": 128})[0]
     {'rows': 0, 'x_padding': 0, 'out_padding': 0}
     """
-    dtype, hidden = str(config["dtype"]), _int(config, "hidden")
-    split = Split.of(hidden, bits(dtype), _int(config, "threads"))
+    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    split = Split.of(hidden, bits(dtype), samples.integer(config, "threads"))
     pad, large = split.vector, max(1, (1 << 27) // hidden)
     small = sorted({0, 1, 2, split.rows - 1, split.rows, split.rows + 1, 5 * split.rows + 3})
     paddings = [(0, 0), (pad, 0), (0, 3 * pad), (pad, pad)]
@@ -64,7 +64,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``weight``, ``out`` and ``eps`` of one problem; paddings lie between rows, and belong to no tensor."""
-    dtype, hidden, rows = str(config["dtype"]), _int(config, "hidden"), problem["rows"]
+    dtype, hidden, rows = str(config["dtype"]), samples.integer(config, "hidden"), problem["rows"]
     x_stride, out_stride = (hidden + problem.get(f"{name}_padding", 0) for name in ("x", "out"))
     return {
         "x": samples.normal((rows, hidden), dtype, device=device, seed=seed, row_stride=x_stride),
@@ -92,14 +92,8 @@ def cost(config: Config, problem: Problem) -> Cost:
     >>> cost({"dtype": "bfloat16", "hidden": 4096}, {"rows": 2})
     Cost(flops=32768, bytes=40960)
     """
-    elements = problem["rows"] * _int(config, "hidden")
-    return Cost(4 * elements, (2 * elements + _int(config, "hidden")) * bits(str(config["dtype"])) // 8)
-
-
-def _int(config: Config, key: str) -> int:
-    value = config[key]
-    assert isinstance(value, int)
-    return value
+    elements = problem["rows"] * samples.integer(config, "hidden")
+    return Cost(4 * elements, (2 * elements + samples.integer(config, "hidden")) * bits(str(config["dtype"])) // 8)
 
 
 @kernel(

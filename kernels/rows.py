@@ -11,7 +11,7 @@ _HELD_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A block of ``threads`` takes ``rows`` rows; ``lanes`` threads share a row of ``vectors`` vectors, in ``steps`` steps.
+    """A block of ``threads`` takes ``rows`` rows; ``lanes`` share a row of ``vectors`` vectors in ``steps`` steps.
 
     In step ``s``, lane ``i`` has the vector ``s * lanes + i``, so that neighbours read neighbouring memory.
     """
@@ -51,7 +51,7 @@ class Split:
 
     @property
     def held(self) -> bool:
-        """Whether a row and its weights stay in registers: four each for a vector, at most half of what a thread may have."""
+        """Whether a row and its weights stay in registers: four each for a vector, at most half of a thread's."""
         registers = min(255, 65536 // self.threads)
         return self.steps <= min(_HELD_STEPS, registers // 16)
 

@@ -1,4 +1,4 @@
-"""Sample data for kernels: random tensors of odd shapes to verify and bench with. Torch is imported when they are made."""
+"""Sample data for kernels: random tensors to verify and bench with. Torch is imported when they are made."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from precast.kernels.declare import Tolerance
 from precast.kernels.dtypes import to_torch
 from precast.loader.config import Config
+from precast.loader.errors import ConfigError
 
 # Half a unit in the last place of the stored result, and a little for arithmetic in float32 before it.
 _ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -22,8 +23,8 @@ def normal(shape: tuple[int, ...], dtype: str, *, device: Any, seed: int, row_st
     """
     import torch
 
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    values = torch.randn(shape, generator=generator, dtype=torch.float32)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    values = torch.randn(shape, generator=generator, dtype=torch.float32, device=device)
     result = empty(shape, dtype, device=device, row_stride=row_stride)
     result.copy_(values)
     return result
@@ -46,6 +47,18 @@ def tolerance(dtype: str, arithmetic: float) -> Tolerance:
     0.00390625
     """
     return Tolerance(rtol=_ROUNDING[dtype] + arithmetic, atol=_SMALLEST[dtype])
+
+
+def integer(config: Config, key: str) -> int:
+    """The integer that a config has under a key.
+
+    >>> integer({"hidden": 4096}, "hidden")
+    4096
+    """
+    value = config[key]
+    if not isinstance(value, int):
+        raise ConfigError(f"{key}: expected int, not {value!r}: complete the config before asking")
+    return value
 
 
 def unsupported_dtype(config: Config) -> str | None:

@@ -40,7 +40,7 @@ def problems(config: Config) -> Sequence[Problem]:
     [0, 1, 7, 8, 9]
     """
     vector = 128 // bits(str(config["dtype"]))
-    tile = vector * int(config["threads"]) * int(config["unroll"])  # type: ignore[arg-type]
+    tile = vector * samples.integer(config, "threads") * samples.integer(config, "unroll")
     lengths = [0, 1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, 7 * tile + 3 * vector + 1, 1 << 26]
     return [{"n": n} for n in lengths]
 

@@ -1,5 +1,8 @@
 """``rmsnorm`` on the device: some lanes share a row, and a block takes as many rows as its threads allow."""
 
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
@@ -34,7 +37,7 @@ class RmsNorm:
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32) -> None:
-        """The rows of one block. Whether it has any is the same for all its threads, so they may meet at a barrier within."""
+        """The rows of one block. All its threads agree on whether it has any, so they may meet at a barrier within."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         total = cute.size(x, mode=[0])
@@ -66,7 +69,7 @@ class RmsNorm:
     def twice(
         self, x: Any, weight: Any, out: Any, eps: Any, source: Any, destination: Any, mine: cutlass.Boolean
     ) -> None:
-        """Read the row in groups of vectors for its sum, then again for the output: mostly from the L2 cache by then."""
+        """Read the row in groups of vectors for its sum, then again, mostly from the L2 cache, for the output."""
         held = cute.make_rmem_tensor((self.split.vector, _GROUP), x.element_type)
         scales = cute.make_rmem_tensor((self.split.vector, _GROUP), x.element_type)
         groups = -(-self.split.steps // _GROUP)
@@ -126,7 +129,7 @@ class RmsNorm:
 
     @cute.jit
     def factor(self, mine: cutlass.Float32, eps: cutlass.Float32) -> cutlass.Float32:
-        """What a row is multiplied with, from the sums of its lanes: by shuffles in a warp, by shared memory across warps."""
+        """What a row is multiplied with, from its lanes' sums: by shuffles in a warp, by shared memory across warps."""
         total = cute.arch.warp_reduction_sum(mine, threads_in_group=min(self.split.lanes, WARP))
         if cutlass.const_expr(self.split.warps > 1):
             thread = cute.arch.thread_idx()[0]

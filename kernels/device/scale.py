@@ -1,5 +1,8 @@
 """``scale`` on the device: a block handles one tile; every thread moves ``unroll`` vectors of 16 bytes."""
 
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +18,7 @@ class Scale:
     """``out = x * factor``, computed in float32.
 
     Lengths and offsets are 64 bits wide. All loads of a full tile are in flight before its first store; the last tile,
-    where it is not full, goes vector by vector, and what is left over after the last whole vector, one element a thread.
+    where it is not full, goes vector by vector, and what is left after the last whole vector, an element a thread.
     """
 
     def __init__(self, vector: int, threads: int, unroll: int) -> None:
