@@ -55,6 +55,7 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"driver": replace(HEALTHY.driver, version=(12, 4))}, "driver", "warn", "update"),
         ({"caches": ()}, "caches", "warn", "PRECAST_CACHE_PATH"),
         ({"caches": (), "caches_trouble": "CacheError: x"}, "caches", "fail", "reinstall"),
+        ({"caches": (replace(HEALTHY.caches[0], trouble="cut short"),)}, "cache default", "fail", "reinstall"),
     ],
 )
 def test_each_trouble_is_one_line_with_what_to_do(change: dict[str, Any], name: str, status: str, advice: str) -> None:
@@ -110,3 +111,15 @@ def test_a_driver_without_a_device_is_said_in_its_own_words(tmp_path: Path) -> N
     assert found["driver"]["status"] == "ok"
     assert found["GPU"]["status"] == "warn"
     assert "cuInit answers CUDA_ERROR_NO_DEVICE (100)" in found["GPU"]["seen"]
+
+
+def test_a_broken_cache_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "index.json").write_text("{")
+    command = [sys.executable, "-m", "precast.cli.main", "doctor"]
+    env = os.environ | {"PRECAST_CACHE_PATH": str(broken)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("fail"))
+    assert "cache broken" in line and str(broken) in line
