@@ -38,6 +38,8 @@ CASES: list[tuple[Any, str]] = [
     (int | None, "int?"),
     (Optional[str], "str?"),  # noqa: UP045
     (Union[None, int], "int?"),  # noqa: UP007
+    (Literal["row", None] | None, "str?"),
+    (Annotated[int | None, "note"] | None, "int?"),
     (list[int | None], "list[int?]"),
     (list[int] | None, "list[int]?"),
     (int | float, "float"),
