@@ -1,0 +1,220 @@
+"""The index: ``index.json`` at the root of a cache, and one ``ops/<op>.json`` for each op.
+
+The root is small and names each op's file by its digest, so that a reader takes in only the ops it is asked for, and
+so that the digest of the root pins everything below it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.loader import fields
+from precast.loader.artifact import Artifact, Blob, Host
+from precast.loader.config import NAME, OP_NAME, SCALARS, Key, freeze, thaw
+from precast.loader.errors import FormatError
+
+FORMAT = "precast-cache"
+OP_FORMAT = "precast-op"
+VERSION = 1
+INDEX_LIMIT = 16 << 20
+OP_LIMIT = 256 << 20
+CACHE_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
+_SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
+_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """The small library that every variant of a cache is linked against, for one host processor."""
+
+    soname: str
+    host: Host
+    blob: Blob
+
+    def to_json(self) -> dict[str, Any]:
+        return {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+
+    @classmethod
+    def parse(cls, value: object) -> Runtime:
+        data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
+        return cls(
+            soname=fields.matching(data, "soname", _SONAME, "a runtime library's name"),
+            host=fields.parsed(data, "host", Host.parse),
+            blob=fields.parsed(data, "blob", Blob.parse),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpEntry:
+    """What the root says of an op: the digest and size of its file, and how many artifacts that lists."""
+
+    sha256: str
+    size: int
+    artifacts: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"artifacts": self.artifacts, "sha256": self.sha256, "size": self.size}
+
+    @classmethod
+    def parse(cls, value: object) -> OpEntry:
+        data = fields.known(fields.as_object(value), ("sha256", "size", "artifacts"))
+        return cls(
+            sha256=fields.matching(data, "sha256", fields.SHA256, "a SHA-256 digest"),
+            size=fields.count(data, "size", most=OP_LIMIT),
+            artifacts=fields.count(data, "artifacts", most=1_000_000),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """The root of a cache. ``toolchain`` says which versions made it, by package name."""
+
+    name: str
+    toolchain: dict[str, str]
+    runtimes: tuple[Runtime, ...]
+    ops: dict[str, OpEntry]
+    dictionary: Blob | None = None
+
+    def encode(self) -> bytes:
+        """The bytes of ``index.json``: sorted and free of time and place, so that the same index has the same bytes."""
+        return encode(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "name": self.name,
+                "toolchain": self.toolchain,
+                "runtimes": [r.to_json() for r in sorted(self.runtimes, key=lambda r: r.host.arch)],
+                "dictionary": self.dictionary.to_json() if self.dictionary else None,
+                "ops": {op: entry.to_json() for op, entry in self.ops.items()},
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Index:
+        """Read ``index.json``; a format or version this reader does not know is refused."""
+        root = fields.as_object(fields.read_json(data, limit=INDEX_LIMIT))
+        check_version(root, FORMAT)
+        fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops"))
+        ops = fields.table(root, "ops", OpEntry.parse, most=100_000)
+        for op in ops:
+            if OP_NAME.fullmatch(op) is None:
+                raise FormatError("not the name of an op", f"ops.{op[:80]}")
+        return cls(
+            name=fields.matching(root, "name", CACHE_NAME, "a cache name"),
+            toolchain=fields.table(root, "toolchain", fields.text, most=256),
+            runtimes=fields.items(root, "runtimes", Runtime.parse, most=8),
+            dictionary=fields.parsed(root, "dictionary", lambda v: None if v is None else Blob.parse(v)),
+            ops=ops,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpIndex:
+    """One op: the keys of its config and its artifacts.
+
+    ``artifacts`` are parsed one by one when asked for: an op may have thousands, and a lookup needs a few.
+    """
+
+    op: str
+    keys: tuple[Key, ...]
+    doc: str = ""
+    rows: tuple[Any, ...] = ()
+    _parsed: dict[int, Artifact] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, *, op: str, keys: tuple[Key, ...], doc: str, artifacts: tuple[Artifact, ...]) -> OpIndex:
+        """An op's index out of values, sorted the one way that a file has them."""
+        ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
+        return cls(op=op, keys=keys, doc=doc, rows=tuple(a.to_json() for a in ordered))
+
+    def artifact(self, position: int) -> Artifact:
+        """The artifact at a position, parsed and checked at its first use."""
+        found = self._parsed.get(position)
+        if found is None:
+            try:
+                found = Artifact.parse(self.rows[position])
+            except FormatError as error:
+                raise error.within(position).within("artifacts").within(f"ops/{self.op}.json:") from None
+            self._parsed[position] = found
+        return found
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Every artifact, in the file's order."""
+        return tuple(self.artifact(position) for position in range(len(self.rows)))
+
+    def encode(self) -> bytes:
+        """The bytes of ``ops/<op>.json``."""
+        return encode(
+            {
+                "format": OP_FORMAT,
+                "version": VERSION,
+                "op": self.op,
+                "doc": self.doc,
+                "keys": [key_to_json(k) for k in self.keys],
+                "artifacts": list(self.rows),
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes, *, op: str) -> OpIndex:
+        """Read the file of ``op``; a file that speaks of another op is refused."""
+        root = fields.as_object(fields.read_json(data, limit=OP_LIMIT))
+        check_version(root, OP_FORMAT)
+        fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts"))
+        if fields.get(root, "op", str) != op:
+            raise FormatError(f"this file is not about {op!r}", "op")
+        return cls(
+            op=op,
+            keys=fields.items(root, "keys", parse_key, most=256),
+            doc=fields.get(root, "doc", str, ""),
+            rows=fields.items(root, "artifacts", fields.as_object, most=1_000_000),
+        )
+
+
+def encode(data: object) -> bytes:
+    """JSON as a cache holds it: sorted, one space of indent so that two can be compared by line, ASCII."""
+    return (json.dumps(data, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_version(root: fields.Object, expected: str) -> None:
+    """Refuse a file that is not of this format, or of a version this reader does not know."""
+    name = fields.get(root, "format", str)
+    if name != expected:
+        raise FormatError(f"{name[:80]!r} is not {expected!r}", "format")
+    version = fields.get(root, "version", int)
+    if version != VERSION:
+        newer = "upgrade precast-loader" if version > VERSION else "rebuild the cache"
+        raise FormatError(f"this reader knows version {VERSION}, not {version}: {newer}", "version")
+
+
+def key_to_json(key: Key) -> dict[str, Any]:
+    """A config key as the index holds it."""
+    data: dict[str, Any] = {"name": key.name, "type": key.type, "tuned": key.tuned}
+    if key.has_default:
+        data["default"] = thaw(key.default)
+    if key.choices:
+        data["choices"] = [thaw(c) for c in key.choices]
+    return data
+
+
+def parse_key(value: object) -> Key:
+    """Read a config key."""
+    data = fields.known(fields.as_object(value), ("name", "type", "tuned", "default", "choices"))
+    return Key(
+        name=fields.matching(data, "name", NAME, "a config key"),
+        type=fields.matching(data, "type", _TYPE, "a type of config value"),
+        tuned=fields.get(data, "tuned", bool),
+        has_default="default" in data,
+        default=fields.parsed(data, "default", freeze, None),
+        choices=fields.items(data, "choices", freeze, most=1024, default=()),
+    )
