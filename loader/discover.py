@@ -99,7 +99,7 @@ def locate(module: str) -> Path | None:
             if spec is None or spec.submodule_search_locations is None:
                 return None
             spec = PathFinder.find_spec(".".join((head, *rest[: depth + 1])), spec.submodule_search_locations)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError, KeyError):  # KeyError: a folder without __init__.py, below a package
         return None
     if spec is None or not spec.submodule_search_locations:
         return None
