@@ -16,7 +16,9 @@ def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from types import SimpleNamespace
 
     writer = SimpleNamespace(**runpy.run_path(str(CACHES), run_name="tests.loader.caches"))
-    cache: Path = writer.demo(writer.Native(tmp_path_factory.mktemp("native"))).write(tmp_path_factory.mktemp("caches") / "demo")
+    cache: Path = writer.demo(writer.Native(tmp_path_factory.mktemp("native"))).write(
+        tmp_path_factory.mktemp("caches") / "demo"
+    )
     return cache
 
 

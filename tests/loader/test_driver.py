@@ -33,7 +33,9 @@ def test_the_facts(cuda: ctypes.CDLL) -> None:
     assert str(machine.device) == "device 0 (Fake Hopper, 9.0)"
     assert this_machine("cuda:1").capability == this_machine(1).capability == Capability(10, 0)
     assert not driver.driver().uniform
-    assert "there is no CUDA device 2: this process sees device 0 (Fake Hopper, 9.0), device 1" in this_machine(2).absent
+    assert (
+        "there is no CUDA device 2: this process sees device 0 (Fake Hopper, 9.0), device 1" in this_machine(2).absent
+    )
 
 
 def test_the_current_device(cuda: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +94,9 @@ def test_get_follows_the_device(cuda: ctypes.CDLL, path: Path, use: Use, monkeyp
     hopper = loader.get("scale", {"dtype": "bf16"}, device=0)
     assert str(hopper.target) == "sm_90a" and hopper.obstacle is None and hopper(4) == 8
     wrong = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
-    with pytest.raises(loader.WrongDevice, match=r"device 1 \(Fake Blackwell, 10\.0\) is 10\.0: call loader\.get without"):
+    with pytest.raises(
+        loader.WrongDevice, match=r"device 1 \(Fake Blackwell, 10\.0\) is 10\.0: call loader\.get without"
+    ):
         wrong(4)
     monkeypatch.setenv("FAKE_CURRENT", "0")
     assert wrong.obstacle is None and wrong(4) == 8

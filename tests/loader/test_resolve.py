@@ -22,9 +22,7 @@ from precast.loader.trace import render
 from .caches import HOST, SCALE_KEYS, artifact
 
 BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
-HERE = Machine(
-    arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0)
-)
+HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
 TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime-cu12": "12.9.79"}
 TARGETS = ("sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103", "sm_103a", "sm_120f")
 CAPABILITIES = tuple(Capability(*pair) for pair in ((8, 0), (8, 6), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1)))
@@ -66,7 +64,11 @@ def reason(resolution: Resolution) -> str:
     ],
 )  # fmt: skip
 def test_where_a_target_runs(target: str, runs: str) -> None:
-    good = {str(c) for c in CAPABILITIES if ask(source(scale(target)), machine=replace(HERE, capability=c), dtype="bf16").chosen}
+    good = {
+        str(c)
+        for c in CAPABILITIES
+        if ask(source(scale(target)), machine=replace(HERE, capability=c), dtype="bf16").chosen
+    }
     assert good == set(runs.split())
 
 
@@ -111,9 +113,7 @@ def test_a_config_that_the_op_does_not_take(config: dict[str, object], words: st
 
 
 def test_each_cache_is_asked_by_its_own_keys() -> None:
-    old = source(
-        artifact(BLOB, {"dtype": "bfloat16"}, "sm_90a"), keys=(Key(name="dtype", type="dtype"),), precedence=0
-    )
+    old = source(artifact(BLOB, {"dtype": "bfloat16"}, "sm_90a"), keys=(Key(name="dtype", type="dtype"),), precedence=0)
     new = source(scale(), precedence=1)
     assert ask(old, new, dtype="bf16").chosen == Candidate(old, old.op.artifact(0))
     found = ask(old, new, dtype="bf16", layout="row")
