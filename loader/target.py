@@ -100,7 +100,8 @@ class TargetPattern:
         target = Target.parse(text[:-1] if newer else text)
         if newer and target.suffix:
             raise TargetError(
-                f"{text!r}: '+' goes with a plain target, since 'a' and 'f' features do not carry over: write 'sm_{target.major}{target.minor}+'"
+                f"{text!r}: '+' goes with a plain target, since 'a' and 'f' features do not carry over: "
+                f"write 'sm_{target.major}{target.minor}+'"
             )
         return cls(target, newer)
 

@@ -1,0 +1,51 @@
+# Each goal does its own set-up, in environments under .work/. Nothing is written elsewhere in the tree.
+# A fresh machine needs Linux on x86-64 or aarch64, Python 3.10 to 3.13, pip, gcc and make; no GPU and no CUDA toolkit.
+
+PYTHON ?= python3
+WORK   := .work
+DEV    := $(WORK)/dev
+# Where torch's CPU build is found, if pip would not find it by itself: an index's address, or a folder of wheels.
+TORCH_INDEX ?=
+# 1: take torch's CUDA build (gigabytes) on a machine without a GPU too.
+TORCH_CUDA ?=
+# Further words for pytest: make test ARGS='-k resolve -x'
+ARGS ?=
+
+export TORCH_INDEX TORCH_CUDA
+export PYTHONDONTWRITEBYTECODE := 1
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+ENVIRONMENT = $(PYTHON) .ci/environment.py
+
+.PHONY: help demo test check format lock clean dev
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: ## build the default manifest, pack it, and use it where there is no compiler
+	@$(ENVIRONMENT) $(WORK)/builder -- -e ./loader -e .
+	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
+
+test: dev ## the whole suite
+	@$(DEV)/bin/python -m pytest $(ARGS)
+
+check: dev ## lint, format, types, import direction
+	@$(DEV)/bin/ruff check .
+	@$(DEV)/bin/ruff format --check .
+	@$(DEV)/bin/mypy
+	@$(DEV)/bin/mypy --strict .ci/environment.py tests/demo/run.py
+	@$(DEV)/bin/lint-imports --no-cache
+
+format: dev ## let ruff put the code in order
+	@$(DEV)/bin/ruff check --fix .
+	@$(DEV)/bin/ruff format .
+
+lock: dev ## write constraints.txt anew from constraints.in
+	@$(DEV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
+	  --no-emit-package precast --no-emit-package precast-loader constraints.in -o constraints.txt
+
+dev:
+	@$(ENVIRONMENT) --torch $(DEV) -- -e ./loader -e '.[dev]'
+
+clean: ## remove the environments and everything that was made
+	rm -rf $(WORK) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,61 @@
+"""What can be wrong with a request to build, and where it is written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from precast.loader.errors import FormatError, PrecastError
+
+
+class Location(NamedTuple):
+    """A place in a file that a person wrote; lines and columns count from 1.
+
+    >>> str(Location("kernels.yaml", 3, 9))
+    'kernels.yaml:3:9'
+    """
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class ManifestError(FormatError):
+    """A manifest, or what it asks for, is wrong. The message starts with the file, line and column.
+
+    >>> str(ManifestError("unknown key 'kernal'", Location("a.yaml", 2, 5)))
+    "a.yaml:2:5: unknown key 'kernal'"
+    """
+
+    def __init__(self, message: str, location: Location) -> None:
+        super().__init__(message)
+        self.location = location
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.message}"
+
+
+class DescribeError(PrecastError):
+    """The process that reads kernels' declarations failed as a whole: it crashed, hung or would not start."""
+
+
+class ToolError(PrecastError):
+    """Something a build needs is not installed, or does not work."""
+
+
+class ObjectError(PrecastError):
+    """What a kernel function compiled is not an object that precast can ship."""
+
+
+class LinkError(PrecastError):
+    """The linker refused an object."""
+
+
+class StoreError(PrecastError):
+    """The store, or the place of a cache, cannot be read or written."""
+
+
+class WheelError(PrecastError):
+    """A cache cannot be packed as a wheel."""
