@@ -1,14 +1,14 @@
-"""``precast show``: all that a cache says of one artifact, or of the artifacts of one op."""
+"""Show all that a cache says of one artifact, or of every artifact of an op."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from precast.cli.output import emit
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.config import suggest
@@ -22,18 +22,17 @@ class NoSuchArtifact(PrecastError, LookupError):
     """What was asked for is no op and no key of the cache, or the beginning of several keys."""
 
 
-def show(
-    cache: Annotated[Path, typer.Argument(help="The directory of a cache.")],
-    key: Annotated[str, typer.Argument(help="The beginning of an artifact's key, or the name of an op.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for a machine to read.")] = False,
+def command(
+    cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
+    key: Annotated[
+        str, typer.Argument(help="The beginning of an artifact's key, or the name of an op.", metavar="KEY")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the artifacts as JSON.")] = False,
 ) -> None:
-    """Show one artifact, or every artifact of an op."""
-    opened = Cache(cache)
-    found = find(opened, key)
-    if as_json:
-        typer.echo(json.dumps([{"op": op, **a.to_json()} for op, a in found], indent=1, sort_keys=True))
-        return
-    typer.echo("\n\n".join("\n".join(describe(op, artifact)) for op, artifact in found))
+    """Show all that a cache says of one artifact, or of every artifact of an op."""
+    found = find(Cache(cache), key)
+    text = "\n\n".join("\n".join(describe(op, artifact)) for op, artifact in found)
+    emit([{"op": op, **artifact.to_json()} for op, artifact in found], text, as_json)
 
 
 def find(cache: Cache, key: str) -> list[tuple[str, Artifact]]:

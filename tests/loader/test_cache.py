@@ -119,7 +119,7 @@ def test_every_truncation_of_a_blob(path: Path, cache: Cache) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flipped_bit_is_an_error(path: Path, data: st.DataObject) -> None:
-    """Anywhere below the root: a typed error. In the root: a typed error, or a cache that still proves what it reads."""
+    """Anywhere: a typed error, or the very bytes that the index promises. A list of artifacts never survives it."""
     files = sorted(p for p in path.rglob("*") if p.is_file())
     file = data.draw(st.sampled_from(files))
     whole = file.read_bytes()
@@ -137,7 +137,7 @@ def test_a_flipped_bit_is_an_error(path: Path, data: st.DataObject) -> None:
         sound = False
     finally:
         file.write_bytes(whole)
-    assert not sound or file.name == "index.json"
+    assert not sound or file.parent.name != "ops"
 
 
 def test_an_op_file_that_the_root_does_not_vouch_for(path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_directory_of_someone_else(path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_is_gone(path: Path, cache: Cache) -> None:
     blob = cache.op("scale").artifacts[0].blob
     (path / "blobs" / blob.sha256).unlink()
-    with pytest.raises(IntegrityError, match="missing.*restart"):
+    with pytest.raises(IntegrityError, match=r"missing.*restart"):
         cache.read(blob)
     with pytest.raises(OpNotFound, match="it has scale, twice"):
         cache.op("skale")

@@ -6,17 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from precast.cli.list import list_cache
-from precast.cli.show import NoSuchArtifact, find, show
+from precast.cli.main import app
+from precast.cli.show import NoSuchArtifact, find
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
-
-app = typer.Typer()
-app.command("list")(list_cache)
-app.command("show")(show)
 
 
 def run(*arguments: object) -> str:
@@ -26,7 +21,8 @@ def run(*arguments: object) -> str:
 
 
 def test_list(path: Path, cache: Cache) -> None:
-    *rows, total = run("list", path).splitlines()
+    head, *rows, total = run("list", path).splitlines()
+    assert head.split() == ["key", "op", "target", "kind", "stored", "config"]
     assert total == "demo: 13 artifacts of 2 ops" and len(rows) == 13
     assert {row.split()[0] for row in rows} == {a.key[:12] for op in cache.index.ops for a in cache.op(op).artifacts}
     data = json.loads(run("list", path, "--json"))
@@ -48,7 +44,7 @@ def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyP
         with pytest.raises(NoSuchArtifact, match="Run 'precast list'"):
             find(cache, key)
     monkeypatch.setattr("precast.cli.show._SHORTEST", 0)
-    with pytest.raises(NoSuchArtifact, match="begins 13 keys.*give more"):
+    with pytest.raises(NoSuchArtifact, match=r"begins 13 keys.*give more"):
         find(cache, "")
     with pytest.raises(CacheError):
         run("list", path / "blobs")

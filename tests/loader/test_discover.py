@@ -137,7 +137,7 @@ def test_without_a_device_get_says_what_to_do(path: Path, use: Use, monkeypatch:
     monkeypatch.setattr(driver, "LIBRARY", "libcuda-that-is-not-there.so.1")
     monkeypatch.setattr(driver, "_driver", None)
     use(path)
-    with pytest.raises(loader.NoCudaDevice, match="is not installed.*give target='sm_90a'"):
+    with pytest.raises(loader.NoCudaDevice, match=r"is not installed.*give target='sm_90a'"):
         loader.get("scale", {"dtype": "bf16"})
     kernel = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
     with pytest.raises(loader.NoCudaDevice, match="is loaded, but there is no CUDA device"):

@@ -131,7 +131,7 @@ def test_without_memory_files_there_is_a_reason(cache: Cache, monkeypatch: pytes
 
     monkeypatch.setattr(os, "memfd_create", refuse)
     monkeypatch.setattr(library, "_libraries", library.Once())
-    with pytest.raises(loader.LoadError, match="no memory files.*allow memfd_create"):
+    with pytest.raises(loader.LoadError, match=r"no memory files.*allow memfd_create"):
         library.load(cache, first(cache))
 
 

@@ -60,7 +60,8 @@ def reason(resolution: Resolution) -> str:
     ("target", "runs"),
     [
         ("sm_80", "8.0 8.6"), ("sm_86", "8.6"), ("sm_90", "9.0"), ("sm_90a", "9.0"), ("sm_100", "10.0 10.3"),
-        ("sm_100a", "10.0"), ("sm_100f", "10.0 10.3"), ("sm_103", "10.3"), ("sm_103a", "10.3"), ("sm_120f", "12.0 12.1"),
+        ("sm_100a", "10.0"), ("sm_100f", "10.0 10.3"), ("sm_103", "10.3"), ("sm_103a", "10.3"),
+        ("sm_120f", "12.0 12.1"),
     ],
 )  # fmt: skip
 def test_where_a_target_runs(target: str, runs: str) -> None:
@@ -228,7 +229,7 @@ BOTH = tuple(Host(arch=arch, glibc="2.17") for arch in ("x86_64", "aarch64"))
 def test_resolution(
     first: list[Artifact], second: list[Artifact], machine: Machine, pinned: int | None, data: st.DataObject
 ) -> None:
-    """What is accepted runs there and is what was asked for; nothing that would do is refused; order decides nothing."""
+    """What is accepted runs there and was asked for; nothing that would do is refused; order decides nothing."""
     config = {"dtype": "bf16"} if pinned is None else {"dtype": "bf16", "threads": pinned}
     sources = [source(*rows, precedence=n, hosts=BOTH) for n, rows in enumerate((first, second))]
     found = ask(*sources, machine=machine, **config)
