@@ -168,12 +168,25 @@ class OpIndex:
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this file is not about {op!r}", "op")
+        rows = fields.items(root, "artifacts", fields.as_object, most=1_000_000)
+        _refuse_repeats(rows)
         return cls(
             op=op,
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
-            rows=fields.items(root, "artifacts", fields.as_object, most=1_000_000),
+            rows=rows,
         )
+
+
+def _refuse_repeats(rows: tuple[fields.Object, ...]) -> None:
+    """An artifact's key stands for it, so no two may have the same one."""
+    seen: set[str] = set()
+    for position, row in enumerate(rows):
+        key = row.get("key")
+        if isinstance(key, str):
+            if key in seen:
+                raise FormatError("the key stands twice", "key").within(position).within("artifacts")
+            seen.add(key)
 
 
 def encode(data: object) -> bytes:
