@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from precast.build.errors import ManifestError
@@ -25,7 +25,7 @@ def mapping(node: Node, known: tuple[str, ...] = ()) -> dict[str, Node]:
     return node.value
 
 
-def required(data: Nodes, name: str, node: Node) -> Node:
+def required(data: Mapping[str, Node], name: str, node: Node) -> Node:
     """The value under ``name``, which must be there."""
     if name not in data:
         raise ManifestError(f"{name!r} is missing: add it", node.at)
@@ -65,18 +65,18 @@ def text(node: Node) -> str:
 
 def matching(node: Node, pattern: re.Pattern[str], what: str) -> str:
     """Text that the whole pattern matches."""
-    text = text(node)
-    if pattern.fullmatch(text) is None:
-        raise ManifestError(f"{text[:80]!r} is not {what}", node.at)
-    return text
+    value = text(node)
+    if pattern.fullmatch(value) is None:
+        raise ManifestError(f"{value[:80]!r} is not {what}", node.at)
+    return value
 
 
 def one_of(node: Node, allowed: tuple[str, ...]) -> str:
     """A text out of a fixed list."""
-    text = text(node)
-    if text not in allowed:
-        raise ManifestError(f"{text[:80]!r} is not allowed{suggest(text[:80], allowed)}", node.at)
-    return text
+    value = text(node)
+    if value not in allowed:
+        raise ManifestError(f"{value[:80]!r} is not allowed{suggest(value[:80], allowed)}", node.at)
+    return value
 
 
 def boolean(node: Node) -> bool:

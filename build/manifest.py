@@ -139,7 +139,7 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
     for name in tuned:
         if name in config:
             raise ManifestError(f"{name!r} stands in config and in tuned: keep one", tuned[name].named_at)
-    entry = Entry(
+    return Entry(
         op=op,
         source=source,
         location=node.at,
@@ -153,9 +153,6 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
         parts=getters.some(data["parts"], _part) if "parts" in data else (),
         skip_unsupported=getters.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
     )
-    if entry.parts and op and OP_NAME.fullmatch(f"{op}.{max(entry.parts, key=len)}") is None:
-        raise ManifestError(f"{op!r} with a part is not the name of an op: four words at most, shorten it", node.at)
-    return entry
 
 
 def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
