@@ -26,5 +26,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"none\.yaml:1:1: cannot be read: No such file or directory: give the path"):
+    with pytest.raises(
+        ManifestError, match=r"none\.yaml:1:1: cannot be read: No such file or directory: give the path"
+    ):
         read_manifest(tmp_path / "none.yaml")
