@@ -206,7 +206,8 @@ def test_a_judge_that_fails_refuses_and_says_why(child: Describer) -> None:
 
 def test_the_parent_imports_neither_the_kernels_nor_the_dsl(folder: Path) -> None:
     (folder / "m.yaml").write_text(
-        "version: 1\nname: acme\ntargets: sm_90a\npath: .\nkernels: [{compile: 'good:norm', config: {dtype: bf16, hidden: 8}}]\n"
+        "version: 1\nname: acme\ntargets: sm_90a\npath: .\n"
+        "kernels: [{compile: 'good:norm', config: {dtype: bf16, hidden: 8}}]\n"
     )
     code = (
         "import sys; from pathlib import Path; from precast.build.planner import plan_files\n"

@@ -11,7 +11,9 @@ import pytest
 
 MODULE = """
 from precast.kernels import DType, Tuned, kernel
-@kernel(op="acme.norm", targets=["sm_90+"], supports=lambda c, t: "too wide" if c["hidden"] > 64 and t.major == 9 else None)
+def narrow(config, target):
+    return "too wide" if config["hidden"] > 64 and target.major == 9 else None
+@kernel(op="acme.norm", targets=["sm_90+"], supports=narrow)
 def norm(dtype: DType, hidden: int, threads: Tuned[int] = 128):
     "A norm."
 """

@@ -155,8 +155,8 @@ def an_op() -> Any:
     resources = (Resources(kernel="k", registers=32, shared=0, stack=0, local=0),)
     config = {"dtype": "bfloat16", "tile": (64, (1, 2)), "eps": 1e-6, "none": None, "on": True}
     artifact = Artifact(
-        key=SHA, config=config, target=Target(9, 0, "a"), kind="object", blob=BLOB, symbol="__tvm_ffi_x", signature=signature,
-        host=HOST, resources=resources, provenance={"source": SHA}, evidence=({"verified": True},),
+        key=SHA, config=config, target=Target(9, 0, "a"), kind="object", blob=BLOB, symbol="__tvm_ffi_x",
+        signature=signature, host=HOST, resources=resources, provenance={"source": SHA}, evidence=({"verified": True},),
     )  # fmt: skip
     keys = (
         Key(name="dtype", type="dtype", choices=("bfloat16",)),
@@ -195,7 +195,8 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("index", ("dictionary", "encoding"), "gzip"), ("index", ("dictionary", "size"), -1),
         ("index", ("dictionary", "size"), True), ("index", ("ops", "Bad"), {}), ("index", ("more",), 1),
         ("index", ("ops", "acme.norm", "sha256"), "A" * 64), ("index", ("ops", "acme.norm", "size"), 2**40),
-        ("op", ("op",), "other!"), ("op", ("doc",), 1), ("op", ("keys", 0, "name"), "a-b"), ("op", ("keys", 0, "type"), "tensor"),
+        ("op", ("op",), "other!"), ("op", ("doc",), 1), ("op", ("keys", 0, "name"), "a-b"),
+        ("op", ("keys", 0, "type"), "tensor"),
         ("op", ("keys", 0, "tuned"), 0), ("op", ("keys", 0, "default"), {}), ("op", ("keys", 0, "choices"), "x"),
         ("op", (*ARTIFACT, "key"), "a"), ("op", (*ARTIFACT, "target"), "sm_9"), ("op", (*ARTIFACT, "kind"), "ptx"),
         ("op", (*ARTIFACT, "host"), None), ("op", (*ARTIFACT, "symbol"), "a b"), ("op", (*ARTIFACT, "rank"), 2**40),
@@ -203,7 +204,8 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[1]]]]]]),
         ("op", (*ARTIFACT, "config", "x"), "y" * 1025), ("op", (*ARTIFACT, "resources", 0, "stack"), "0"),
         ("op", (*ARTIFACT, "provenance"), []), ("op", (*ARTIFACT, "evidence"), [1]), ("op", (*ARTIFACT, "blob"), None),
-        ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]), ("op", (*ARGUMENT, "shape"), ["n" * 65]),
+        ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]),
+        ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),
         ("op", (*ARTIFACT, "signature", "symbols", "n", "divisibility"), None),
     ],
