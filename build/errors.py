@@ -39,3 +39,23 @@ class ManifestError(FormatError):
 
 class DescribeError(PrecastError):
     """The process that reads kernels' declarations failed as a whole: it crashed, hung or would not start."""
+
+
+class ToolError(PrecastError):
+    """Something a build needs is not installed, or does not work."""
+
+
+class ObjectError(PrecastError):
+    """What a kernel function compiled is not an object that precast can ship."""
+
+
+class LinkError(PrecastError):
+    """The linker refused an object."""
+
+
+class StoreError(PrecastError):
+    """The store, or the place of a cache, cannot be read or written."""
+
+
+class WheelError(PrecastError):
+    """A cache cannot be packed as a wheel."""

@@ -1,4 +1,4 @@
-"""What to compile: the authoring interface, and this project's kernels. Importing this imports neither the DSL nor torch."""
+"""What to compile: the authoring interface, and this project's kernels. Importing it imports neither DSL nor torch."""
 
 from precast.kernels.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.hints import DType, Tuned

@@ -1,4 +1,4 @@
-"""Declarations: what an author says of a kernel beyond the function that compiles it. All of it is optional, but the op."""
+"""Declarations: what an author says of a kernel beyond the function that compiles it. All but the op is optional."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Cost:
 class Inputs(Protocol):
     """All arguments of the compiled function, by name and in call order; the outputs among them hold anything."""
 
-    def __call__(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]: ...  # noqa: D102
+    def __call__(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """What is known of a kernel without compiling it.
 
-    ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to verify
-    and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the kernel writes;
-    ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory it needs, in bytes.
-    A new ``version`` says that the kernel's results or arguments have changed.
+    ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
+    verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
+    kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
+    it needs, in bytes. A new ``version`` says that the kernel's results or arguments have changed.
     """
 
     op: str
@@ -119,7 +119,8 @@ def kernel(
         try:
             setattr(function, _ATTRIBUTE, declaration)
         except AttributeError:
-            raise DeclarationError(f"{name_of(function)} takes no attributes: decorate a plain function around it") from None
+            where = name_of(function)
+            raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
         return function
 
     return declare
@@ -138,7 +139,10 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
             return declared
         result = replace(declared, op=op)
     elif op is None:
-        raise DeclarationError(f"{name_of(function)} declares no op: decorate it with @kernel(op=..), or write 'op:' in the manifest")
+        where = name_of(function)
+        raise DeclarationError(
+            f"{where} declares no op: decorate it with @kernel(op=..), or write 'op:' in the manifest"
+        )
     else:
         result = Declaration(op=op, keys=keys_of(function))
     _check(function, result)
@@ -154,7 +158,7 @@ def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> 
 def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     where = name_of(function)
     if not isinstance(declaration.op, str) or not OP_NAME.fullmatch(declaration.op):
-        raise DeclarationError(f"{where}: op {declaration.op!r} is not a name: use lower-case letters, digits, _ and dots")
+        raise DeclarationError(f"{where}: op {declaration.op!r} is no name: use lower-case letters, digits, _ and dots")
     if not isinstance(declaration.version, str):
         raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
     for pattern in declaration.targets:

@@ -1,4 +1,4 @@
-"""The one place where precast's dtype names meet the classes of torch and of the DSL; neither is imported before it is asked for."""
+"""The one place where dtype names meet the classes of torch and of the DSL; neither is imported before it is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _BITS = {
 _CUTLASS = {
     "float64": "Float64", "float32": "Float32", "tfloat32": "TFloat32", "float16": "Float16", "bfloat16": "BFloat16",
     "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2", "float8_e8m0fnu": "Float8E8M0FNU",
-    "float4_e2m1fn": "Float4E2M1FN", "int64": "Int64", "int32": "Int32", "int16": "Int16", "int8": "Int8", "int4": "Int4",
+    "float4_e2m1fn": "Float4E2M1FN",
+    "int64": "Int64", "int32": "Int32", "int16": "Int16", "int8": "Int8", "int4": "Int4",
     "uint64": "Uint64", "uint32": "Uint32", "uint16": "Uint16", "uint8": "Uint8", "bool": "Boolean",
 }  # fmt: skip
 _TORCH_NAMES = {"float4_e2m1fn": "float4_e2m1fn_x2"}
@@ -43,7 +44,7 @@ def to_torch(name: str) -> Any:
 
     canonical = dtype_name(name)
     if canonical in _NOT_IN_TORCH:
-        raise ConfigError(f"torch has no dtype for {canonical!r}: give the tensor's storage dtype, such as 'float32' or 'uint8'")
+        raise ConfigError(f"torch has no dtype for {canonical!r}: give the dtype it is stored as, 'float32' or 'uint8'")
     return getattr(torch, _TORCH_NAMES.get(canonical, canonical))
 
 

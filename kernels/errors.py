@@ -6,7 +6,7 @@ from precast.loader.errors import PrecastError
 
 
 class DeclarationError(PrecastError, TypeError):
-    """A function cannot be a kernel as it stands: its signature, hints or declaration say something precast cannot keep."""
+    """A function cannot be a kernel as it stands: its signature, hints or declaration say what precast cannot keep."""
 
 
 class SourceError(PrecastError, ImportError):

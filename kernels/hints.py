@@ -73,7 +73,9 @@ _PLAIN: dict[Any, Hint] = {
     tuple: Hint("list[any]", tuple),
 }
 _LISTS = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
-_NEVER = (dict, set, frozenset, bytes, bytearray, complex, type(None))
+_NEVER = (collections.abc.Mapping, collections.abc.Set, bytes, bytearray, complex, type(None))
+_CANNOT = "cannot be a config value: use str, int, float, bool, DType or lists of them"
+_SCALARS = {"int": int, "uint": int, "float": float, "bfloat": float, "tfloat": float, "bool": bool}
 
 
 def read(hint: object, names: Mapping[str, Any]) -> Hint:
@@ -88,22 +90,28 @@ def read(hint: object, names: Mapping[str, Any]) -> Hint:
         return _read_text(hint, names)
     if isinstance(hint, typing.NewType):
         return read(hint.__supertype__, names)
-    if hint in _PLAIN if isinstance(hint, type) else False:
-        return _PLAIN[hint]
-    if dtypes.is_torch_hint(hint):
-        return TORCH
-    if dtypes.is_cutlass(hint):
-        return CUTLASS
     origin = typing.get_origin(hint)
     if origin is not None:
         return _read_generic(hint, origin, typing.get_args(hint), names)
-    if isinstance(hint, type) and issubclass(hint, (*_NEVER, collections.abc.Mapping)):
-        raise DeclarationError(f"{hint.__name__} cannot be a config value: use str, int, float, bool, DType or lists of them")
+    return _read_class(hint) if isinstance(hint, type) else ANY
+
+
+def _read_class(cls: type) -> Hint:
+    if cls in _PLAIN:
+        return _PLAIN[cls]
+    if dtypes.is_torch_hint(cls):
+        return TORCH
+    if dtypes.is_cutlass(cls):
+        name = dtypes.CUTLASS_NAMES.get(cls.__name__, "")
+        kind = next((k for prefix, k in _SCALARS.items() if name.startswith(prefix)), None)
+        return _PLAIN[kind] if kind else CUTLASS
+    if issubclass(cls, _NEVER):
+        raise DeclarationError(f"{cls.__name__} {_CANNOT}")
     return ANY
 
 
 def _read_text(text: str, names: Mapping[str, Any]) -> Hint:
-    """A hint in quotes. Names that exist for the type checker alone cannot be looked up: a dtype is then known by its spelling."""
+    """A hint in quotes. Names that only type checkers see cannot be looked up: a dtype is then known by its spelling."""
     try:
         value = eval(text, dict(names))
     except Exception:
@@ -127,10 +135,11 @@ def _read_generic(hint: object, origin: object, args: tuple[Any, ...], names: Ma
     if origin in _LISTS:
         return _read_list(tuple if origin is tuple else list, args, names)
     if origin is type:
-        inner = args[0] if args else object
-        return _type_of(inner, names)
-    if isinstance(origin, type) and issubclass(origin, (*_NEVER, collections.abc.Mapping, collections.abc.Set)):
-        raise DeclarationError(f"{hint} cannot be a config value: use str, int, float, bool, DType or lists of them")
+        return _type_of(args[0], names)
+    if getattr(origin, "__name__", "") == "Constexpr":  # the DSL's own mark for what precast calls a config value
+        return read(args[0], names)
+    if isinstance(origin, type) and issubclass(origin, _NEVER):
+        raise DeclarationError(f"{hint} {_CANNOT}")
     return ANY
 
 
@@ -153,7 +162,7 @@ def _read_literal(values: tuple[Any, ...]) -> Hint:
     types_ = {type(v).__name__ for v in values if v is not None}
     bad = types_ - {"str", "int", "bool"}
     if bad:
-        raise DeclarationError(f"Literal of {', '.join(sorted(bad))} cannot be a config value: use str, int, bool or None in it")
+        raise DeclarationError(f"Literal of {', '.join(sorted(bad))} is not kept: use str, int, bool or None in it")
     kind = types_.pop() if len(types_) == 1 else "any"
     return Hint(f"{kind}?" if None in values else kind, _as_is, choices=values)
 

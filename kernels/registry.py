@@ -1,4 +1,4 @@
-"""The registry: which op is compiled by which function. Ops are found by entry points, so nothing is imported to list them."""
+"""The registry: which function compiles which op. Ops are found by entry points: nothing is imported to list them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Source:
         """Read ``module:function``; the function may be an attribute of a class, with dots."""
         match = _SOURCE.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise SourceError(f"{text!r} does not name a function: write 'module:function', such as 'mylib.norms:compile_norm'")
+            raise SourceError(
+                f"{text!r} names no function: write 'module:function', such as 'mylib.norms:compile_norm'"
+            )
         return cls(match[1], match[2], distribution)
 
     def __str__(self) -> str:
@@ -58,20 +60,24 @@ def find(op: str) -> Source:
     found = [Source.parse(e.value, e.dist.name if e.dist else "") for e in entry_points(group=GROUP) if e.name == op]
     if not found:
         raise UnknownOp(
-            f"no installed distribution registers the op {op!r}{suggest(op, known_ops())}; or name its function with 'compile: module:function'"
+            f"no installed distribution registers the op {op!r}{suggest(op, known_ops())}; "
+            "or name its function with 'compile: module:function'"
         )
     places = {str(s) for s in found}
     if len(places) > 1:
         listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(found))
-        raise SourceError(f"the op {op!r} is registered by more than one distribution: {listed}; uninstall one, or name the function with 'compile:'")
+        raise SourceError(
+            f"the op {op!r} is registered by more than one distribution: {listed}; "
+            "uninstall one, or name the function with 'compile:'"
+        )
     return min(found)
 
 
 def load(source: Source) -> Callable[..., Any]:
     """Import the module and give the function.
 
-    >>> load(Source.parse("precast.kernels.registry:load")) is load
-    True
+    >>> load(Source.parse("json:dumps"))([1])
+    '[1]'
     """
     value: Any = _module(source)
     seen = source.module
@@ -83,7 +89,8 @@ def load(source: Source) -> Callable[..., Any]:
             raise SourceError(f"{source}: {seen!r} has no {name!r}{suggest(name, public)}") from None
         seen = f"{seen}.{name}"
     if not callable(value):
-        raise SourceError(f"{source} is {type(value).__name__}, not a function: name the function that compiles the kernel")
+        kind = type(value).__name__
+        raise SourceError(f"{source} is {kind}, not a function: name the function that compiles the kernel")
     return value  # type: ignore[no-any-return]
 
 
@@ -94,8 +101,10 @@ def _module(source: Source) -> Any:
         missing = error.name or ""
         if source.module == missing or source.module.startswith(f"{missing}."):
             raise SourceError(
-                f"{source}: there is no module {missing!r}: install its distribution, or add its folder to 'path:' in the manifest"
+                f"{source}: there is no module {missing!r}: "
+                "install its distribution, or add its folder to 'path:' in the manifest"
             ) from error
         raise SourceError(f"{source}: importing it needs the module {missing!r}: install it") from error
     except Exception as error:
-        raise SourceError(f"{source}: importing it failed with {type(error).__name__}: {error}; fix the module") from error
+        kind = type(error).__name__
+        raise SourceError(f"{source}: importing it failed with {kind}: {error}; fix the module") from error

@@ -69,7 +69,8 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         raise DeclarationError(
-            f"{name_of(function)} has no Python signature, so its config keys are unknown: wrap it in a function with named parameters"
+            f"{name_of(function)} has no Python signature, so its config keys are unknown: "
+            "wrap it in a function with named parameters"
         ) from None
     names = _names(function)
     return tuple(_parameter(function, p, names) for p in signature.parameters.values())
@@ -78,8 +79,9 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 def name_of(function: Callable[..., Any]) -> str:
     """A function's name for messages: ``module.function``.
 
-    >>> name_of(keys_of)
-    'precast.kernels.schema.keys_of'
+    >>> import json
+    >>> name_of(json.dumps)
+    'json.dumps'
     """
     inner = _inner(function)
     module = getattr(inner, "__module__", None) or type(inner).__module__

@@ -54,7 +54,14 @@ class OpNotFound(PrecastError, LookupError):
 
 
 class VariantNotFound(PrecastError, LookupError):
-    """The op exists, but no artifact fits the config and the machine. The message is the whole decision."""
+    """The op exists, but no artifact fits the config and the machine. The message is the whole decision.
+
+    ``resolution`` holds the same as values.
+    """
+
+    def __init__(self, message: str, resolution: object = None) -> None:
+        super().__init__(message)
+        self.resolution = resolution
 
 
 class LoadError(PrecastError):

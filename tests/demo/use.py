@@ -26,7 +26,9 @@ def main() -> int:
         return 1
     print()
     if "no CUDA device" in outcomes:
-        print("  Every variant was resolved and opened; each launch ended in NoCudaDevice, which is right on this machine.")
+        print(
+            "  Every variant was resolved and opened; each launch ended in NoCudaDevice, which is right on this machine."
+        )
     else:
         launched = sum(o.startswith("correct") for o in outcomes)
         print(f"  {launched} variants launched, all correct; {len(outcomes) - launched} are for other GPUs.")

@@ -1,0 +1,40 @@
+"""Assembling: a compiled variant is linked and inspected, and becomes a record."""
+
+from __future__ import annotations
+
+from precast.build.compile import Compiled
+from precast.build.device import read_cubins
+from precast.build.errors import ObjectError
+from precast.build.link import Linker
+from precast.build.record import Product, Record
+from precast.build.toolchain import Toolchain
+
+
+def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
+    """Link every object of a variant, read its device code, and check that it is for the target asked for."""
+    products = []
+    for one in compiled.objects:
+        cubins = read_cubins(toolchain, one.code)
+        if not cubins:
+            raise ObjectError(f"{one.symbol} holds no device code: a kernel function must launch at least one kernel")
+        for cubin in cubins:
+            if cubin.target != compiled.variant.target:
+                raise ObjectError(
+                    f"{one.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
+                    "remove '--gpu-arch' from the kernel's compile options"
+                )
+        library = linker.link(one.code, one.symbol)
+        products.append(
+            Product(
+                op=one.op,
+                symbol=one.symbol,
+                signature=one.signature,
+                target=compiled.variant.target,
+                host=library.host,
+                resources=tuple(r for cubin in cubins for r in cubin.resources),
+                obj=one.code,
+                library=library.code,
+                cubins=tuple(cubin.code for cubin in cubins),
+            )
+        )
+    return Record(key=key, products=tuple(products), seconds=compiled.seconds)

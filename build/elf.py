@@ -1,0 +1,92 @@
+"""What precast reads out of ELF files: device code inside an object, and what a library needs and gives."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import SymbolTableSection
+
+from precast.build.errors import ObjectError
+
+_GLIBC = re.compile(r"GLIBC_2\.(\d+)(?:\.\d+)?", re.ASCII)
+_FATBIN = b"\x50\xed\x55\xba"
+_ARCHES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
+
+
+def fatbins(obj: bytes) -> tuple[bytes, ...]:
+    """The containers of device code that a host object embeds as constants, in the order of their addresses."""
+    elf = _open(obj, "the compiled object")
+    found: dict[tuple[int, int], bytes] = {}
+    for table in elf.iter_sections():
+        if not isinstance(table, SymbolTableSection):
+            continue
+        for symbol in table.iter_symbols():
+            index, start, size = symbol["st_shndx"], symbol["st_value"], symbol["st_size"]
+            if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(index, int):
+                continue
+            section = elf.get_section(index)
+            if section["sh_type"] != "SHT_NOBITS":
+                data = section.data()[start : start + size]
+                if data.startswith(_FATBIN):
+                    found[index, start] = data
+    return tuple(found[place] for place in sorted(found))
+
+
+def symbols(obj: bytes) -> frozenset[str]:
+    """The names an object or library defines for others."""
+    elf = _open(obj, "the object")
+    return frozenset(
+        symbol.name
+        for table in elf.iter_sections()
+        if isinstance(table, SymbolTableSection)
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol["st_shndx"] != "SHN_UNDEF"
+    )
+
+
+def oldest_glibc(library: bytes) -> str:
+    """The oldest glibc that has every versioned symbol the library asks for; 2.17 at least.
+
+    Nothing that precast supports is older than 2.17, the first glibc of the wheel tags.
+    """
+    elf = _open(library, "the linked library")
+    newest = 17
+    for section in elf.iter_sections():
+        if isinstance(section, GNUVerNeedSection):
+            for _, versions in section.iter_versions():
+                for version in versions:
+                    match = _GLIBC.fullmatch(version.name)
+                    newest = max(newest, int(match[1])) if match else newest
+    return f"2.{newest}"
+
+
+def host_arch(library: bytes) -> str:
+    """The processor a host library is for."""
+    machine = _open(library, "the library")["e_machine"]
+    if machine not in _ARCHES:
+        raise ObjectError(f"the library is for {machine}: build on x86-64 or aarch64 Linux")
+    return _ARCHES[machine]
+
+
+def needed(library: bytes) -> tuple[str, ...]:
+    """The libraries that a library names as needed."""
+    elf = _open(library, "the library")
+    return tuple(
+        str(tag.needed)
+        for section in elf.iter_sections()
+        if isinstance(section, DynamicSection)
+        for tag in section.iter_tags()
+        if tag.entry.d_tag == "DT_NEEDED"
+    )
+
+
+def _open(data: bytes, what: str) -> ELFFile:
+    try:
+        return ELFFile(io.BytesIO(data))
+    except ELFError as error:
+        raise ObjectError(f"{what} is not an ELF file ({error}): report the kernel that made it") from None

@@ -1,0 +1,98 @@
+"""Packing: the records of a plan become the files of a cache. The same records give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from precast.build.compress import Stored, store_all, store_plain, store_raw, train
+from precast.build.key import artifact_key
+from precast.build.plan import Plan, Variant
+from precast.build.record import Product, Record
+from precast.build.runtime import RuntimeLibrary
+from precast.loader.artifact import Artifact, Blob
+from precast.loader.index import Index, OpEntry, OpIndex, Runtime, digest
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An artifact that waits for its blob."""
+
+    op: str
+    variant: Variant
+    key: str
+    kind: str
+    product: Product
+    content: bytes
+
+    def finish(self, blob: Blob) -> Artifact:
+        product, variant = self.product, self.variant
+        return Artifact(
+            key=self.key,
+            config=variant.config,
+            target=product.target,
+            kind=self.kind,
+            blob=blob,
+            symbol=product.symbol if self.kind == "object" else product.resources[0].kernel,
+            signature=product.signature,
+            host=product.host if self.kind == "object" else None,
+            rank=variant.rank,
+            resources=product.resources,
+            provenance={"function": variant.source, "env": dict(sorted(variant.env.items()))},
+        )
+
+
+def pack(
+    plan: Plan,
+    records: Mapping[str, Record],
+    keys: Mapping[str, str],
+    runtime: RuntimeLibrary,
+    versions: Mapping[str, str],
+    *,
+    threads: int,
+) -> dict[str, bytes]:
+    """Every file of the cache by its name. ``keys`` gives the key of each variant by its identity.
+
+    The runtime library is compressed by itself, so that it is the same blob in every cache that one toolchain makes.
+    """
+    drafts = [d for v in plan.variants for d in _drafts(v, records[keys[v.identity]])]
+    contents = {digest(d.content): d.content for d in drafts}
+    dictionary = train(contents)
+    blobs = store_all(contents, dictionary, threads)
+    library = store_plain(runtime.code)
+    shared = store_raw(dictionary) if dictionary else None
+    ops = _op_files(plan, drafts, blobs)
+    index = Index(
+        name=plan.name,
+        toolchain=dict(versions),
+        runtimes=(Runtime(soname=runtime.soname, host=runtime.host, blob=library.blob),),
+        ops={
+            op: OpEntry(sha256=digest(data), size=len(data), artifacts=sum(d.op == op for d in drafts))
+            for op, data in ops.items()
+        },
+        dictionary=shared.blob if shared else None,
+    )
+    stored = [*blobs.values(), library, *([shared] if shared else [])]
+    return {
+        "index.json": index.encode(),
+        **{f"ops/{op}.json": data for op, data in sorted(ops.items())},
+        **{f"blobs/{s.blob.sha256}": s.data for s in stored},
+    }
+
+
+def _drafts(variant: Variant, record: Record) -> Iterator[_Draft]:
+    for product in record.products:
+        for kind in variant.emit:
+            contents = (product.library,) if kind == "object" else product.cubins
+            for content in contents:
+                yield _Draft(product.op, variant, artifact_key(record.key, product.op, kind), kind, product, content)
+
+
+def _op_files(plan: Plan, drafts: list[_Draft], blobs: Mapping[str, Stored]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for op in sorted({d.op for d in drafts}):
+        mine = [d for d in drafts if d.op == op]
+        of = plan.ops[op]
+        artifacts = tuple(d.finish(blobs[digest(d.content)].blob) for d in mine)
+        files[op] = OpIndex.of(op=op, keys=of.keys, doc=of.doc, artifacts=artifacts).encode()
+    return files

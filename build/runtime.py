@@ -1,0 +1,82 @@
+"""The runtime library: the one small library that every variant of a cache is linked against.
+
+It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
+carries the digest of all that went in, so that caches of different makers live in one process, each with its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build import elf
+from precast.build.errors import LinkError
+from precast.build.toolchain import Toolchain, file_digest
+from precast.loader.artifact import Host
+from precast.loader.config import canonical
+
+SOURCE = Path(__file__).with_name("runtime.c")
+_COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
+# The CUDA runtime stays inside: another copy in the process, torch's for one, must neither be used nor disturbed.
+_LINK = (
+    "-shared",
+    "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s",
+    "-Wl,--exclude-libs,libcudart_static.a",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeLibrary:
+    """The linked runtime: its name, its bytes, the host it runs on."""
+
+    soname: str
+    code: bytes
+    host: Host
+
+
+def runtime_digest(toolchain: Toolchain) -> str:
+    """The digest of all that goes into the runtime library, known before it is linked."""
+    inputs = {
+        "archive": file_digest(toolchain.archive),
+        "cudart": file_digest(toolchain.cudart),
+        "source": file_digest(SOURCE),
+        "flags": [*_COMPILE, *_LINK],
+        "gcc": toolchain.versions["gcc"],
+        "ld": toolchain.versions["ld"],
+    }
+    return hashlib.sha256(canonical(inputs)).hexdigest()
+
+
+def soname(toolchain: Toolchain) -> str:
+    """The name that variants carry for their runtime library."""
+    return f"libprecast-rt-{runtime_digest(toolchain)[:16]}.so"
+
+
+def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
+    """Compile and link the runtime library.
+
+    >>> from precast.build.toolchain import find_toolchain
+    >>> link_runtime(find_toolchain()).soname.startswith("libprecast-rt-")
+    True
+    """
+    name = soname(toolchain)
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        run([toolchain.gcc, *_COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
+        command: list[str | Path] = [toolchain.gcc, *_LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
+        command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
+        run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
+        code = Path(folder, name).read_bytes()
+    return RuntimeLibrary(soname=name, code=code, host=Host(arch=elf.host_arch(code), glibc=elf.oldest_glibc(code)))
+
+
+def run(command: list[str | Path], folder: str | Path, what: str) -> None:
+    """Run a tool in a folder; its own words go into the error."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        tool = Path(command[0]).name
+        raise LinkError(
+            f"{tool} failed on {what}; it said:\n{done.stderr.strip()[-4000:]}\nCheck the toolchain with 'precast doctor'"
+        )

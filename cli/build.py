@@ -1,0 +1,78 @@
+"""Compile the variants of manifests into a cache."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from precast.cli.output import Progress, count, emit, size
+
+
+def command(
+    manifests: Annotated[list[Path], typer.Argument(help="The manifests.", metavar="MANIFEST...")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the cache.", metavar="CACHE")],
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is one a processor.", metavar="N")
+    ] = 0,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", help="Build for this target alone; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The cache's name, in place of the first manifest's.")] = "",
+    store: Annotated[
+        Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Compile the variants of manifests into a cache."""
+    from precast.build import builder
+    from precast.build.planner import plan_files
+    from precast.build.store import Store, default_store
+
+    plan = plan_files(manifests, targets=target or (), name=name)
+    with Progress(len(plan.variants)) as progress:
+
+        def show(step: builder.Progress) -> None:
+            if step.state != "reused" or not as_json:
+                note = f"{step.state}, {step.seconds:.2f} s" if step.state == "built" else step.state
+                progress.step(str(step.variant), note, keep=step.state == "failed")
+
+        report = builder.build(
+            plan, output, store=Store(store or default_store()), jobs=jobs or None, seconds=timeout, show=show
+        )
+    for failure in report.failed:
+        print(f"\nerror: {failure.variant.location}: {failure.variant}: {failure.reason}", file=sys.stderr)
+        if failure.details.strip():
+            print("\n".join(f"    {line}" for line in failure.details.rstrip().splitlines()), file=sys.stderr)
+    for skipped in plan.skipped:
+        print(f"skipped: {skipped.variant}: {skipped.reason}", file=sys.stderr)
+    emit(_as_json(report, output), _as_text(report, output), as_json)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _as_json(report: object, output: Path) -> dict[str, object]:
+    from precast.build.builder import Report
+
+    assert isinstance(report, Report)
+    return {
+        "cache": str(output),
+        "built": len(report.built),
+        "reused": len(report.reused),
+        "failed": [{**f.variant.to_json(), "reason": f.reason, "details": f.details} for f in report.failed],
+        "files": report.files,
+        "size": report.size,
+    }
+
+
+def _as_text(report: object, output: Path) -> str:
+    from precast.build.builder import Report
+
+    assert isinstance(report, Report)
+    states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
+    states += [f"{len(report.failed)} failed"] if report.failed else []
+    written = f"{output} ({size(report.size)})" if report.files else "nothing was written"
+    return f"{', '.join(states)}: {written}"

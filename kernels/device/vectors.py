@@ -1,0 +1,15 @@
+"""Vectors of 16 bytes: the widest access that every target has, and how kernels here read and write memory."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+
+ALIGN = 16
+
+
+@cute.jit
+def at(tensor: cute.Tensor, offset: cutlass.Int64, vector: cutlass.Constexpr) -> cute.Tensor:
+    """The ``vector`` elements of a contiguous tensor from an offset that is a multiple of ``vector``."""
+    pointer = tensor.iterator + cute.assume(offset, divby=vector)
+    return cute.make_tensor(pointer, cute.make_layout(vector))

@@ -1,0 +1,172 @@
+"""Caches: a directory of artifacts, of which no byte is used before it was checked against the index."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from precast.loader.artifact import Blob
+from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
+from precast.loader.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
+from precast.loader.once import Once
+
+OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Cache:
+    """One cache directory, opened for reading. Its index is read at once; an op's file and a blob, when asked for.
+
+    Parameters
+    ----------
+    path
+        The directory that holds ``index.json``.
+    origin
+        How it was found, for people.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], origin: str = "") -> None:
+        self.path = Path(path)
+        self.origin = origin or str(path)
+        _refuse_strangers(self.path)
+        self.index = self._decode_index(self._file("index.json", limit=INDEX_LIMIT))
+        self._ops: Once[str, OpIndex] = Once()
+        self._dictionary: Once[str, Any] = Once()
+
+    @property
+    def name(self) -> str:
+        """The name its manifest gave it."""
+        return self.index.name
+
+    def __repr__(self) -> str:
+        return f"<Cache {self.name!r} at {str(self.path)!r}, {len(self.index.ops)} ops>"
+
+    def op(self, op: str) -> OpIndex:
+        """The artifacts of an op, from a file whose digest the root vouches for."""
+        entry = self.index.ops.get(op)
+        if entry is None:
+            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}: it has {', '.join(sorted(self.index.ops))}")
+        return self._ops.get(op, lambda: self._read_op(op, entry))
+
+    def read(self, blob: Blob) -> bytes:
+        """The decoded bytes of a blob, which are exactly those that the index promises."""
+        name = f"blobs/{blob.sha256}"
+        data = self._decode(blob, self._file("blobs", blob.sha256, limit=blob.stored, exact=True), name)
+        if len(data) != blob.size or digest(data) != blob.sha256:
+            raise self._corrupt(name, "its content is not what the index promises")
+        return data
+
+    def _decode_index(self, data: bytes) -> Index:
+        try:
+            return Index.decode(data)
+        except FormatError as error:
+            raise CacheError(f"{self.path / 'index.json'}: {error}. Rebuild or reinstall the cache") from None
+
+    def _read_op(self, op: str, entry: OpEntry) -> OpIndex:
+        name = f"{op}.json"
+        data = self._file("ops", name, limit=entry.size, exact=True)
+        if digest(data) != entry.sha256:
+            raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
+        try:
+            found = OpIndex.decode(data, op=op)
+        except FormatError as error:
+            raise CacheError(f"{self.path / 'ops' / name}: {error}. Rebuild or reinstall the cache") from None
+        if len(found.rows) != entry.artifacts:
+            raise self._corrupt(f"ops/{name}", f"it lists {len(found.rows)} artifacts, not {entry.artifacts}")
+        return found
+
+    def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
+        if blob.encoding == "raw":
+            return stored
+        import zstandard
+
+        try:
+            # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the size we agree on.
+            if zstandard.get_frame_parameters(stored).content_size != blob.size:
+                raise self._corrupt(name, "it does not decode to the size the index promises")
+            dictionary = self._zstd_dictionary(name) if blob.encoding == "zstd+dictionary" else None
+            decoder = zstandard.ZstdDecompressor(dict_data=dictionary)
+            return decoder.decompress(stored, max_output_size=blob.size, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise self._corrupt(name, f"it is not readable as {blob.encoding} ({error})") from None
+
+    def _zstd_dictionary(self, name: str) -> Any:
+        import zstandard
+
+        blob = self.index.dictionary
+        if blob is None or blob.encoding == "zstd+dictionary":
+            raise self._corrupt(name, "it needs a dictionary, and the index names none that can be read")
+        return self._dictionary.get(blob.sha256, lambda: zstandard.ZstdCompressionDict(self.read(blob)))
+
+    def _file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
+        """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
+        name = "/".join(parts)
+        try:
+            with _descend(self.path, parts) as file:
+                facts = os.fstat(file)
+                if not stat.S_ISREG(facts.st_mode):
+                    raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
+                data = _take(file, limit + 1)
+        except FileNotFoundError:
+            raise self._missing(name) from None
+        except OSError as error:
+            raise CacheError(
+                f"{self.path / name} cannot be read ({error.strerror}): a cache holds plain files and folders that"
+                " this user may read, and no links; reinstall it"
+            ) from None
+        if len(data) > limit or (exact and len(data) != limit):
+            raise self._corrupt(name, f"it should have {'' if exact else 'at most '}{limit} bytes")
+        return data
+
+    def _missing(self, name: str) -> CacheError:
+        if name == "index.json":
+            return CacheError(f"{self.path} holds no index.json: give the directory that 'precast build -o' wrote")
+        return IntegrityError(
+            f"{self.path / name} is missing: reinstall the cache; if it was replaced while this process ran, restart"
+        )
+
+    def _corrupt(self, name: str, what: str) -> IntegrityError:
+        return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
+
+
+@contextmanager
+def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[int]:
+    """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait."""
+    held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
+    try:
+        for folder in parts[:-1]:
+            held.append(os.open(folder, _OPEN | os.O_DIRECTORY, dir_fd=held[-1]))
+        held.append(os.open(parts[-1], _OPEN | os.O_NONBLOCK, dir_fd=held[-1]))
+        yield held[-1]
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def _take(file: int, most: int) -> bytes:
+    chunks: list[bytes] = []
+    while most > 0 and (chunk := os.read(file, min(most, 1 << 24))):
+        chunks.append(chunk)
+        most -= len(chunk)
+    return b"".join(chunks)
+
+
+def _refuse_strangers(path: Path) -> None:
+    """What a cache holds is run as this user, so nobody but this user and root may be able to write it."""
+    try:
+        facts = path.stat()
+    except OSError as error:
+        raise CacheError(f"{path} cannot be read ({error.strerror}): give the directory of a cache") from None
+    if os.environ.get(OVERRIDE) == "1":
+        return
+    if facts.st_uid not in (0, os.geteuid()):
+        whose = f"belongs to another user (uid {facts.st_uid})"
+    elif facts.st_mode & stat.S_IWOTH:
+        whose = "can be written by everyone"
+    else:
+        return
+    raise CacheError(f"{path} {whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it")

@@ -1,0 +1,105 @@
+"""Discovery: which caches this process has, and in which order they are asked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from precast.loader.cache import Cache
+from precast.loader.errors import CacheError
+from precast.loader.index import Index
+
+VARIABLE = "PRECAST_CACHE_PATH"
+GROUP = "precast.caches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
+
+    name: str
+    path: Path | None
+    origin: str
+    cache: Cache | None = None
+    error: CacheError | None = None
+
+    @property
+    def index(self) -> Index | None:
+        """The index of a cache that could be opened."""
+        return self.cache.index if self.cache else None
+
+    def __str__(self) -> str:
+        if self.cache is not None:
+            return f"{self.name} ({self.origin}): {len(self.cache.index.ops)} ops"
+        return f"{self.name} ({self.origin}): {self.error}"
+
+
+def discover(search: str | None = None) -> tuple[Found, ...]:
+    """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
+
+    Parameters
+    ----------
+    search
+        A list of directories to use in place of ``PRECAST_CACHE_PATH``.
+    """
+    seen: set[Path] = set()
+    result = []
+    for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search), *_installed()):
+        real = found.path.resolve() if found.path else None
+        if real is not None and real in seen:
+            continue
+        if real is not None:
+            seen.add(real)
+        result.append(found)
+    return tuple(result)
+
+
+def _listed(search: str) -> Iterator[Found]:
+    for text in search.split(os.pathsep):
+        if text:
+            yield _open(Path(text).name, Path(text), VARIABLE)
+
+
+def _installed() -> Iterator[Found]:
+    points = importlib.metadata.entry_points(group=GROUP)
+    for name, module in sorted({(point.name, point.module) for point in points}):
+        origin = f"entry point {name!r}"
+        folder = locate(module)
+        if folder is None:
+            error = CacheError(f"{origin} names the package {module!r}, which is not there: reinstall its wheel")
+            yield Found(name=name, path=None, origin=origin, error=error)
+        else:
+            yield _open(name, folder, origin)
+
+
+def _open(name: str, path: Path, origin: str) -> Found:
+    try:
+        cache = Cache(path, origin)
+    except CacheError as error:
+        return Found(name=name, path=path, origin=origin, error=error)
+    return Found(name=cache.name, path=path, origin=origin, cache=cache)
+
+
+def locate(module: str) -> Path | None:
+    """The folder of a package, found without importing it or its parents: a cache runs no code when it is looked at.
+
+    >>> locate("json").name
+    'json'
+    """
+    head, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(head)
+        for depth in range(len(rest)):
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            spec = PathFinder.find_spec(".".join((head, *rest[: depth + 1])), spec.submodule_search_locations)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,0 +1,147 @@
+"""Libraries: the checked bytes of an artifact, opened by the dynamic linker without a file on any disk."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
+from precast.loader.discover import locate
+from precast.loader.errors import LoadError
+from precast.loader.index import Runtime
+from precast.loader.once import Once
+
+ENTRY = "__tvm_ffi_"
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_MODE = os.RTLD_NOW | os.RTLD_LOCAL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """A library that this process has open, for good: code that a stream may still run is never unloaded."""
+
+    sha256: str
+    handle: ctypes.CDLL = field(repr=False)
+
+    def address(self, symbol: str) -> int:
+        """Where a symbol of the library is."""
+        try:
+            pointer = ctypes.cast(getattr(self.handle, symbol), ctypes.c_void_p).value
+        except AttributeError:
+            pointer = None
+        if not pointer:
+            raise LoadError(f"the library {self.sha256[:12]} has no symbol {symbol}: rebuild the cache")
+        return pointer
+
+
+_libraries: Once[tuple[str, str], Library] = Once()
+_runtimes: Once[str, Library] = Once()
+_ffi: Once[str, ctypes.CDLL] = Once()
+
+
+def load(cache: Cache, artifact: Artifact) -> Library:
+    """Open the library of an artifact, once per process, after the runtime library that it is linked against.
+
+    Parameters
+    ----------
+    cache
+        Where the bytes are.
+    artifact
+        An object of that cache, built for this host.
+    """
+    if artifact.kind != "object" or artifact.host is None:
+        raise LoadError(f"{artifact.key[:12]} is a {artifact.kind}, not an object: upgrade precast-loader")
+    if not artifact.symbol.startswith(ENTRY):
+        raise LoadError(f"{artifact.symbol} is no TVM-FFI entry ({ENTRY}...): rebuild the cache")
+    runtime = runtime_for(cache, artifact.host.arch)
+    label = f"precast:{artifact.symbol.removeprefix(ENTRY)[:80]}-{artifact.key[:8]}"
+
+    def make() -> Library:
+        load_runtime(cache, runtime)
+        return Library(artifact.blob.sha256, open_bytes(cache.read(artifact.blob), artifact.blob.sha256, label))
+
+    return _libraries.get((artifact.blob.sha256, runtime.blob.sha256), make)
+
+
+def runtime_for(cache: Cache, arch: str) -> Runtime:
+    """The runtime library that a cache holds for a host processor."""
+    for runtime in cache.index.runtimes:
+        if runtime.host.arch == arch:
+            return runtime
+    raise LoadError(f"cache {cache.name!r} has no runtime library for {arch}: build the cache on such a host")
+
+
+def load_runtime(cache: Cache, runtime: Runtime) -> Library:
+    """Open a runtime library. The linker goes by its name alone, so the same name may not stand for two contents."""
+
+    def make() -> Library:
+        load_ffi()
+        sha256 = runtime.blob.sha256
+        return Library(sha256, open_bytes(cache.read(runtime.blob), sha256, f"precast:{runtime.soname}"))
+
+    library = _runtimes.get(runtime.soname, make)
+    if library.sha256 != runtime.blob.sha256:
+        raise LoadError(
+            f"{runtime.soname} of cache {cache.name!r} differs from the one of that name that is already open:"
+            " rebuild the cache, or use it in a process of its own"
+        )
+    return library
+
+
+def load_ffi() -> ctypes.CDLL:
+    """Open ``libtvm_ffi.so`` out of the apache-tvm-ffi wheel, without importing that package."""
+
+    def make() -> ctypes.CDLL:
+        folder = locate("tvm_ffi")
+        path = folder / "lib" / "libtvm_ffi.so" if folder else None
+        if path is None or not path.is_file():
+            raise LoadError("libtvm_ffi.so is not installed: pip install apache-tvm-ffi")
+        return _dlopen(str(path), "libtvm_ffi.so")
+
+    return _ffi.get("libtvm_ffi.so", make)
+
+
+def open_bytes(code: bytes, sha256: str, label: str) -> ctypes.CDLL:
+    """Give bytes to the dynamic linker through a sealed memory file, which is closed again once they are mapped.
+
+    The linker knows an open library by its path, and would hand out the library that had ``/proc/self/fd/N`` before.
+    So the digest goes into the path, spelt in ways to write "this folder": equal paths are then equal bytes.
+    """
+    try:
+        file = os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise LoadError(
+            f"this system gives no memory files ({error.strerror}): libraries are opened from one, so that nothing"
+            " executable is written to disk; allow memfd_create (sysctl vm.memfd_noexec, seccomp profile)"
+        ) from None
+    try:
+        written = 0
+        while written < len(code):
+            written += os.write(file, code[written:] if written else code)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+        return _dlopen(f"/proc/self/fd/{spell(sha256)}{file}", label)
+    except OSError as error:
+        raise LoadError(f"{label} could not be put in memory ({error.strerror}): free some memory") from None
+    finally:
+        os.close(file)
+
+
+def spell(sha256: str) -> str:
+    """The first 64 bits of a digest as steps that lead nowhere: ``/`` for 0, ``./`` for 1.
+
+    >>> spell("5" + "0" * 63)[:6]
+    '/.//./'
+    """
+    return format(int(sha256[:16], 16), "064b").replace("0", "/").replace("1", "./")
+
+
+def _dlopen(path: str, label: str) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(path, mode=_MODE)
+    except OSError as error:
+        reason = str(error).replace(path, Path(path).name if label.startswith("lib") else label)
+        raise LoadError(f"the dynamic linker refused {label}: {reason}. Check 'precast doctor'") from None

@@ -1,0 +1,96 @@
+"""Machines: the facts about where a kernel is to run, as a value, so that resolution is a pure function of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import re
+from dataclasses import dataclass, replace
+
+from precast.loader import driver
+from precast.loader.driver import Absent, Device
+from precast.loader.target import Capability, Target
+
+Version = tuple[int, int]
+_GLIBC = re.compile(r"glibc ([0-9]+)\.([0-9]+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What decides whether an artifact runs here. ``absent`` says why there is no capability, where there is none.
+
+    >>> Machine(arch="x86_64", capability=Capability(9, 0)).supposing(Target.parse("sm_100a")).capability
+    Capability(major=10, minor=0)
+    """
+
+    arch: str
+    glibc: Version | None = None
+    python: str = ""
+    tvm_ffi: str | None = None
+    driver: Version | None = None
+    device: Device | None = None
+    capability: Capability | None = None
+    target: Target | None = None
+    absent: str = ""
+
+    def supposing(self, target: Target) -> Machine:
+        """The same host with a device of the capability that ``target`` names, and a driver that is up to it."""
+        return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="")
+
+    def __str__(self) -> str:
+        if self.target is not None:
+            where = f"for {self.target} (a device of {self.capability})"
+        elif self.device is not None:
+            where = f"on {self.device}"
+        else:
+            where = f"on a device of {self.capability}" if self.capability else f"without a CUDA device: {self.absent}"
+        facts = [where, self.arch, f"glibc {version(self.glibc)}" if self.glibc else "no glibc"]
+        if self.driver:
+            facts.append(f"driver for CUDA {version(self.driver)}")
+        facts.append(f"tvm-ffi {self.tvm_ffi}" if self.tvm_ffi else "no tvm-ffi")
+        return ", ".join(facts)
+
+
+def version(pair: Version) -> str:
+    """The usual way to write a version of two numbers.
+
+    >>> version((2, 36))
+    '2.36'
+    """
+    return f"{pair[0]}.{pair[1]}"
+
+
+@functools.cache
+def this_host() -> Machine:
+    """This machine without its devices: nothing of CUDA is touched."""
+    try:
+        tvm_ffi = importlib.metadata.version("apache-tvm-ffi")
+    except importlib.metadata.PackageNotFoundError:
+        tvm_ffi = None
+    return Machine(arch=os.uname().machine, glibc=_glibc(), python=platform.python_version(), tvm_ffi=tvm_ffi)
+
+
+def this_machine(device: object = None) -> Machine:
+    """This machine with one of its devices: the one asked for, else the current one.
+
+    Parameters
+    ----------
+    device
+        ``None``, an int, ``"cuda:1"`` or a ``torch.device``.
+    """
+    host = this_host()
+    try:
+        found = driver.find_device(device)
+        return replace(host, device=found, capability=found.capability, driver=driver.driver().version)
+    except Absent as reason:
+        return replace(host, absent=str(reason))
+
+
+def _glibc() -> Version | None:
+    try:
+        match = _GLIBC.match(os.confstr("CS_GNU_LIBC_VERSION") or "")
+    except (ValueError, OSError):
+        return None
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,300 @@
+"""Resolution: which artifact serves a request on a machine, and why each other one does not. All of it is pure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.loader.artifact import Artifact
+from precast.loader.config import Key, Value, normalise
+from precast.loader.errors import ConfigError, FormatError, TargetError
+from precast.loader.index import Index, OpIndex
+from precast.loader.machine import Machine, version
+from precast.loader.target import Target
+
+_CUDA = "nvidia-cuda-runtime-cu"
+_FFI = "apache-tvm-ffi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
+
+    cache: str
+    precedence: int
+    index: Index
+    op: OpIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
+
+    op: str
+    config: Mapping[str, object] = field(default_factory=dict)
+    problem: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
+
+    keys: tuple[Key, ...]
+    values: dict[str, Value]
+
+    @classmethod
+    def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
+        """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
+        values = normalise(keys, request.config, op=request.op)
+        for key in keys:
+            if key.name not in values and not key.tuned:
+                if not key.has_default:
+                    raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
+                values[key.name] = key.default
+        return cls(keys, values)
+
+    def differing(self, config: object) -> tuple[str, ...]:
+        """The keys in which a config, raw or parsed, is not what is wanted."""
+        if not isinstance(config, Mapping):
+            return tuple(self.values)
+        return tuple(name for name, value in self.values.items() if not same(config.get(name, _NOTHING), value))
+
+
+_NOTHING = object()
+
+
+def same(one: object, other: object) -> bool:
+    """Equal in value and type; a list and a tuple of the same values are the same.
+
+    >>> same([1, 2], (1, 2)), same(1, True)
+    (True, False)
+    """
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An artifact in one cache."""
+
+    source: Source
+    artifact: Artifact
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Lower is better: exact, family, plain target; the cache's precedence; the author's order; then by kind, key.
+
+        No two candidates of one resolution have the same rank, so that the order they come in decides nothing.
+        """
+        artifact = self.artifact
+        return (
+            *artifact.target.rank,
+            self.source.precedence,
+            artifact.rank,
+            artifact.kind != "object",
+            artifact.key,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A candidate that serves the request."""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A candidate that does not, with every reason and the config keys that differ."""
+
+    candidate: Candidate
+    reasons: tuple[str, ...]
+    differing: tuple[str, ...] = ()
+
+
+def meaning(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    config = candidate.artifact.config
+    differing = wanted.differing(config)
+    if differing:
+        return "; ".join(
+            f"{n} is {config[n]!r}, not {wanted.values[n]!r}" if n in config else f"it says nothing of {n}"
+            for n in differing
+        )
+    return None
+
+
+def described(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    unknown = sorted(set(candidate.artifact.config) - {key.name for key in wanted.keys})
+    return f"its config has keys that its op does not declare: {', '.join(unknown)}" if unknown else None
+
+
+def launchable(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    return None if candidate.artifact.kind == "object" else "a cubin, which this precast-loader does not launch"
+
+
+def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    target = candidate.artifact.target
+    if machine.capability is None:
+        return f"built for {target}, and there is no CUDA device here"
+    if not target.runs_on(machine.capability):
+        return f"built for {target}, this GPU is {machine.capability}"
+    return None
+
+
+def host(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    built = candidate.artifact.host
+    if built is not None and built.arch != machine.arch:
+        return f"built for {built.arch} hosts, this one is {machine.arch}"
+    return None
+
+
+def glibc(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    needs = [_version(h.glibc) for h in (candidate.artifact.host, *_runtime_hosts(candidate)) if h is not None]
+    if needs and (machine.glibc is None or machine.glibc < max(needs)):
+        here = f"this host has {version(machine.glibc)}" if machine.glibc else "this host has none"
+        return f"needs glibc {version(max(needs))}, {here}"
+    return None
+
+
+def runtime(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    if candidate.artifact.kind == "object" and not _runtime_hosts(candidate):
+        return "its cache has no runtime library for its host"
+    return None
+
+
+def driver(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    for package, text in candidate.source.index.toolchain.items():
+        made = _version(text) if package.startswith(_CUDA) else None
+        if made and machine.driver and machine.driver[0] < made[0]:
+            return f"made with CUDA {version(made)}, this driver is for CUDA {version(machine.driver)}"
+    return None
+
+
+def ffi_abi(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    made = candidate.source.index.toolchain.get(_FFI)
+    if machine.tvm_ffi is None:
+        return f"needs {_FFI}, which is not installed"
+    if made is not None and _version(made) != _version(machine.tvm_ffi):
+        return f"made with {_FFI} {made}, {machine.tvm_ffi} is installed"
+    return None
+
+
+RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
+
+
+def judge(candidate: Candidate, wanted: Wanted, machine: Machine) -> Accepted | Rejected:
+    """Whether a candidate serves a request on a machine; if not, every reason."""
+    reasons = tuple(reason for rule in RULES if (reason := rule(candidate, wanted, machine)))
+    if reasons:
+        return Rejected(candidate, reasons, wanted.differing(candidate.artifact.config))
+    return Accepted(candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A whole decision: what serves the request, the best first, and what does not, the nearest first."""
+
+    request: Request
+    machine: Machine
+    accepted: tuple[Accepted, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = field(default=(), repr=False)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that ``get`` takes."""
+        return self.accepted[0].candidate if self.accepted else None
+
+    def __str__(self) -> str:
+        from precast.loader.trace import render
+
+        return render(self)
+
+
+def resolve(
+    request: Request,
+    machine: Machine,
+    sources: Iterable[Source],
+    *,
+    full: bool = True,
+    notes: Iterable[str] = (),
+) -> Resolution:
+    """Judge every artifact of an op.
+
+    Parameters
+    ----------
+    request
+        The op and the config.
+    machine
+        Where it is to run.
+    sources
+        The op in each cache that has it.
+    full
+        Whether those that differ in config or target are to be judged, too: to explain, yes; to choose, no.
+    notes
+        What else is worth saying in the trace.
+    """
+    accepted: list[Accepted] = []
+    rejected: list[Rejected] = []
+    remarks = list(notes)
+    refusals: list[ConfigError] = []
+    sources = tuple(sorted(sources, key=lambda source: source.precedence))
+    for source in sources:
+        try:
+            wanted = Wanted.of(request, source.op.keys)
+        except ConfigError as refusal:
+            refusals.append(refusal)
+            remarks.append(f"cache {source.cache!r} was left out: {refusal}")
+            continue
+        for position, row in enumerate(source.op.rows):
+            if not (full or _plausible(row, wanted, machine)):
+                continue
+            try:
+                verdict = judge(Candidate(source, source.op.artifact(position)), wanted, machine)
+            except FormatError as error:
+                remarks.append(f"cache {source.cache!r}: an artifact was left out: {error}")
+                continue
+            accepted.append(verdict) if isinstance(verdict, Accepted) else rejected.append(verdict)
+    if refusals and len(refusals) == len(sources):
+        raise refusals[0]
+    return Resolution(
+        request,
+        machine,
+        tuple(sorted(accepted, key=lambda a: a.candidate.rank)),
+        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), *r.candidate.rank))),
+        tuple(remarks),
+        sources,
+    )
+
+
+def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:
+    """A cheap look at a row that was not parsed yet: False only for what ``judge`` would refuse."""
+    if wanted.differing(row.get("config")):
+        return False
+    target = row.get("target")
+    if isinstance(target, str) and machine.capability is not None:
+        try:
+            return _target(target).runs_on(machine.capability)
+        except TargetError:
+            pass
+    return True
+
+
+@functools.lru_cache(maxsize=256)
+def _target(text: str) -> Target:
+    return Target.parse(text)
+
+
+def _runtime_hosts(candidate: Candidate) -> list[Any]:
+    built = candidate.artifact.host
+    return [r.host for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
+
+
+def _version(text: str) -> tuple[int, int]:
+    """The first two numbers of a version; what is not there counts as 0."""
+    major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]
+    return major, minor

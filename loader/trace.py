@@ -1,0 +1,134 @@
+"""A decision as text: what was asked, what was taken, why each other candidate was not, and what would help."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from precast.loader.config import thaw
+from precast.loader.errors import ConfigError
+from precast.loader.resolve import Candidate, Rejected, Request, Resolution, Wanted
+from precast.loader.target import Capability
+
+
+def render(resolution: Resolution, limit: int | None = None) -> str:
+    """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
+    lines = [heading(resolution)]
+    rows = [(_verdict(n), a.candidate, "") for n, a in enumerate(resolution.accepted)]
+    rows += [("refused", r.candidate, "; ".join(r.reasons)) for r in resolution.rejected]
+    shown = rows if limit is None else rows[:limit]
+    lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
+    if len(shown) < len(rows):
+        lines.append(f"  and {len(rows) - len(shown)} more:")
+        hidden = resolution.rejected[max(0, len(shown) - len(resolution.accepted)) :]
+        lines += [f"    {count} x {why}" for why, count in _summary(hidden)]
+    if not rows:
+        lines.append("  no candidate")
+    lines += [f"  note: {note}" for note in resolution.notes]
+    if resolution.request.problem and resolution.accepted:
+        lines.append("  note: no cache holds measurements for a problem, so the author's order decided")
+    if resolution.chosen is None:
+        lines += advice(resolution)
+    return "\n".join(lines)
+
+
+def heading(resolution: Resolution) -> str:
+    """The request and the machine in one line."""
+    request = resolution.request
+    return f"{request.op} {flow(request.config)} {resolution.machine}"
+
+
+def advice(resolution: Resolution) -> list[str]:
+    """The nearest variants, and the manifest lines that would build the one that is missing."""
+    lines: list[str] = []
+    fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
+    if fits:
+        lines.append("nearest: " + " | ".join(_near(r) for r in fits))
+    lines.append("to build it, put this in a manifest, run 'precast build', and install the cache:")
+    return lines + [f"  {line}" for line in manifest_lines(resolution)]
+
+
+def manifest_lines(resolution: Resolution) -> list[str]:
+    """The YAML that asks for what the request asks for."""
+    request = resolution.request
+    lines = ["kernels:", f"  - kernel: {request.op}", f"    config: {flow(_config(resolution))}"]
+    target = _target(resolution)
+    return [*lines, f"    targets: [{target}]"] if target else lines
+
+
+def flow(config: Mapping[str, Any]) -> str:
+    """A config on one line, as YAML reads it.
+
+    >>> flow({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
+    '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
+    """
+    return "{" + ", ".join(f"{name}: {_scalar(value)}" for name, value in config.items()) + "}"
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_scalar, value)) + "]"
+    plain = isinstance(value, str) and value.replace("_", "a").isalnum() and value.isascii() and not value[0].isdigit()
+    if plain and str(value).lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n"):
+        return str(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _config(resolution: Resolution) -> Mapping[str, Any]:
+    """The request in its one form, where a source knows it; defaults and free keys stay out."""
+    request: Request = resolution.request
+    for source in resolution.sources:
+        try:
+            wanted = Wanted.of(request, source.op.keys).values
+        except ConfigError:
+            continue
+        return {name: thaw(wanted[name]) for name in request.config}
+    return request.config
+
+
+def _target(resolution: Resolution) -> str:
+    """What to build for: the target asked for, else the best one for this device that the op is built for at all."""
+    machine = resolution.machine
+    if machine.target is not None:
+        return str(machine.target)
+    if machine.capability is None:
+        return ""
+    known = {r.candidate.artifact.target for r in resolution.rejected}
+    here = sorted((t for t in known if t.runs_on(machine.capability)), key=lambda t: t.rank)
+    return str(here[0]) if here else _own_target(machine.capability)
+
+
+def _own_target(capability: Capability) -> str:
+    """The target with every feature of a device; from 9.0 on, that is the one with an ``a``."""
+    return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"
+
+
+def _verdict(position: int) -> str:
+    return "taken" if position == 0 else "fits"
+
+
+def _facts(candidate: Candidate) -> tuple[str, ...]:
+    artifact = candidate.artifact
+    return (str(artifact.target), artifact.kind, artifact.key[:12], candidate.source.cache, flow(artifact.config))
+
+
+def _near(rejected: Rejected) -> str:
+    artifact = rejected.candidate.artifact
+    return f"{flow(artifact.config)} for {artifact.target}"
+
+
+def _summary(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
+    return Counter("; ".join(r.reasons) for r in rejected).most_common(12)
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    padded = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
+    return [("  " + "  ".join(row)).rstrip() for row in padded]
