@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from precast.build.describe import Description
 from precast.build.errors import ManifestError
 from precast.build.manifest import Manifest, parse_manifest
+from precast.build.matrix import matrix_of
 from precast.build.plan import Plan, make_plan
 from precast.loader.config import Key
 from precast.loader.errors import TargetError
@@ -132,6 +133,19 @@ def test_include_alone_is_the_whole_list() -> None:
     made = plan({"include": [{"dtype": "bf16", "hidden": 1}, {"dtype": "fp16", "hidden": 2}]})
     assert configs(made, "dtype", "hidden") == [("bfloat16", 1), ("float16", 2)]
     assert [v.location for v in made.variants] != [made.variants[0].location] * 2
+
+
+@pytest.mark.parametrize(
+    ("entry", "count"),
+    [
+        ({"include": [{"dtype": "bf16", "hidden": 1}, {"dtype": "fp16", "hidden": 2}]}, 2),
+        ({"config": {"dtype": ["bf16", "fp16"], "hidden": 1}, "include": [{"dtype": "fp32"}]}, 3),
+        ({"config": {"dtype": "bf16", "hidden": [1, 2]}, "tuned": {"threads": [1, 2, 3]}}, 6),
+    ],
+)
+def test_rows_are_counted_without_making_them(entry: dict[str, Any], count: int) -> None:
+    matrix = matrix_of(manifest({"kernel": "norm", **entry}).entries[0], NORM)
+    assert matrix.count == count == len(list(matrix.rows()))
 
 
 def test_a_plain_function_is_tuned_where_the_manifest_says_so() -> None:
