@@ -23,8 +23,8 @@ VERSION = 1
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 CACHE_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
-_SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
-_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
+SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
+KEY_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Runtime:
     def parse(cls, value: object) -> Runtime:
         data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
         return cls(
-            soname=fields.matching(data, "soname", _SONAME, "a runtime library's name"),
+            soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
             host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
         )
@@ -225,7 +225,7 @@ def parse_key(value: object) -> Key:
     data = fields.known(fields.as_object(value), ("name", "type", "tuned", "default", "choices"))
     return Key(
         name=fields.matching(data, "name", NAME, "a config key"),
-        type=fields.matching(data, "type", _TYPE, "a type of config value"),
+        type=fields.matching(data, "type", KEY_TYPE, "a type of config value"),
         tuned=fields.get(data, "tuned", bool),
         has_default="default" in data,
         default=fields.parsed(data, "default", freeze, None),
