@@ -100,7 +100,7 @@ def explain(
     Examples
     --------
     >>> from precast import loader
-    >>> print(loader.explain("scale", {"dtype": "float32"}, target="sm_90a").chosen.artifact.target)
+    >>> print(loader.explain("scale", {"dtype": "float32"}, target="sm_90a").chosen.target)
     sm_90a
 
     See also: ``get``, ``variants``.
@@ -135,7 +135,7 @@ def variants(op: str) -> tuple[Candidate, ...]:
     Examples
     --------
     >>> from precast import loader
-    >>> sorted({str(v.artifact.target) for v in loader.variants("scale")})
+    >>> sorted({str(v.target) for v in loader.variants("scale")})
     ['sm_100a', 'sm_90a']
 
     See also: ``ops``, ``explain``.

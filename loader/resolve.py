@@ -12,6 +12,7 @@ from precast.loader.config import Key, Value, normalise
 from precast.loader.errors import ConfigError, FormatError, TargetError
 from precast.loader.index import Index, OpIndex
 from precast.loader.machine import Machine, version
+from precast.loader.signature import Signature
 from precast.loader.target import Target
 
 _CUDA = "nvidia-cuda-runtime-cu"
@@ -24,8 +25,8 @@ class Source:
 
     cache: str
     precedence: int
-    index: Index
-    op: OpIndex
+    index: Index = field(repr=False)
+    op: OpIndex = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,28 @@ def same(one: object, other: object) -> bool:
 class Candidate:
     """An artifact in one cache."""
 
-    source: Source
+    source: Source = field(repr=False)
     artifact: Artifact
+
+    @property
+    def cache(self) -> str:
+        """The name of the cache it is in."""
+        return self.source.cache
+
+    @property
+    def config(self) -> Mapping[str, Value]:
+        """Its full config."""
+        return self.artifact.config
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes."""
+        return self.artifact.signature
 
     @property
     def rank(self) -> tuple[Any, ...]:
