@@ -168,6 +168,17 @@ def test_a_kernel_for_another_device_says_so(cache: Cache) -> None:
         kernel(1)
 
 
+def test_a_kernel_asks_about_the_device_once(cache: Cache) -> None:
+    asked = []
+
+    def machine() -> Machine:
+        asked.append(1)
+        return BLACKWELL
+
+    kernel = Kernel("scale", first(cache), lambda *args: args, machine)
+    assert [kernel(1), kernel(2)] == [(1,), (2,)] and len(asked) == 1
+
+
 def test_a_kernel_takes_names(cache: Cache) -> None:
     chosen = next(a for a in cache.op("scale").artifacts if str(a.target) == "sm_90a")
     kernel = Kernel("scale", chosen, lambda *args: args, lambda: HOPPER)
@@ -244,5 +255,5 @@ def test_get_is_the_same_kernel_each_time(path: Path, use: Callable[..., None]) 
     assert loader.get("scale", {"dtype": "bfloat16"}, target="sm_90a") is kernel
     assert loader.get("scale", {"dtype": "bf16", "threads": 256}, target="sm_90a") is kernel
     assert loader.get("scale", {"dtype": "bf16", "threads": 128}, target="sm_90a") is not kernel
-    with pytest.raises(loader.ConfigError, match="threads: expected int, not True"):
-        loader.get("scale", {"dtype": "bf16", "threads": True}, target="sm_90a")
+    with pytest.raises(loader.ConfigError, match=r"threads: expected int, not 256\.0"):
+        loader.get("scale", {"dtype": "bf16", "threads": 256.0}, target="sm_90a")

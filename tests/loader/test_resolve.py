@@ -186,6 +186,12 @@ def test_what_is_missing_says_how_to_build_it() -> None:
     }
 
 
+def test_choosing_parses_only_what_may_fit() -> None:
+    one = source(*(scale(threads=n) for n in range(50)), scale(dtype="float16"), scale("sm_100a"))
+    found = resolve(Request(op="scale", config={"dtype": "bf16", "threads": 7}), HERE, [one], full=False)
+    assert found.chosen is not None and len(one.op._parsed) == 1
+
+
 def test_a_long_trace_is_counted() -> None:
     found = ask(source(*(scale(threads=n) for n in range(100)), scale(dtype="float16")), dtype="f32")
     text = render(found, limit=5)
