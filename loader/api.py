@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.loader import driver
+from precast.loader.candidate import Candidate, Request, Source
 from precast.loader.config import suggest
 from precast.loader.discover import VARIABLE, Found, discover
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Once
-from precast.loader.resolve import Candidate, Request, Resolution, Source, resolve
+from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
 from precast.loader.trace import render
 
