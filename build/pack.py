@@ -38,8 +38,18 @@ class _Draft:
             host=product.host if self.kind == "object" else None,
             rank=variant.rank,
             resources=product.resources,
-            provenance={"function": variant.source, "env": dict(sorted(variant.env.items()))},
+            provenance=_provenance(variant),
         )
+
+
+def _provenance(variant: Variant) -> dict[str, object]:
+    """What a manifest would have to say to build the variant again."""
+    return {
+        "function": variant.source,
+        "env": dict(sorted(variant.env.items())),
+        "registered": variant.registered,
+        **({"parts": list(variant.parts)} if variant.parts else {}),
+    }
 
 
 def pack(

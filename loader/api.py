@@ -19,7 +19,8 @@ from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
 from precast.loader.trace import render
 
-_SHOWN = 40
+_SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
+_REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
 
 _found: tuple[Found, ...] | None = None
@@ -68,12 +69,13 @@ def get(
     """
     try:
         items = tuple(config.items()) if config else ()
-        key = (op, device, target, items, tuple([type(value) for _, value in items]))
+        sizes = tuple(problem.items()) if problem else None
+        key = (op, device, target, sizes, items, tuple([type(value) for _, value in items]))
         return _ready[key]
     except (KeyError, TypeError):  # not asked for before, or a list in the config
         pass
     kernel, lasting = _get(op, config or {}, device, target, problem)
-    if lasting and all(_is_simple(value) for value in (config or {}).values()):
+    if lasting and len(_ready) < _REMEMBERED and all(_is_simple(value) for value in (config or {}).values()):
         _ready[key] = kernel
     return kernel
 
@@ -186,7 +188,7 @@ def _get(
     key = (cache, chosen.artifact.key, number)
     kernel = _kernels.get(key, lambda: open_kernel(cache, op, chosen.artifact, number))
     settled = target is not None or device is not None or driver.driver().uniform
-    return kernel, settled and problem is None
+    return kernel, settled
 
 
 def _refusal(resolution: Resolution) -> PrecastError:
