@@ -15,6 +15,7 @@ from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFo
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Once
+from precast.loader.pin import Pins, check_pins
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
 from precast.loader.trace import render
@@ -24,6 +25,7 @@ _REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
 
 _found: tuple[Found, ...] | None = None
+_pins: Pins | None = None
 _finding = threading.RLock()
 _kernels: Once[tuple[Any, ...], Kernel] = Once()
 _ready: dict[tuple[Any, ...], Kernel] = {}
@@ -147,13 +149,16 @@ def variants(op: str) -> tuple[Candidate, ...]:
     return tuple(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
 
 
-def caches(*, refresh: bool = False) -> tuple[Found, ...]:
+def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[Found, ...]:
     """List the caches in the order they are asked, the broken ones with their error.
 
     Parameters
     ----------
     refresh
         Look again at ``PRECAST_CACHE_PATH`` and the installed wheels. Kernels that were handed out stay good.
+    pins
+        The SHA-256 that each cache's ``index.json`` must have, by the name of the cache, from now on: other caches are
+        refused. This looks again, and goes before ``PRECAST_PIN``.
 
     Examples
     --------
@@ -163,11 +168,14 @@ def caches(*, refresh: bool = False) -> tuple[Found, ...]:
 
     See also: ``ops``.
     """
-    global _found
+    global _found, _pins
     with _finding:
-        if _found is None or refresh:
+        if pins is not None:
+            _pins = check_pins(pins.items())
+        if _found is None or refresh or pins is not None:
             _ready.clear()
-            _found = discover()
+            _found = None  # what was found before must not outlive a look that fails
+            _found = discover(pins=_pins)
         return _found
 
 

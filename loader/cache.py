@@ -13,6 +13,7 @@ from precast.loader.artifact import Blob
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
 from precast.loader.once import Once
+from precast.loader.pin import Pins, refusal
 
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -27,13 +28,22 @@ class Cache:
         The directory that holds ``index.json``.
     origin
         How it was found, for people.
+    pins
+        The digests that the index must have one of, by the name of the cache.
+
+    A pinned index makes all below it tamper-evident: it holds the digest of every op's file, and these of every blob.
     """
 
-    def __init__(self, path: str | os.PathLike[str], origin: str = "") -> None:
+    def __init__(self, path: str | os.PathLike[str], origin: str = "", *, pins: Pins | None = None) -> None:
         self.path = Path(path)
         self.origin = origin or str(path)
         _refuse_strangers(self.path)
-        self.index = self._decode_index(self._file("index.json", limit=INDEX_LIMIT))
+        data = self._file("index.json", limit=INDEX_LIMIT)
+        self.digest = digest(data)
+        self.index = self._decode_index(data)
+        refused = refusal(self.index.name, self.digest, pins)
+        if refused:
+            raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
         self._ops: Once[str, OpIndex] = Once()
         self._dictionary: Once[str, Any] = Once()
 
