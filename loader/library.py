@@ -30,12 +30,12 @@ class Library:
     handle: ctypes.CDLL = field(repr=False)
 
     def address(self, symbol: str) -> int:
-        """Where a symbol of the library is."""
+        """Where a symbol of the library is. One that only a library it needs has does not count."""
         try:
             pointer = ctypes.cast(getattr(self.handle, symbol), ctypes.c_void_p).value
         except AttributeError:
             pointer = None
-        if not pointer:
+        if not pointer or _base_of(pointer) != _record(self.handle).base:
             raise LoadError(f"the library {self.sha256[:12]} has no symbol {symbol}: rebuild the cache")
         return pointer
 
@@ -122,7 +122,7 @@ def open_bytes(code: bytes, sha256: str, label: str) -> ctypes.CDLL:
             held.append(_memory_file(code, label))
             path = f"/proc/self/fd/{spell(sha256)}{held[-1]}"
             library = _dlopen(path, label)
-            if _path_of(library) == path:
+            if _record(library).path == path:
                 return library
         raise LoadError(f"the dynamic linker takes {label} for a library that is open already: restart the process")
     except OSError as error:
@@ -167,14 +167,39 @@ class _LinkMap(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
-def _path_of(library: ctypes.CDLL) -> str:
-    """The path by which the linker opened a library first."""
+class _Place(ctypes.Structure):
+    """``Dl_info`` of ``<dlfcn.h>``."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the linker knows of an open library: the path by which it was opened first, and where it lies."""
+
+    path: str
+    base: int
+
+
+def _record(library: ctypes.CDLL) -> Record:
     record = ctypes.POINTER(_LinkMap)()
     dlinfo = ctypes.CDLL(None).dlinfo
     dlinfo.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
     if dlinfo(library._handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
-        return ""
-    return (record.contents.name or b"").decode("ascii", "replace")
+        return Record("", -1)
+    return Record((record.contents.name or b"").decode("ascii", "replace"), record.contents.address or 0)
+
+
+def _base_of(address: int) -> int:
+    """Where the library that an address belongs to lies."""
+    place = _Place()
+    found = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(place))
+    return int(place.base or 0) if found else -2
 
 
 def _dlopen(path: str, label: str) -> ctypes.CDLL:

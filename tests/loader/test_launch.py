@@ -100,7 +100,8 @@ def test_the_memory_file_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
         return ctypes.CDLL(None)
 
     monkeypatch.setattr(library, "_dlopen", look)
-    monkeypatch.setattr(library, "_path_of", lambda _: "/proc/self/fd/" + library.spell("0" * 64) + str(last[0]))
+    record = lambda _: library.Record("/proc/self/fd/" + library.spell("0" * 64) + str(last[0]), 0)  # noqa: E731
+    monkeypatch.setattr(library, "_record", record)
     library.open_bytes(b"code", "0" * 64, "precast:test")
     assert seen == ["precast:test"]
 

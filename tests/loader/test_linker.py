@@ -117,4 +117,8 @@ def test_the_whole_digest_is_in_the_path() -> None:
 
 def test_the_linker_says_what_it_opened(native: Native) -> None:
     path = str(native.driver())
-    assert library._path_of(ctypes.CDLL(path)) == path
+    opened = ctypes.CDLL(path)
+    record = library._record(opened)
+    inside = ctypes.cast(opened.cuInit, ctypes.c_void_p).value
+    assert record.path == path and inside is not None and library._base_of(inside) == record.base
+    assert library._base_of(1) == -2, "no library"
