@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from precast.loader import driver
+from precast.loader import driver, state
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
 from precast.loader.candidate import Candidate, Request, Source
 from precast.loader.config import suggest
 from precast.loader.discover import VARIABLE, Found, discover
@@ -18,7 +22,7 @@ from precast.loader.once import Once
 from precast.loader.pin import Pins, check_pins
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
-from precast.loader.trace import render
+from precast.loader.trace import flow, render
 
 _SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
 _REMEMBERED = 100_000
@@ -76,10 +80,10 @@ def get(
         return _ready[key]
     except (KeyError, TypeError):  # not asked for before, or a list in the config
         pass
-    kernel, lasting = _get(op, config or {}, device, target, problem)
-    if lasting and len(_ready) < _REMEMBERED and all(_is_simple(value) for value in (config or {}).values()):
-        _ready[key] = kernel
-    return kernel
+    found = obtain(op, config or {}, device, target, problem)
+    if found.lasting and len(_ready) < _REMEMBERED and all(_is_simple(value) for value in (config or {}).values()):
+        _ready[key] = found.kernel
+    return found.kernel
 
 
 def explain(
@@ -179,24 +183,50 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> t
         return _found
 
 
-def _get(
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A kernel, the cache it is from, and whether the same call has the same answer for the rest of this process."""
+
+    kernel: Kernel
+    cache: Cache
+    lasting: bool
+
+
+def obtain(
     op: str, config: Mapping[str, object], device: object, target: str | None, problem: Mapping[str, int] | None
-) -> tuple[Kernel, bool]:
-    """The kernel, and whether the same call has the same answer for the rest of this process."""
-    request = Request(op=op, config=config, problem=_checked(problem))
+) -> Obtained:
+    """What ``get`` does for a request that it does not remember."""
+    start, missed = time.perf_counter(), True
+    try:
+        places = caches()
+        chosen, machine = _choose(Request(op=op, config=config, problem=_checked(problem)), device, target, places)
+        missed = False
+        cache = places[chosen.source.precedence].cache
+        assert cache is not None  # a source is made of an opened cache
+        number = None if device is None or machine.device is None else machine.device.ordinal
+        kernel = _kernels.get((cache, chosen.artifact.key, number), lambda: _open(cache, op, chosen.artifact, number))
+        settled = target is not None or device is not None or driver.driver().uniform
+        return Obtained(kernel, cache, settled)
+    finally:
+        state.count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
+
+
+def _choose(
+    request: Request, device: object, target: str | None, places: tuple[Found, ...]
+) -> tuple[Candidate, Machine]:
     machine = _machine(device, target)
-    places = caches()
-    sources, notes = _sources(op, places)
+    sources, notes = _sources(request.op, places)
     chosen = resolve(request, machine, sources, full=False).chosen
     if chosen is None:
         raise _refusal(resolve(request, machine, sources, notes=notes))
-    cache = places[chosen.source.precedence].cache
-    assert cache is not None  # a source is made of an opened cache
-    number = None if device is None or machine.device is None else machine.device.ordinal
-    key = (cache, chosen.artifact.key, number)
-    kernel = _kernels.get(key, lambda: open_kernel(cache, op, chosen.artifact, number))
-    settled = target is not None or device is not None or driver.driver().uniform
-    return kernel, settled
+    return chosen, machine
+
+
+def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
+    state.check_thawed(f"{op} {flow(artifact.config)} for {artifact.target}")
+    kernel = open_kernel(cache, op, artifact, number)
+    state.count(loads=1, stored=artifact.blob.stored)
+    return kernel
 
 
 def _refusal(resolution: Resolution) -> PrecastError:

@@ -77,5 +77,5 @@ def _file(path: Path) -> str:
         if len(data) > _LIMIT:
             raise ConfigError(f"{VARIABLE} names {path}, which is larger than a list of pins: name another file")
         return data.decode("ascii")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{VARIABLE} names {path}, which cannot be read as pins ({error}): mend it") from None
