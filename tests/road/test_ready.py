@@ -91,11 +91,11 @@ def test_every_variant_is_loaded_and_none_is_run_for_real(recorded: Path, tmp_pa
 def test_a_driver_that_refuses(recorded: Path, tmp_path: Path, name: str) -> None:
     """It is said, nothing is launched, and what was begun is ended."""
     seen = run(recorded, Native(tmp_path).driver(), **{name: "719"})
-    assert all("answers with error 719" in lazy for lazy in seen["lazy"]) and seen["ready"] == [False, False]  # type: ignore[attr-defined]
+    assert all("answers with error 719" in lazy for lazy in seen["lazy"])  # type: ignore[attr-defined]
+    assert seen["ready"] == [False, False]
     assert seen["shim"][:3] == [0, 0, 0]  # type: ignore[index]
-    counts = dict(
-        zip(["retain", "push", "pop", "stream", "capture", "end", "graph", "destroy"], seen["driver"], strict=True)
-    )  # type: ignore[call-overload]
+    names = ("retain", "push", "pop", "stream", "capture", "end", "graph", "destroy")
+    counts = dict(zip(names, seen["driver"], strict=True))  # type: ignore[call-overload]
     assert counts["pop"] == (0 if name in ("FAKE_RETAIN", "FAKE_PUSH") else 8)
     assert counts["destroy"] == (8 if name == "FAKE_CAPTURE" else 0) and counts["end"] == 0
 
