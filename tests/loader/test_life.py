@@ -182,9 +182,7 @@ def test_a_cache_replaced_while_a_process_runs(
     with pytest.raises(loader.IntegrityError, match=r"missing.*if it was replaced while this process ran, restart"):
         loader.get("scale", {"dtype": "f16"}, target="sm_90a")
     loader.caches(refresh=True)
-    assert loader.get("scale", {"dtype": "f16"}, target="sm_90a")._function(10) == 30 + 510, (
-        "after a new look, the new one"
-    )
+    assert loader.get("scale", {"dtype": "f16"}, target="sm_90a")._function(10) == 30 + 510, "the new one"
     assert old._function(10) == 20
     shutil.rmtree(path)
     with pytest.raises(loader.CacheError, match=r"reinstall|give the directory|no folder"):
