@@ -101,6 +101,6 @@ def test_what_cannot_be_collected(parts: tuple[Path, Path, str], tmp_path: Path)
 
 def test_platforms() -> None:
     assert platform_of(Path("precast_cache_x-1-py3-none-manylinux_2_34_x86_64.whl")) == "manylinux_2_34_x86_64"
-    assert platform_of(Path("precast_cache_x-1-py3-none-any.whl")) == "manylinux_2_17_x86_64"
+    assert platform_of(Path("precast_cache_x-1-py3-none-any.whl")) == "manylinux_2_28_x86_64"
     assert platforms("manylinux_2_34_aarch64")[0] == "manylinux_2_34_aarch64"
     assert File.of(Path("a_b-1.0-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")).name == "a-b"
