@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.build.message import Message
+from precast.build.parts import Refused, parts_of
 from precast.loader.errors import PrecastError
 
 _ORPHAN_CHECK_SECONDS = 1.0
@@ -55,13 +56,9 @@ def _answer(request: Mapping[str, Any]) -> Message:
         reply, parts = _compile(request)
     except Exception as error:
         message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
-        trace = "" if isinstance(error, _Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
+        trace = "" if isinstance(error, Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
         return Message({"error": message, "traceback": trace})
     return Message({**reply, "seconds": time.perf_counter() - started}, parts)
-
-
-class _Refused(PrecastError):
-    """What the function compiled is not what precast ships; the message says it all."""
 
 
 _catcher: Any = None
@@ -69,6 +66,7 @@ _catcher: Any = None
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import Catcher, forget_compiled
+    from precast.kernels.declare import argument_names
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
@@ -78,28 +76,17 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     function = load(source)
     forget_compiled(source.module)
     _catcher.take()
-    call(function, request["config"])
-    caught = _catcher.take()
+    returned = call(function, request["config"])
     symbols = request["symbols"]
-    if len(caught) != len(symbols):
-        raise _Refused(_miscount(source, len(caught), len(symbols)))
+    caught = parts_of(_catcher.take(), returned, source=source, expected=len(symbols))
+    names = argument_names(function)
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
-            raise _Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.to_json())
+            raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
+        signatures.append(one.signature.renamed(names).to_json())
         objects.append(_export(one.compiled, symbol))
     return {"signatures": signatures}, objects
-
-
-def _miscount(source: object, caught: int, expected: int) -> str:
-    if not caught:
-        return f"{source} compiled nothing: it must call cute.compile, once for each object"
-    names = ", ".join(f"part{i}" for i in range(caught))
-    return (
-        f"{source} compiled {caught} objects where {expected} {'is' if expected == 1 else 'are'} expected: "
-        f"make it compile exactly one, or name them in the manifest, in their order: 'parts: [{names}]'"
-    )
 
 
 def _export(compiled: Any, symbol: str) -> bytes:
