@@ -17,6 +17,7 @@ from precast.loader.config import suggest
 from precast.loader.errors import FormatError, TargetError
 from precast.loader.target import Capability, Target
 
+CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
 Answer = int | str | None
 """A fact, or None where the profile does not know it."""
 
@@ -97,10 +98,9 @@ def profile_named(name: str) -> Profile:
     >>> profile_named("B200").capability
     Capability(major=10, minor=0)
     """
-    found = {gpu.lower(): gpu for gpu in GPUS}.get(name.lower()) if isinstance(name, str) else None
-    if found is None:
-        raise TargetError(f"there is no profile {name!r}{suggest(str(name), GPUS)}: use one of {', '.join(GPUS)}")
-    return Profile.of_gpu(GPUS[found])
+    if name not in GPUS:
+        raise TargetError(f"there is no profile {name!r}{suggest(name, GPUS)}")
+    return Profile.of_gpu(GPUS[name])
 
 
 def profile_of(target: Target) -> Profile:

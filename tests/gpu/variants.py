@@ -1,0 +1,35 @@
+"""The variants of the installed caches that this machine's GPU runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from precast.kernels.declare import Declaration, declaration_of
+from precast.kernels.registry import find, load
+from precast.loader.target import Capability
+
+
+def runnable() -> list[Any]:
+    """Every candidate for the current device, in a stable order; none where there is no device."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    if not torch.cuda.is_available():
+        return []
+    from precast import loader
+
+    capability = Capability(*torch.cuda.get_device_capability())
+    found = [(op, v) for op in loader.ops() for v in loader.variants(op)]
+    return [(op, v) for op, v in found if v.artifact.kind == "object" and v.artifact.target.runs_on(capability)]
+
+
+def name(case: Any) -> str:
+    """A case's name in a test report."""
+    op, variant = case
+    return "-".join([op, *(str(value) for value in variant.artifact.config.values())])
+
+
+def declared(op: str) -> Declaration:
+    """The declaration of an op that a distribution registers."""
+    return declaration_of(load(find(op)))
