@@ -56,13 +56,17 @@ def profile_from(reply: bytes, printed: str = "") -> Profile:
         if "error" in data:
             raise ToolError(f"--profile-from-device: {fields.get(data, 'error', str)}: {_ADVICE}")
         facts = parse_facts(data.get("facts"), "read from a device")
-        name, major, minor = (facts[n].value for n in ("name", "compute_capability_major", "compute_capability_minor"))
+        capability = Capability(
+            fields.count(data["facts"], "compute_capability_major", most=99),
+            fields.count(data["facts"], "compute_capability_minor", most=9),
+        )
+        name = fields.get(data["facts"], "name", str)
     except (FormatError, KeyError):
         said = printed.strip()[-1000:]
         raise ToolError(
             f"reading the GPU's properties failed{f'; the last that was printed: {said}' if said else ''}: {_ADVICE}"
         ) from None
-    return Profile(name=str(name), capability=Capability(int(major), int(minor)), facts=facts, measured=True)
+    return Profile(name=name, capability=capability, facts=facts, measured=True)
 
 
 def _read_device() -> dict[str, Any]:

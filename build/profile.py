@@ -99,7 +99,7 @@ def profile_named(name: str) -> Profile:
     Capability(major=10, minor=0)
     """
     if name not in GPUS:
-        raise TargetError(f"there is no profile {name!r}{suggest(name, GPUS)}")
+        raise TargetError(f"there is no profile {name!r}{suggest(name.upper(), GPUS)}")
     return Profile.of_gpu(GPUS[name])
 
 
