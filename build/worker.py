@@ -33,7 +33,7 @@ def main() -> None:
     _leave_with(os.getppid())
     while (request := Message.read(requests)) is not None:
         if request.header.get("do") == "configure":
-            sys.path[:0] = request.header["search"]
+            _configure(request.header)
             continue
         replies.write(_answer(request.header).encode())
         replies.flush()
@@ -62,6 +62,17 @@ def _answer(request: Mapping[str, Any]) -> Message:
 
 
 _catcher: Any = None
+_answers: Any = None
+
+
+def _configure(header: Mapping[str, Any]) -> None:
+    from precast.build.answers import Answers
+    from precast.build.standin import stand_in
+
+    global _answers
+    sys.path[:0] = header["search"]
+    _answers = Answers(header["profile"]["name"], header["profile"]["facts"])
+    stand_in(_answers)
 
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -73,8 +84,11 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     global _catcher
     _catcher = _catcher or Catcher().install()
     source = Source.parse(request["source"])
+    package = source.module.partition(".")[0]
     function = load(source)
-    forget_compiled(source.module)
+    for remembering in {package, *_catcher.packages, *_answers.askers}:
+        forget_compiled(remembering)
+    _answers.begin(package)
     _catcher.take()
     returned = call(function, request["config"])
     symbols = request["symbols"]
@@ -86,7 +100,7 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
         signatures.append(one.signature.renamed(names).to_json())
         objects.append(_export(one.compiled, symbol))
-    return {"signatures": signatures}, objects
+    return {"signatures": signatures, "assumed": _answers.asked()}, objects
 
 
 def _export(compiled: Any, symbol: str) -> bytes:
