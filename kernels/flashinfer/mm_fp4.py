@@ -162,7 +162,7 @@ def mm_fp4(
     that 32 divides; ``out`` is ``[m, n]`` of ``out_dtype``. All are contiguous; 64 divides ``k``, and 8 ``n``. NVFP4
     has an e4m3 scale for 16 elements, MXFP4 a power of two for 32, both in the layout 128x4 of ``nvfp4_quantize``, and
     passed as addresses (``scales.data_ptr()``): keep the tensors alive. ``a_tiles`` and ``b_tiles`` are the rows of
-    ``a`` and ``b`` over 128, ``k_tiles`` the blocks of a row over 4, all rounded up. ``alpha`` is one float32 on the device.
+    ``a`` and ``b`` over 128, ``k_tiles`` the blocks of a row over 4, all rounded up. ``alpha`` is one float32.
     """
     block, scale_dtype = _BLOCKS[format]
     kernels = library.FLASHINFER.module("flashinfer.gemm.kernels.dense_blockscaled_gemm_sm100")
