@@ -87,9 +87,17 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
             raise _Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.to_json())
+        signatures.append(_named(function, request["config"], one.signature).to_json())
         objects.append(_export(one.compiled, symbol))
     return {"signatures": signatures}, objects
+
+
+def _named(function: Any, config: Mapping[str, Any], signature: Any) -> Any:
+    """The signature under the names that the function's declaration gives to the arguments, if it gives any."""
+    from precast.kernels.declare import declaration_of
+
+    arguments = declaration_of(function, "any").arguments
+    return signature.renamed(arguments(config)) if arguments else signature
 
 
 def _miscount(source: object, caught: int, expected: int) -> str:

@@ -9,21 +9,21 @@ provider, is a kernel as it is: ``compile: "my_module:MyOperator"``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from precast.kernels.declare import kernel
+from precast.kernels.declare import Declaration, attach, declaration_of, kernel
+from precast.kernels.errors import DeclarationError
 from precast.kernels.hints import DType, Tuned
 from precast.kernels.operators import trial
-from precast.kernels.operators.arguments import FORMATS, Grouped, Scaled
+from precast.kernels.operators.arguments import Grouped, Question, Scaled
 from precast.kernels.operators.catalogue import refusal
 from precast.kernels.operators.compile import compile_operator
 from precast.kernels.operators.config import Design, Operands
 from precast.kernels.operators.epilogue import Epilogue
 from precast.loader.config import Config
 from precast.loader.target import Target
-
-_DEFAULTS: dict[str, Any] = {"tile": (128, 128), "cluster": (1, 1)}
 
 
 def gemm_supports(config: Config, target: Target) -> str | None:
@@ -63,11 +63,11 @@ def gemm(
     out_major: Literal["n", "m"] = "n",
     batched: bool = False,
     epilogue: str = "",
-    tile: Tuned[list[int]] = [128, 128],  # noqa: B006
-    cluster: Tuned[list[int]] = [1, 1],  # noqa: B006
+    tile: Tuned[Sequence[int]] = (128, 128),
+    cluster: Tuned[Sequence[int]] = (1, 1),
     two_cta: Tuned[bool] = False,
     scheduler: Tuned[Literal["static", "dynamic"]] = "static",
-    fallback_cluster: Tuned[list[int] | None] = None,
+    fallback_cluster: Tuned[Sequence[int] | None] = None,
     operator: Tuned[str] = "",
 ) -> Any:
     """``gemm(a, b, out)``: the product of ``a`` (m, k) and ``b`` (k, n), of any size, stored in ``out`` (m, n).
@@ -82,11 +82,8 @@ def gemm(
     ``alpha`` and ``beta`` (floats). They stand between ``b`` and ``out``, in this order: with
     ``"relu(accum + bias)"`` the call is ``gemm(a, b, bias, out)``.
     """
-    config = {name: value for name, value in locals().items() if name in _KEYS}
+    config = locals()
     return compile_operator(Operands.of(config), Design.of(config))
-
-
-_KEYS = frozenset((*Operands.__slots__, *Design.__slots__))
 
 
 def _scaled(config: Config) -> Scaled:
@@ -115,8 +112,8 @@ def gemm_blockscaled(
     format: Literal["nvfp4", "mxfp4", "mxfp8"],
     out_dtype: DType,
     out_major: Literal["n", "m"] = "n",
-    tile: Tuned[list[int]] = [256, 128],  # noqa: B006
-    cluster: Tuned[list[int]] = [2, 1],  # noqa: B006
+    tile: Tuned[Sequence[int]] = (256, 128),
+    cluster: Tuned[Sequence[int]] = (2, 1),
     operator: Tuned[str] = "",
 ) -> Any:
     """``gemm_blockscaled(a, b, a_scale, b_scale, out)``: ``out`` (m, n) is ``a`` (m, k) times ``b`` (n, k) transposed,
@@ -158,8 +155,8 @@ def grouped_supports(config: Config, target: Target) -> str | None:
 def gemm_grouped(
     dtype: DType,
     out_dtype: DType,
-    tile: Tuned[list[int]] = [128, 128],  # noqa: B006
-    cluster: Tuned[list[int]] = [1, 1],  # noqa: B006
+    tile: Tuned[Sequence[int]] = (128, 128),
+    cluster: Tuned[Sequence[int]] = (1, 1),
     two_cta: Tuned[bool] = False,
     operator: Tuned[str] = "",
 ) -> Any:
@@ -171,3 +168,34 @@ def gemm_grouped(
     """
     design = {"tile": tile, "cluster": cluster, "two_cta": two_cta, "operator": operator}
     return compile_operator(Grouped(dtype=dtype, out_dtype=out_dtype), Design.of(design))
+
+
+_FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[[Config], Question]]] = {
+    "GemmArguments": (gemm, Operands.of),
+    "IndexPtrGroupedGemmArguments": (gemm_grouped, _grouped),
+}
+
+
+def kernel_of(operator: type) -> Callable[..., Any]:
+    """A kernel out of an operator class: with the config of ``gemm`` or ``gemm_grouped``, by what the class takes.
+
+    See also: ``precast.kernels.registry.load``, which does this for a class that a manifest names.
+    """
+    takes = operator.supported_args_type.__name__  # type: ignore[attr-defined]
+    if takes not in _FAMILIES:
+        raise DeclarationError(
+            f"{operator.__name__} takes {takes}: an operator that takes one of {', '.join(_FAMILIES)} can be a kernel; "
+            "write a function that compiles any other"
+        )
+    family, ask = _FAMILIES[takes]
+
+    def compile_it(**config: Any) -> Any:
+        return compile_operator(ask(config), Design.of(config), operator)
+
+    def supports(config: Config, target: Target) -> str | None:
+        return refusal(ask(config), Design.of(config), target, operator)
+
+    compile_it.__name__, compile_it.__doc__ = operator.__name__, operator.__doc__ or family.__doc__
+    compile_it.__signature__ = inspect.signature(family)  # type: ignore[attr-defined]
+    declared: Declaration = replace(declaration_of(family), targets=(), supports=supports)
+    return attach(compile_it, declared)

@@ -44,7 +44,8 @@ class Declaration:
     """What is known of a kernel without compiling it.
 
     ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
-    verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
+    verify and bench a config with; ``arguments`` names what is passed, in call order, where the compiled function's own
+    names say little; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
     kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
     it needs, in bytes. A new ``version`` says that the kernel's results or arguments have changed.
     """
@@ -53,6 +54,7 @@ class Declaration:
     keys: tuple[Key, ...]
     targets: tuple[str, ...] = ()
     supports: Callable[[Config, Target], str | None] | None = None
+    arguments: Callable[[Config], Sequence[str]] | None = None
     problems: Callable[[Config], Sequence[Problem]] | None = None
     inputs: Inputs | None = None
     outputs: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ def kernel(
     op: str,
     targets: Sequence[str] = (),
     supports: Callable[[Config, Target], str | None] | None = None,
+    arguments: Callable[[Config], Sequence[str]] | None = None,
     problems: Callable[[Config], Sequence[Problem]] | None = None,
     inputs: Inputs | None = None,
     outputs: Sequence[str] = (),
@@ -106,6 +109,7 @@ def kernel(
             keys=keys_of(function),
             targets=_sequence(function, "targets", targets),
             supports=supports,
+            arguments=arguments,
             problems=problems,
             inputs=inputs,
             outputs=_sequence(function, "outputs", outputs),
@@ -115,15 +119,20 @@ def kernel(
             workspace=workspace,
             version=version,
         )
-        _check(function, declaration)
-        try:
-            setattr(function, _ATTRIBUTE, declaration)
-        except AttributeError:
-            where = name_of(function)
-            raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
-        return function
+        return attach(function, declaration)
 
     return declare
+
+
+def attach(function: F, declaration: Declaration) -> F:
+    """Give a function a declaration, as ``kernel`` does."""
+    _check(function, declaration)
+    try:
+        setattr(function, _ATTRIBUTE, declaration)
+    except AttributeError:
+        where = name_of(function)
+        raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
+    return function
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
@@ -166,7 +175,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "workspace"):
+    for part in ("supports", "arguments", "problems", "inputs", "reference", "tolerance", "cost", "workspace"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.loader import fields
@@ -129,6 +130,17 @@ class Signature:
     def passed(self) -> tuple[Argument, ...]:
         """The arguments a caller passes, in order."""
         return tuple(a for a in self.arguments if a.passed)
+
+    def renamed(self, names: Sequence[str]) -> Signature:
+        """The same signature, its passed arguments under other names, in call order.
+
+        >>> print(Signature(arguments=(Argument(name="arg0", kind="scalar", dtype="float32"),)).renamed(["eps"]))
+        (eps: float32)
+        """
+        if len(names) != len(self.passed) or len(set(names)) != len(names):
+            raise FormatError(f"{', '.join(names)} cannot be the names of the arguments {self}: give each one its own")
+        left = iter(names)
+        return replace(self, arguments=tuple(replace(a, name=next(left)) if a.passed else a for a in self.arguments))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"

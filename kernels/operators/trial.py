@@ -178,7 +178,9 @@ def grouped_problems(config: Config) -> Sequence[Problem]:
     question = Grouped(dtype=str(config["dtype"]), out_dtype=str(config["out_dtype"]))
     k, n = 128 // bits(question.dtype), 128 // bits(question.out_dtype)
     sizes = [(1, 1, n, k), (3, 300, 5 * n, 7 * k), (8, 1000, 1000, 520), (32, 8192, 4096, 4096)]
-    return [{"groups": g, "m": m, "n": _up(nn, n), "k": _up(kk, k), "padding": 0, "offset": 0} for g, m, nn, kk in sizes]
+    return [
+        {"groups": g, "m": m, "n": _up(nn, n), "k": _up(kk, k), "padding": 0, "offset": 0} for g, m, nn, kk in sizes
+    ]
 
 
 def grouped_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -247,9 +249,7 @@ def _random(
     return result
 
 
-def _matrix(
-    dtype: str, problem: Problem, shape: tuple[int, int], row_major: bool, batched: bool, device: Any
-) -> Any:
+def _matrix(dtype: str, problem: Problem, shape: tuple[int, int], row_major: bool, batched: bool, device: Any) -> Any:
     """Memory for a matrix: its rows (or columns) some 16 bytes apart, its base at a multiple of 16 bytes and no more."""
     import torch
 
