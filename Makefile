@@ -3,7 +3,8 @@
 
 PYTHON ?= python3
 WORK   := .work
-DEV    := $(WORK)/dev
+TEST   := $(WORK)/test
+CHECK  := $(WORK)/check
 # Where torch's CPU build is found, if pip would not find it by itself: an index's address, or a folder of wheels.
 TORCH_INDEX ?=
 # 1: take torch's CUDA build (gigabytes) on a machine without a GPU too.
@@ -17,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 ENVIRONMENT = $(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check format lock clean dev
+.PHONY: help demo test check format lock clean test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -26,26 +27,29 @@ demo: ## build the default manifest, pack it, and use it where there is no compi
 	@$(ENVIRONMENT) $(WORK)/builder -- -e ./loader -e .
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
-test: dev ## the whole suite
-	@$(DEV)/bin/python -m pytest $(ARGS)
+test: test-environment ## the whole suite
+	@$(TEST)/bin/python -m pytest $(ARGS)
 
-check: dev ## lint, format, types, import direction
-	@$(DEV)/bin/ruff check .
-	@$(DEV)/bin/ruff format --check .
-	@$(DEV)/bin/mypy
-	@$(DEV)/bin/mypy --strict .ci/environment.py tests/demo/run.py
-	@$(DEV)/bin/lint-imports --no-cache
+check: check-environment ## lint, format, types, import direction
+	@$(CHECK)/bin/ruff check .
+	@$(CHECK)/bin/ruff format --check .
+	@$(CHECK)/bin/mypy
+	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py
+	@$(CHECK)/bin/lint-imports --no-cache
 
-format: dev ## let ruff put the code in order
-	@$(DEV)/bin/ruff check --fix .
-	@$(DEV)/bin/ruff format .
+format: check-environment ## let ruff put the code in order
+	@$(CHECK)/bin/ruff check --fix .
+	@$(CHECK)/bin/ruff format .
 
-lock: dev ## write constraints.txt anew from constraints.in
-	@$(DEV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
+lock: check-environment ## write constraints.txt anew from constraints.in
+	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
 	  --no-emit-package precast --no-emit-package precast-loader constraints.in -o constraints.txt
 
-dev:
-	@$(ENVIRONMENT) --torch $(DEV) -- -e ./loader -e '.[dev]'
+test-environment:
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e '.[test]'
+
+check-environment:
+	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'
 
 clean: ## remove the environments and everything that was made
 	rm -rf $(WORK) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -33,6 +33,8 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    if not getattr(sys.flags, "safe_path", False):  # Python 3.10 puts the current folder first
+        del sys.path[0]
     sys.path[:0] = sys.argv[2:]
     with os.fdopen(answers, "wb") as pipe:
         for line in requests:

@@ -18,21 +18,19 @@ What the lists mean is decided when the types of an op's keys are known (see ``p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
+from precast.build import getters
 from precast.build.errors import Location, ManifestError
 from precast.build.located import Node, read_yaml
 from precast.build.profile import fact, profile_of
-from precast.loader.config import NAME, OP_NAME, suggest
+from precast.loader.config import NAME, OP_NAME
 from precast.loader.errors import PrecastError
 from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
-
-T = TypeVar("T")
 
 VERSION = 1
 EMITS = ("object", "cubin")
@@ -44,8 +42,6 @@ ENTRY_KEYS = (
 SOURCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 PART = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 FACT = re.compile(r"\$\{([^}]*)\}")
-MOST = 10_000
-_TEXT = 4096
 
 Nodes = Mapping[str, Node]
 Asked = tuple[str | None, str | None]
@@ -113,28 +109,28 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     'rmsnorm'
     """
     node = read_yaml(data, str(path))
-    root = _mapping(node, ROOT_KEYS)
-    version = _required(root, "version", node)
+    root = getters.mapping(node, ROOT_KEYS)
+    version = getters.required(root, "version", node)
     if version.value != VERSION or isinstance(version.value, bool):
         raise ManifestError(f"version {version.plain()!r} is not known: write 'version: {VERSION}'", version.at)
     targets = _targets(root["targets"]) if "targets" in root else ()
-    kernels = _required(root, "kernels", node)
-    entries = tuple(_entry(item, targets) for item in _list(kernels))
+    kernels = getters.required(root, "kernels", node)
+    entries = tuple(_entry(item, targets) for item in getters.items(kernels))
     if not entries:
         raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
     return Manifest(
         path=path,
-        name=_matching(
-            _required(root, "name", node), CACHE_NAME, "a name: use lower-case letters, digits and single dashes"
+        name=getters.matching(
+            getters.required(root, "name", node), CACHE_NAME, "a name: use lower-case letters, digits and single dashes"
         ),
         targets=targets,
         entries=entries,
-        search=_unique(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
+        search=getters.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
     )
 
 
 def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
-    data = _mapping(node, ENTRY_KEYS)
+    data = getters.mapping(node, ENTRY_KEYS)
     op, source = _what(data, node)
     targets = _targets(data["targets"]) if "targets" in data else inherited
     if not targets:
@@ -143,7 +139,7 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
     for name in tuned:
         if name in config:
             raise ManifestError(f"{name!r} stands in config and in tuned: keep one", tuned[name].named_at)
-    entry = Entry(
+    return Entry(
         op=op,
         source=source,
         location=node.at,
@@ -152,14 +148,11 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
         tuned=MappingProxyType(tuned),
         include=_rows(data, "include"),
         exclude=_rows(data, "exclude"),
-        emit=_unique(data["emit"], lambda n: _one_of(n, EMITS)) if "emit" in data else ("object",),
+        emit=getters.some(data["emit"], lambda n: getters.one_of(n, EMITS)) if "emit" in data else ("object",),
         env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
-        parts=_unique(data["parts"], _part) if "parts" in data else (),
-        skip_unsupported=_bool(data["skip_unsupported"]) if "skip_unsupported" in data else False,
+        parts=getters.some(data["parts"], _part) if "parts" in data else (),
+        skip_unsupported=getters.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
     )
-    if entry.parts and op and OP_NAME.fullmatch(f"{op}.{max(entry.parts, key=len)}") is None:
-        raise ManifestError(f"{op!r} with a part is not the name of an op: four words at most, shorten it", node.at)
-    return entry
 
 
 def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
@@ -172,21 +165,29 @@ def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
     if "kernel" in data:
         if "op" in data:
             raise ManifestError("'op' goes with 'compile': 'kernel' names the op already; remove it", data["op"].at)
-        return _matching(data["kernel"], OP_NAME, named), None
-    source = _matching(data["compile"], SOURCE, "'module:function': write it like 'acme.norms:compile_norm'")
-    return _matching(data["op"], OP_NAME, named) if "op" in data else None, source
+        return getters.matching(data["kernel"], OP_NAME, named), None
+    source = getters.matching(data["compile"], SOURCE, "'module:function': write it like 'acme.norms:compile_norm'")
+    return getters.matching(data["op"], OP_NAME, named) if "op" in data else None, source
 
 
 def _config(node: Node) -> dict[str, Node]:
-    data = _mapping(node)
+    data = getters.mapping(node)
     for name, value in data.items():
         if NAME.fullmatch(name) is None:
             raise ManifestError(f"{name[:80]!r} is not a config key: use the name of a parameter", value.named_at)
+        _check_value(value)
     return data
 
 
+def _check_value(node: Node) -> None:
+    if isinstance(node.value, dict):
+        raise ManifestError("a mapping is no config value: write a plain value or a list of them", node.at)
+    for item in node.value if isinstance(node.value, tuple) else ():
+        _check_value(item)
+
+
 def _rows(data: Nodes, name: str) -> tuple[Node, ...]:
-    rows = _list(data[name]) if name in data else ()
+    rows = getters.items(data[name]) if name in data else ()
     for row in rows:
         if not _config(row):
             raise ManifestError(f"an empty row in {name!r}: give at least one config key", row.at)
@@ -194,12 +195,12 @@ def _rows(data: Nodes, name: str) -> tuple[Node, ...]:
 
 
 def _targets(node: Node) -> tuple[Target, ...]:
-    return _unique(node, _target)
+    return getters.some(node, _target)
 
 
 def _target(node: Node) -> Target:
     try:
-        target = Target.parse(_text(node))
+        target = Target.parse(getters.text(node))
         profile_of(target)
     except ManifestError:
         raise
@@ -209,25 +210,25 @@ def _target(node: Node) -> Target:
 
 
 def _part(node: Node) -> str:
-    return _matching(node, PART, "the name of a part: use lower-case letters, digits and _")
+    return getters.matching(node, PART, "the name of a part: use lower-case letters, digits and _")
 
 
 def _folder(node: Node, base: Path) -> Path:
-    folder = base / _text(node)
+    folder = base / getters.text(node)
     try:
         found = folder.is_dir()
     except OSError:  # a name too long, or a folder that may not be searched
         found = False
     if not found:
         raise ManifestError(
-            f"{_text(node)!r} is not a folder beside the manifest: create it or correct the path", node.at
+            f"{getters.text(node)!r} is not a folder beside the manifest: create it or correct the path", node.at
         )
     return folder.resolve()
 
 
 def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
     result = {}
-    for name, value in _mapping(node).items():
+    for name, value in getters.mapping(node).items():
         if NAME.fullmatch(name) is None:
             raise ManifestError(f"{name[:80]!r} is not a variable: use letters, digits and _", value.named_at)
         if isinstance(value.value, bool):
@@ -237,7 +238,7 @@ def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
         if isinstance(value.value, (int, float)):
             result[name] = str(value.value)
             continue
-        result[name] = _text(value)
+        result[name] = getters.text(value)
         for reference in FACT.findall(result[name]):
             _check_fact(reference, targets, value.at)
     return result
@@ -258,70 +259,3 @@ def _fact(reference: str, target: Target) -> str:
             "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
         )
     return fact(target, name)
-
-
-# Typed getters: each error carries the place of the value it is about.
-
-
-def _mapping(node: Node, known: tuple[str, ...] = ()) -> dict[str, Node]:
-    if not isinstance(node.value, dict):
-        raise ManifestError(f"expected a mapping, not {node.kind}: write 'key: value' lines", node.at)
-    for name, value in node.value.items():
-        if known and name not in known:
-            raise ManifestError(f"unknown key {name[:80]!r}{suggest(name[:80], known)}", value.named_at)
-    return node.value
-
-
-def _required(data: Nodes, name: str, node: Node) -> Node:
-    if name not in data:
-        raise ManifestError(f"{name!r} is missing: add it", node.at)
-    return data[name]
-
-
-def _list(node: Node) -> tuple[Node, ...]:
-    if not isinstance(node.value, tuple):
-        raise ManifestError(f"expected a list, not {node.kind}: write '- ' before each item", node.at)
-    if len(node.value) > MOST:
-        raise ManifestError(f"{len(node.value)} items, more than {MOST}: split the manifest", node.at)
-    return node.value
-
-
-def _unique(node: Node, parse: Callable[[Node], T]) -> tuple[T, ...]:
-    """One item or a list of them, none twice, at least one."""
-    found: list[T] = []
-    for item in _list(node) if isinstance(node.value, tuple) else (node,):
-        value = parse(item)
-        if value in found:
-            raise ManifestError(f"{item.plain()!r} stands twice: keep one", item.at)
-        found.append(value)
-    if not found:
-        raise ManifestError("an empty list: give at least one item, or leave the key out", node.at)
-    return tuple(found)
-
-
-def _text(node: Node) -> str:
-    if not isinstance(node.value, str):
-        raise ManifestError(f"expected text, not {node.kind}: quote it if it is meant as text", node.at)
-    if len(node.value) > _TEXT:
-        raise ManifestError(f"a text of {len(node.value)} characters, more than {_TEXT}: shorten it", node.at)
-    return node.value
-
-
-def _matching(node: Node, pattern: re.Pattern[str], what: str) -> str:
-    text = _text(node)
-    if pattern.fullmatch(text) is None:
-        raise ManifestError(f"{text[:80]!r} is not {what}", node.at)
-    return text
-
-
-def _one_of(node: Node, allowed: tuple[str, ...]) -> str:
-    text = _text(node)
-    if text not in allowed:
-        raise ManifestError(f"{text[:80]!r} is not allowed{suggest(text[:80], allowed)}", node.at)
-    return text
-
-
-def _bool(node: Node) -> bool:
-    if not isinstance(node.value, bool):
-        raise ManifestError(f"expected true or false, not {node.kind}: write one of them", node.at)
-    return node.value

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from precast.build.describe import TIME_LIMIT, Description, describing
-from precast.build.errors import Location, ManifestError
 from precast.build.manifest import Manifest, read_manifest
 from precast.build.plan import Plan, Variant, make_plan
+from precast.loader.errors import FormatError
 from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
 
@@ -22,11 +22,9 @@ def plan_files(
 ) -> Plan:
     """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take."""
     if not paths:
-        raise ManifestError("no manifest is given: name at least one", Location("", 1, 1))
+        raise FormatError("no manifest is given: name at least one")
     if name and CACHE_NAME.fullmatch(name) is None:
-        raise ManifestError(
-            f"{name!r} is not a name: use lower-case letters, digits and single dashes", Location("--name", 1, 1)
-        )
+        raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     return plan_of(
         [read_manifest(path) for path in paths], targets=[Target.parse(t) for t in targets], name=name, limit=limit
     )

@@ -75,6 +75,8 @@ _PROFILES = {
     )
 }
 
+CAPABILITIES = tuple(_PROFILES)
+
 
 def profile_of(target: Target) -> Profile:
     """The profile a target is built with.

@@ -137,12 +137,18 @@ def _devices(facts: Facts) -> Iterator[Check]:
             yield Check(f"GPU {ordinal}", "warn", seen, "use compute capability 8.0 or newer: the DSL builds no older")
 
 
+_REPAIR = "reinstall or uninstall that cache's wheel; or build it again, or take it out of PRECAST_CACHE_PATH"
+
+
 def _caches(facts: Facts) -> Iterator[Check]:
     if facts.caches_trouble:
-        todo = "repair, reinstall or uninstall the cache that this names; PRECAST_CACHE_PATH may name it too"
-        yield Check("caches", "fail", facts.caches_trouble, todo)
+        yield Check("caches", "fail", facts.caches_trouble, _REPAIR)
     elif not facts.caches:
         todo = "to use one, pip install a cache wheel, or set PRECAST_CACHE_PATH to the folder that precast build made"
         yield Check("caches", "warn", "none found; loader.get finds nothing", todo)
     for cache in facts.caches:
-        yield Check(f"cache {cache.name}", "ok", f"{cache.path} ({cache.origin})")
+        place = f"{cache.path} ({cache.origin})"
+        if cache.trouble:
+            yield Check(f"cache {cache.name}", "fail", f"{place}: {cache.trouble}", _REPAIR)
+        else:
+            yield Check(f"cache {cache.name}", "ok", place)

@@ -39,11 +39,12 @@ class Driver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One cache that the loader finds."""
+    """One cache that the loader finds, or the place where one should be, with what is wrong there."""
 
     name: str
     path: str
     origin: str
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +102,11 @@ def _caches() -> tuple[tuple[Found, ...], str]:
     from precast import loader
 
     try:
-        found = loader.caches()
-        return tuple(Found(name=str(c.name), path=str(c.path), origin=str(c.origin)) for c in found), ""
-    except Exception as error:  # whatever is wrong with a cache is what the doctor is here to report
+        return tuple(
+            Found(name=c.name, path=str(c.path or "nowhere"), origin=c.origin, trouble=str(c.error or ""))
+            for c in loader.caches()
+        ), ""
+    except Exception as error:  # whatever is wrong with the caches is what the doctor is here to report
         return (), f"{type(error).__name__}: {error}"
 
 

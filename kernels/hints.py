@@ -111,7 +111,7 @@ def _read_class(cls: type) -> Hint:
 
 
 def _read_text(text: str, names: Mapping[str, Any]) -> Hint:
-    """A hint in quotes. Names that only type checkers see cannot be looked up: a dtype is then known by its spelling."""
+    """A hint in quotes. Names that only type checkers see cannot be looked up: a dtype is known by its spelling."""
     try:
         value = eval(text, dict(names))
     except Exception:

@@ -77,9 +77,7 @@ class Driver:
         name = ctypes.create_string_buffer(256)
         self._ask("cuDeviceGetName", name, len(name), handle)
         major, minor = (self._integer("cuDeviceGetAttribute", which, handle) for which in (_MAJOR, _MINOR))
-        return Device(
-            ordinal=ordinal, name=name.value.decode("utf-8", "replace"), capability=Capability(major, minor)
-        )
+        return Device(ordinal=ordinal, name=name.value.decode("utf-8", "replace"), capability=Capability(major, minor))
 
     def _integer(self, function: str, *arguments: int) -> int:
         value = ctypes.c_int()

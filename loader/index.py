@@ -23,8 +23,8 @@ VERSION = 1
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 CACHE_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
-_SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
-_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
+SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
+KEY_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Runtime:
     def parse(cls, value: object) -> Runtime:
         data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
         return cls(
-            soname=fields.matching(data, "soname", _SONAME, "a runtime library's name"),
+            soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
             host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
         )
@@ -168,12 +168,25 @@ class OpIndex:
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this file is not about {op!r}", "op")
+        rows = fields.items(root, "artifacts", fields.as_object, most=1_000_000)
+        _refuse_repeats(rows)
         return cls(
             op=op,
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
-            rows=fields.items(root, "artifacts", fields.as_object, most=1_000_000),
+            rows=rows,
         )
+
+
+def _refuse_repeats(rows: tuple[fields.Object, ...]) -> None:
+    """An artifact's key stands for it, so no two may have the same one."""
+    seen: set[str] = set()
+    for position, row in enumerate(rows):
+        key = row.get("key")
+        if isinstance(key, str):
+            if key in seen:
+                raise FormatError("the key stands twice", "key").within(position).within("artifacts")
+            seen.add(key)
 
 
 def encode(data: object) -> bytes:
@@ -212,7 +225,7 @@ def parse_key(value: object) -> Key:
     data = fields.known(fields.as_object(value), ("name", "type", "tuned", "default", "choices"))
     return Key(
         name=fields.matching(data, "name", NAME, "a config key"),
-        type=fields.matching(data, "type", _TYPE, "a type of config value"),
+        type=fields.matching(data, "type", KEY_TYPE, "a type of config value"),
         tuned=fields.get(data, "tuned", bool),
         has_default="default" in data,
         default=fields.parsed(data, "default", freeze, None),

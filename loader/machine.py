@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
-import platform
 import re
+import sys
 from dataclasses import dataclass, replace
 
 from precast.loader import driver
@@ -65,11 +64,14 @@ def version(pair: Version) -> str:
 @functools.cache
 def this_host() -> Machine:
     """This machine without its devices: nothing of CUDA is touched."""
+    from importlib import metadata  # 20 ms that an import of the loader need not take
+
     try:
-        tvm_ffi = importlib.metadata.version("apache-tvm-ffi")
-    except importlib.metadata.PackageNotFoundError:
+        tvm_ffi = metadata.version("apache-tvm-ffi")
+    except metadata.PackageNotFoundError:
         tvm_ffi = None
-    return Machine(arch=os.uname().machine, glibc=_glibc(), python=platform.python_version(), tvm_ffi=tvm_ffi)
+    python = ".".join(map(str, sys.version_info[:3]))
+    return Machine(arch=os.uname().machine, glibc=_glibc(), python=python, tvm_ffi=tvm_ffi)
 
 
 def this_machine(device: object = None) -> Machine:

@@ -53,7 +53,7 @@ class Wanted:
                 if not key.has_default:
                     raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
                 values[key.name] = key.default
-        return cls(keys, values)
+        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
 
     def differing(self, config: object) -> tuple[str, ...]:
         """The keys in which a config, raw or parsed, is not what is wanted."""

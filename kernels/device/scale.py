@@ -26,7 +26,7 @@ class Scale:
         self.tile = vector * threads * unroll
 
     @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32, stream: Any) -> None:
+    def scale(self, x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32, stream: Any) -> None:
         """Launch one block a tile; an empty tensor still takes one block, which finds nothing to do."""
         n = cute.size(x)  # x.shape[0] would be cut to 32 bits
         blocks = cutlass.max(cutlass.Int32((n + self.tile - 1) // self.tile), 1)
@@ -73,4 +73,4 @@ def compile_scale(dtype: Any, threads: int, unroll: int) -> Any:
     x, out = (make_fake_compact_tensor(dtype, (n,), stride_order=(0,), assumed_align=ALIGN) for _ in range(2))
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     operation = Scale(ALIGN * 8 // dtype.width, threads, unroll)
-    return cute.compile(operation, x, out, cutlass.Float32(1.0), stream, options="--enable-tvm-ffi")
+    return cute.compile(operation.scale, x, out, cutlass.Float32(1.0), stream, options="--enable-tvm-ffi")

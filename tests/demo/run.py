@@ -47,7 +47,9 @@ def build(binaries: Path, work: Path) -> Path:
     step(1, f"build {MANIFEST.relative_to(ROOT)} for {' and '.join(TARGETS)}, with the compiler and without a GPU")
     cache = work / "cache"
     targets = [word for t in TARGETS for word in ("-t", t)]
-    timed(lambda: call(binaries / "precast", "build", MANIFEST, "-o", cache, *targets))
+    timed(
+        lambda: call(binaries / "precast", "build", MANIFEST, "-o", cache, "--store", work.parent / "store", *targets)
+    )
     call(binaries / "precast", "list", cache)
     return cache
 

@@ -17,18 +17,19 @@ def main() -> int:
     for unwanted in ("cutlass", "torch", "yaml"):
         assert unwanted not in sys.modules, f"importing precast.loader imported {unwanted}"
     for cache in loader.caches():
+        if cache.error:
+            raise cache.error
         print(f"  cache {cache.name}: found by {cache.origin}")
-    variants = [(op, v) for op in loader.ops() for v in loader.variants(op)]
-    print(f"  {len(variants)} variants of {', '.join(loader.ops())}\n")
+    listed = {op: sorted((v.artifact for v in loader.variants(op)), key=order) for op in loader.ops()}
+    variants = [(op, artifact) for op, artifacts in listed.items() for artifact in artifacts]
+    print(f"  {len(variants)} variants of {', '.join(listed)}\n")
     outcomes = [attempt(op, variant) for op, variant in variants]
     if not outcomes:
         print("the cache holds no variant: look at what precast build said", file=sys.stderr)
         return 1
     print()
     if "no CUDA device" in outcomes:
-        print(
-            "  Every variant was resolved and opened; each launch ended in NoCudaDevice, which is right on this machine."
-        )
+        print("  Every variant was resolved and opened; each launch ended in NoCudaDevice, as it should here.")
     else:
         launched = sum(o.startswith("correct") for o in outcomes)
         print(f"  {launched} variants launched, all correct; {len(outcomes) - launched} are for other GPUs.")
@@ -36,11 +37,17 @@ def main() -> int:
     return 0
 
 
+def order(variant: Any) -> Any:
+    """The order in which people look for a variant."""
+    return variant.target, list(variant.config.items())
+
+
 def attempt(op: str, variant: Any) -> str:
     """Resolve and open one variant for its own target, and call it."""
     start = time.perf_counter()
     kernel = loader.get(op, dict(variant.config), target=str(variant.target))
     milliseconds = (time.perf_counter() - start) * 1000
+    assert kernel.artifact.key == variant.key, f"{op}: asked for {variant.config}, got {kernel.config}"
     try:
         outcome = launch(op, kernel, variant)
     except NoCudaDevice:

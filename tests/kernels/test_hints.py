@@ -38,6 +38,8 @@ CASES: list[tuple[Any, str]] = [
     (int | None, "int?"),
     (Optional[str], "str?"),  # noqa: UP045
     (Union[None, int], "int?"),  # noqa: UP007
+    (Literal["row", None] | None, "str?"),
+    (Annotated[int | None, "note"] | None, "int?"),
     (list[int | None], "list[int?]"),
     (list[int] | None, "list[int]?"),
     (int | float, "float"),
@@ -87,14 +89,17 @@ def test_every_type_that_a_hint_gives_is_one_that_keys_take() -> None:
 
 @pytest.mark.parametrize("hint", [torch_dtype := "torch.dtype", "type[cutlass.BFloat16]", "cutlass.Numeric"])
 def test_dtypes_of_other_libraries_are_handed_over_as_theirs(hint: str) -> None:
-    cutlass, torch = pytest.importorskip("cutlass"), pytest.importorskip("torch")
+    import cutlass
+    import torch
+
     read = hints.read(hint, {"cutlass": cutlass, "torch": torch})
     assert read.type == "dtype"
     assert read.hand("bfloat16") is (torch.bfloat16 if hint == torch_dtype else cutlass.BFloat16)
 
 
 def test_scalar_classes_of_the_dsl_are_their_python_types() -> None:
-    cutlass = pytest.importorskip("cutlass")
+    import cutlass
+
     names = {"cutlass": cutlass}
     texts = ["cutlass.Int32", "cutlass.Uint8", "cutlass.Float32", "cutlass.BFloat16", "cutlass.Boolean"]
     assert [hints.read(t, names).type for t in texts] == ["int", "int", "float", "float", "bool"]

@@ -75,7 +75,7 @@ def test_a_module_that_cannot_be_imported_says_why(installed: Path) -> None:
     (installed / "precast_needs.py").write_text("import precast_never_there\n")
     (installed / "precast_broken.py").write_text("1 / 0\n")
     (installed / "precast_syntax.py").write_text("def (:\n")
-    with pytest.raises(SourceError, match="there is no module 'precast_absent'.*path:"):
+    with pytest.raises(SourceError, match=r"there is no module 'precast_absent'.*path:"):
         load(Source.parse("precast_absent.inner:f"))
     with pytest.raises(SourceError, match="needs the module 'precast_never_there'"):
         load(Source.parse("precast_needs:f"))

@@ -95,7 +95,8 @@ def test_positional_only_and_keyword_only_parameters_are_called_as_they_must_be(
 
 
 def test_values_are_handed_over_in_the_form_of_the_hint() -> None:
-    torch, cutlass = pytest.importorskip("torch"), pytest.importorskip("cutlass")
+    import cutlass
+    import torch
 
     def function(t: torch.dtype, c: type[cutlass.Numeric], n: DType, many: list[torch.dtype], pair: tuple[int, int]):
         return t, c, n, many, pair
@@ -108,7 +109,8 @@ def test_values_are_handed_over_in_the_form_of_the_hint() -> None:
 
 
 def test_untyped_parameters_take_dtypes_as_their_code_spells_them() -> None:
-    torch, cutlass = pytest.importorskip("torch"), pytest.importorskip("cutlass")
+    import cutlass
+    import torch
 
     def function(a, b, c, d):  # type: ignore[no-untyped-def]
         return a, b, c, d
@@ -118,7 +120,8 @@ def test_untyped_parameters_take_dtypes_as_their_code_spells_them() -> None:
 
 
 def test_an_untyped_parameter_with_a_dtype_for_a_default_is_a_dtype() -> None:
-    torch, cutlass = pytest.importorskip("torch"), pytest.importorskip("cutlass")
+    import cutlass
+    import torch
 
     def function(a=torch.bfloat16, b=cutlass.Float8E4M3FN):  # type: ignore[no-untyped-def]
         return a, b

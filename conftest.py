@@ -1,0 +1,36 @@
+"""The loader's examples speak of a cache: a small real one, for as long as they run."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CACHES = Path(__file__).parent / "tests" / "loader" / "caches.py"
+
+
+@pytest.fixture(scope="session")
+def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from types import SimpleNamespace
+
+    writer = SimpleNamespace(**runpy.run_path(str(CACHES), run_name="tests.loader.caches"))
+    cache: Path = writer.demo(writer.Native(tmp_path_factory.mktemp("native"))).write(
+        tmp_path_factory.mktemp("caches") / "demo"
+    )
+    return cache
+
+
+@pytest.fixture(autouse=True)
+def _examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if not (isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith("precast.loader")):
+        yield
+        return
+    from precast.loader import api
+
+    monkeypatch.setenv("PRECAST_CACHE_PATH", str(request.getfixturevalue("_example_cache")))
+    api.caches(refresh=True)
+    yield
+    monkeypatch.undo()
+    api.caches(refresh=True)

@@ -1,0 +1,103 @@
+"""``precast plan`` and ``precast schema`` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+from precast.kernels import DType, Tuned, kernel
+def narrow(config, target):
+    return "too wide" if config["hidden"] > 64 and target.major == 9 else None
+@kernel(op="acme.norm", targets=["sm_90+"], supports=narrow)
+def norm(dtype: DType, hidden: int, threads: Tuned[int] = 128):
+    "A norm."
+"""
+MANIFEST = """
+version: 1
+name: acme
+targets: [sm_90a, sm_100a]
+path: .
+kernels:
+  - compile: "acme_kernels:norm"
+    config: {dtype: bf16, hidden: [64, 128]}
+    tuned: {threads: [256, 128]}
+    skip_unsupported: true
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "acme_kernels.py").write_text(MODULE)
+    (tmp_path / "m.yaml").write_text(MANIFEST)
+    return tmp_path
+
+
+def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "precast.cli.main", *words], cwd=folder, capture_output=True, text=True
+    )
+
+
+def test_says_every_variant(folder: Path) -> None:
+    done = precast(folder, "plan", "m.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "acme.norm  (acme_kernels:norm)\n"
+        "dtype     hidden  threads*  target   rank  emit    asked for at\n"
+        "bfloat16      64       128  sm_90a      1  object  m.yaml:7:5\n"
+        "bfloat16      64       256  sm_90a      0  object  m.yaml:7:5\n"
+        "bfloat16      64       128  sm_100a     1  object  m.yaml:7:5\n"
+        "bfloat16      64       256  sm_100a     0  object  m.yaml:7:5\n"
+        "bfloat16     128       128  sm_100a     1  object  m.yaml:7:5\n"
+        "bfloat16     128       256  sm_100a     0  object  m.yaml:7:5\n"
+        "\n"
+        "skipped:\n"
+        "  acme.norm(dtype=bfloat16, hidden=128, threads=128) for sm_90a: too wide  [m.yaml:7:5]\n"
+        "  acme.norm(dtype=bfloat16, hidden=128, threads=256) for sm_90a: too wide  [m.yaml:7:5]\n"
+        "\n"
+        "op         target   variants\n"
+        "acme.norm  sm_90a          2\n"
+        "acme.norm  sm_100a         4\n"
+        "\n"
+        "acme: 6 variants, 2 skipped\n"
+    )
+
+
+def test_json_and_target(folder: Path) -> None:
+    done = precast(folder, "plan", "m.yaml", "--target", "sm_100a", "--name", "mine", "--json")
+    data = json.loads(done.stdout)
+    assert (data["name"], len(data["variants"]), data["skipped"]) == ("mine", 4, [])
+    assert data["ops"]["acme.norm"]["doc"] == "A norm."
+    assert {v["target"] for v in data["variants"]} == {"sm_100a"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["m.yaml", "--target", "sm_80"], "error: no manifest builds for sm_80: ask for one of sm_90a, sm_100a"),
+        (["m.yaml", "--target", "hopper"], "error: 'hopper' is not a target"),
+        (["m.yaml", "--name", "My Cache"], "error: 'My Cache' is not a name"),
+        (["none.yaml"], "error: none.yaml:1:1: cannot be read"),
+        (
+            ["m.yaml", "m.yaml"],
+            "error: m.yaml:7:5: acme.norm(dtype=bfloat16, hidden=64, threads=256) for sm_90a is asked for twice",
+        ),
+    ],
+)
+def test_a_wrong_request_exits_2_and_writes_nothing(folder: Path, words: list[str], message: str) -> None:
+    before = sorted(folder.iterdir())
+    done = precast(folder, "plan", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert [p for p in sorted(folder.iterdir()) if p.name != "__pycache__"] == before
+
+
+def test_prints_schemas(folder: Path) -> None:
+    done = precast(folder, "schema", "manifest")
+    assert done.returncode == 0 and json.loads(done.stdout)["title"] == "precast manifest"
+    assert precast(folder, "schema", "wheel").returncode == 2

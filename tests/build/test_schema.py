@@ -1,0 +1,244 @@
+"""The published schemas against the readers: on real files, and on files with one thing wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from precast.build.errors import ManifestError
+from precast.build.located import read_yaml
+from precast.build.manifest import parse_manifest
+from precast.build.schema import NAMES, schema_of
+from precast.loader.artifact import Artifact, Blob, Host, Resources
+from precast.loader.config import Key
+from precast.loader.errors import FormatError
+from precast.loader.index import Index, OpEntry, OpIndex, Runtime
+from precast.loader.signature import Argument, Signature, Symbol
+from precast.loader.target import Target
+
+HERE = Path(__file__).parent
+SHA = "a" * 64
+BLOB = Blob(sha256=SHA, size=10, stored=5, encoding="zstd")
+HOST = Host(arch="x86_64", glibc="2.28")
+
+# What a schema cannot say, or what is not a matter of the manifest's shape.
+BEYOND = {
+    "alias", "grouped_number", "infinite_number", "key_twice", "octal_number", "open_bracket", "python_tag",
+    "tab_indent", "two_documents", "yes_is_no_truth",  # not YAML that is read, so there is no value to validate
+    "no_such_folder", "key_in_config_and_tuned", "no_targets",
+}  # fmt: skip
+
+
+def takes(name: str, value: Any) -> bool:
+    return bool(jsonschema.Draft202012Validator(schema_of(name)).is_valid(value))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_a_schema(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(name))
+
+
+MINIMAL = {"version": 1, "name": "acme", "targets": "sm_90a", "kernels": [{"kernel": "rmsnorm"}]}
+FULL = {
+    "version": 1,
+    "name": "acme-norms",
+    "targets": ["sm_90a", "sm_100f"],
+    "path": ["."],
+    "kernels": [
+        {
+            "compile": "acme.norms:Kernels.compile",
+            "op": "acme.norm",
+            "config": {"dtype": ["bf16"], "tile": [[1, 2]], "eps": 1e-6, "on": True, "none": None},
+            "tuned": {"threads": [128, 256]},
+            "include": [{"dtype": "fp16"}],
+            "exclude": [{"dtype": ["bf16"], "threads": 256}],
+            "targets": "sm_120a",
+            "emit": ["object", "cubin"],
+            "env": {"SMS": "n=${target.sm_count}$", "N": 3},
+            "parts": ["fwd"],
+            "skip_unsupported": True,
+        }
+    ],
+}
+
+
+def both(value: Any) -> bool:
+    """What reader and schema say of a manifest; they must agree."""
+    try:
+        parse_manifest(json.dumps(value).encode(), HERE / "m.yaml")
+        read = True
+    except ManifestError:
+        read = False
+    assert takes("manifest", value) == read, value
+    return read
+
+
+@pytest.mark.parametrize("value", [MINIMAL, FULL, {**MINIMAL, "targets": ["sm_80"]}])
+def test_takes_manifests(value: Any) -> None:
+    assert both(value)
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "wrong").glob("*.yaml")), ids=lambda p: p.stem)
+def test_refuses_what_the_reader_refuses(path: Path) -> None:
+    if path.stem in BEYOND:
+        with pytest.raises(ManifestError):
+            parse_manifest(path.read_bytes(), path)
+        return
+    assert not takes("manifest", read_yaml(path.read_bytes(), path.name).plain())
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "refused").glob("*.yaml")), ids=lambda p: p.stem)
+def test_takes_what_the_reader_takes(path: Path) -> None:
+    assert takes("manifest", read_yaml(path.read_bytes(), path.name).plain())
+
+
+def changed(value: Any, *path: Any, to: Any) -> Any:
+    """A copy with one thing changed."""
+    result = copy.deepcopy(value)
+    inner = result
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = to
+    return result
+
+
+ENTRY = ("kernels", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("version",), "1"), (("name",), "a--b"), (("name",), "acme\n"), (("targets",), []), (("targets",), "sm_95"),
+        (("targets",), [["sm_90a"]]), (("path",), [3]), (("kernels",), []), (("kernels",), [None]),
+        ((*ENTRY, "compile"), "acme"), ((*ENTRY, "compile"), "ä:b"), ((*ENTRY, "kernel"), "rmsnorm"),
+        ((*ENTRY, "op"), "a.b.c.d.e"), ((*ENTRY, "config"), []), ((*ENTRY, "config", "a-b"), 1),
+        ((*ENTRY, "config", "x"), {"a": 1}), ((*ENTRY, "config", "x"), [[{"a": 1}]]), ((*ENTRY, "include"), [{}]),
+        ((*ENTRY, "include"), {"a": 1}), ((*ENTRY, "exclude"), [3]), ((*ENTRY, "emit"), []),
+        ((*ENTRY, "emit"), ["cubin", "cubin"]), ((*ENTRY, "env", "X"), True), ((*ENTRY, "env", "X"), None),
+        ((*ENTRY, "env", "X"), "${target.nothing}"), ((*ENTRY, "env", "X"), "${HOME}"), ((*ENTRY, "env", "1X"), "a"),
+        ((*ENTRY, "parts"), ["A"]), ((*ENTRY, "parts"), "fwd-a"), ((*ENTRY, "skip_unsupported"), 1), ((*ENTRY, "x"), 1),
+    ],
+)  # fmt: skip
+def test_both_refuse(path: tuple[Any, ...], to: Any) -> None:
+    assert not both(changed(FULL, *path, to=to))
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("path",), "."), ((*ENTRY, "env", "X"), "a $ b ${ c"), ((*ENTRY, "env", "X"), "$${target.name}"),
+        ((*ENTRY, "env", "X"), 1.5), ((*ENTRY, "config"), {}), ((*ENTRY, "include"), []), ((*ENTRY, "config", "x"), []),
+        ((*ENTRY, "emit"), "cubin"), ((*ENTRY, "env", "X"), ""), ((*ENTRY, "env", "X"), "two\nlines"),
+    ],
+)  # fmt: skip
+def test_both_take(path: tuple[Any, ...], to: Any) -> None:
+    assert both(changed(FULL, *path, to=to))
+
+
+def an_index() -> Any:
+    runtime = Runtime(soname=f"libprecast-rt-{'0' * 16}.so", host=HOST, blob=BLOB)
+    entry = OpEntry(sha256=SHA, size=3, artifacts=1)
+    made = Index(name="acme", toolchain={"a": "1"}, runtimes=(runtime,), ops={"acme.norm": entry}, dictionary=BLOB)
+    return json.loads(made.encode())
+
+
+def an_op() -> Any:
+    tensor = Argument(name="x", kind="tensor", dtype="float32", shape=("n", 4), strides=(4, 1), alignment=16)
+    nested = Argument(name="t", kind="tuple", members=(Argument(name="c", kind="const", value=1.5),))
+    signature = Signature(arguments=(tensor, nested), symbols={"n": Symbol(dtype="int32", divisibility=8)})
+    resources = (Resources(kernel="k", registers=32, shared=0, stack=0, local=0),)
+    config = {"dtype": "bfloat16", "tile": (64, (1, 2)), "eps": 1e-6, "none": None, "on": True}
+    artifact = Artifact(
+        key=SHA, config=config, target=Target(9, 0, "a"), kind="object", blob=BLOB, symbol="__tvm_ffi_x",
+        signature=signature, host=HOST, resources=resources, provenance={"source": SHA}, evidence=({"verified": True},),
+    )  # fmt: skip
+    keys = (
+        Key(name="dtype", type="dtype", choices=("bfloat16",)),
+        Key(name="tile", type="list[int]?", has_default=True),
+    )
+    return json.loads(OpIndex.of(op="acme.norm", keys=keys, doc="d", artifacts=(artifact,)).encode())
+
+
+def read_op(data: bytes) -> object:
+    made = OpIndex.decode(data, op="acme.norm")
+    return made.artifacts
+
+
+READERS: dict[str, tuple[Callable[[], Any], Callable[[bytes], object]]] = {
+    "index": (an_index, Index.decode),
+    "op": (an_op, read_op),
+}
+ARTIFACT = ("artifacts", 0)
+ARGUMENT = (*ARTIFACT, "signature", "arguments", 0)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_takes_what_the_writer_writes(name: str) -> None:
+    make, read = READERS[name]
+    read(json.dumps(make()).encode())
+    jsonschema.Draft202012Validator(schema_of(name)).validate(make())
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "to"),
+    [
+        ("index", ("format",), "precast-op"), ("index", ("version",), 2), ("index", ("name",), "A"),
+        ("index", ("toolchain", "a"), 1), ("index", ("runtimes", 0, "soname"), "../x.so"),
+        ("index", ("runtimes", 0, "soname"), f"libprecast-rt-{'0' * 16}.so\n"), ("index", ("runtimes",), None),
+        ("index", ("runtimes", 0, "host", "arch"), "sparc"), ("index", ("runtimes", 0, "host", "glibc"), "3.1"),
+        ("index", ("dictionary", "encoding"), "gzip"), ("index", ("dictionary", "size"), -1),
+        ("index", ("dictionary", "size"), True), ("index", ("ops", "Bad"), {}), ("index", ("more",), 1),
+        ("index", ("ops", "acme.norm", "sha256"), "A" * 64), ("index", ("ops", "acme.norm", "size"), 2**40),
+        ("op", ("op",), "other!"), ("op", ("doc",), 1), ("op", ("keys", 0, "name"), "a-b"),
+        ("op", ("keys", 0, "type"), "tensor"),
+        ("op", ("keys", 0, "tuned"), 0), ("op", ("keys", 0, "default"), {}), ("op", ("keys", 0, "choices"), "x"),
+        ("op", (*ARTIFACT, "key"), "a"), ("op", (*ARTIFACT, "target"), "sm_9"), ("op", (*ARTIFACT, "kind"), "ptx"),
+        ("op", (*ARTIFACT, "host"), None), ("op", (*ARTIFACT, "symbol"), "a b"), ("op", (*ARTIFACT, "rank"), 2**40),
+        ("op", (*ARTIFACT, "config", "a-b"), 1), ("op", (*ARTIFACT, "config", "x"), {}),
+        ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[1]]]]]]),
+        ("op", (*ARTIFACT, "config", "x"), "y" * 1025), ("op", (*ARTIFACT, "resources", 0, "stack"), "0"),
+        ("op", (*ARTIFACT, "provenance"), []), ("op", (*ARTIFACT, "evidence"), [1]), ("op", (*ARTIFACT, "blob"), None),
+        ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]),
+        ("op", (*ARGUMENT, "shape"), ["n" * 65]),
+        ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),
+        ("op", (*ARTIFACT, "signature", "symbols", "n", "divisibility"), None),
+    ],
+)  # fmt: skip
+def test_reader_and_schema_refuse(name: str, path: tuple[Any, ...], to: Any) -> None:
+    make, read = READERS[name]
+    wrong = changed(make(), *path, to=to)
+    with pytest.raises(FormatError):
+        read(json.dumps(wrong).encode())
+    assert not takes(name, wrong)
+
+
+def holders(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every key of every object in a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [p for k, v in inner for p in [*([(*path, k)] if isinstance(value, dict) else []), *holders(v, (*path, k))]]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_reader_and_schema_agree_on_what_may_be_missing(name: str) -> None:
+    make, read = READERS[name]
+    agreed = 0
+    for path in holders(make()):
+        less = copy.deepcopy(make())
+        inner = less
+        for step in path[:-1]:
+            inner = inner[step]
+        del inner[path[-1]]
+        try:
+            read(json.dumps(less).encode())
+            fine = True
+        except FormatError:
+            fine = False
+        assert takes(name, less) == fine, path
+        agreed += 1
+    assert agreed > 15

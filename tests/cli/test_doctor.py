@@ -1,0 +1,125 @@
+"""The doctor: what it sees, how it judges, what it advises."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.cli.doctor import judge, render
+from precast.cli.facts import PACKAGES, Device, Driver, Facts, Found
+from precast.loader.target import Capability
+
+HEALTHY = Facts(
+    python=(3, 12, 1),
+    system="Linux",
+    processor="x86_64",
+    glibc="glibc 2.36",
+    packages=dict.fromkeys(PACKAGES, "1.0"),
+    cc="/usr/bin/gcc",
+    cuobjdump=True,
+    cudart=True,
+    driver=Driver(version=(13, 0), devices=(Device(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)),
+    caches=(Found(name="default", path="/caches/default", origin="entry point"),),
+)
+
+
+def test_a_healthy_machine_has_nothing_to_do() -> None:
+    checks = judge(HEALTHY)
+    assert {c.status for c in checks} == {"ok"}
+    assert not any(c.todo for c in checks)
+    assert render(checks).endswith("0 failures, 0 warnings")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "status", "advice"),
+    [
+        ({"python": (3, 9, 2)}, "python", "fail", "3.10"),
+        ({"python": (3, 14, 0)}, "python", "fail", "3.13"),
+        ({"system": "Darwin"}, "system", "fail", "Linux"),
+        ({"glibc": ""}, "libc", "fail", "glibc"),
+        ({"packages": HEALTHY.packages | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
+        ({"packages": HEALTHY.packages | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
+        ({"packages": HEALTHY.packages | {"torch": None}}, "torch", "warn", "precast[torch]"),
+        ({"packages": HEALTHY.packages | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
+        ({"cc": None}, "C compiler", "fail", "gcc"),
+        ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
+        ({"cudart": False}, "CUDA runtime", "fail", "nvidia-cuda-runtime-cu12"),
+        ({"driver": Driver(trouble="no libcuda")}, "GPU", "warn", "driver"),
+        ({"driver": replace(HEALTHY.driver, version=(12, 4))}, "driver", "warn", "update"),
+        ({"caches": ()}, "caches", "warn", "PRECAST_CACHE_PATH"),
+        ({"caches": (), "caches_trouble": "CacheError: x"}, "caches", "fail", "reinstall"),
+        ({"caches": (replace(HEALTHY.caches[0], trouble="cut short"),)}, "cache default", "fail", "reinstall"),
+    ],
+)
+def test_each_trouble_is_one_line_with_what_to_do(change: dict[str, Any], name: str, status: str, advice: str) -> None:
+    checks = judge(replace(HEALTHY, **change))
+    (found,) = (c for c in checks if c.status != "ok")
+    assert (found.name, found.status) == (name, status)
+    assert advice in found.todo
+
+
+def doctor(tmp_path: Path, source: str) -> dict[str, Any]:
+    """Run the command with a driver of our own making, and return its findings by name."""
+    code = tmp_path / "cuda.c"
+    code.write_text(source)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", code], check=True)
+    command = [sys.executable, "-m", "precast.cli.main", "doctor", "--json"]
+    env = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return {check["name"]: check for check in json.loads(done.stdout)}
+
+
+COMMON = """
+#include <string.h>
+int cuDriverGetVersion(int *v) { *v = 13020; return 0; }
+int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_NO_DEVICE"; return 0; }
+"""
+
+
+def test_devices_are_read_from_the_driver(tmp_path: Path) -> None:
+    source = """
+    int cuInit(unsigned flags) { return 0; }
+    int cuDeviceGetCount(int *n) { *n = 2; return 0; }
+    int cuDeviceGet(int *handle, int ordinal) { *handle = 40 + ordinal; return 0; }
+    int cuDeviceGetName(char *name, int size, int handle) {
+        strncpy(name, handle == 40 ? "Blue" : "Old", size);
+        return 0;
+    }
+    int cuDeviceGetAttribute(int *value, int which, int handle) {
+        *value = which == 16 ? 132 : which == 75 ? (handle == 40 ? 9 : 7) : which == 76 ? (handle == 40 ? 0 : 5) : -1;
+        return 0;
+    }
+    """
+    found = doctor(tmp_path, COMMON + source)
+    assert found["driver"]["seen"] == "CUDA 13.2"
+    assert found["GPU 0"] == {
+        "name": "GPU 0", "status": "ok", "todo": "", "seen": "Blue, compute capability 9.0, 132 multiprocessors",
+    }  # fmt: skip
+    assert found["GPU 1"]["status"] == "warn" and "7.5" in found["GPU 1"]["seen"]
+
+
+def test_a_driver_without_a_device_is_said_in_its_own_words(tmp_path: Path) -> None:
+    found = doctor(tmp_path, COMMON + "int cuInit(unsigned flags) { return 100; }")
+    assert found["driver"]["status"] == "ok"
+    assert found["GPU"]["status"] == "warn"
+    assert "cuInit answers CUDA_ERROR_NO_DEVICE (100)" in found["GPU"]["seen"]
+
+
+def test_a_broken_cache_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "index.json").write_text("{")
+    command = [sys.executable, "-m", "precast.cli.main", "doctor"]
+    env = os.environ | {"PRECAST_CACHE_PATH": str(broken)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("fail"))
+    assert "cache broken" in line and str(broken) in line

@@ -1,0 +1,122 @@
+"""The two distributions: what is in them, and that making them leaves the tree alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import hatchling
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("kernels", "manifests", "build", "cli")
+LEFT_OUT = (".git", ".work", "__pycache__", ".*_cache", ".hypothesis")
+
+pytestmark = pytest.mark.slow
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Every path under a folder with a digest of what it holds; links as links."""
+    result = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if "__pycache__" in path.parts:
+            continue
+        if path.is_symlink():
+            result[name] = f"-> {os.readlink(path)}"
+        else:
+            result[name] = "folder" if path.is_dir() else hashlib.sha256(path.read_bytes()).hexdigest()
+    return result
+
+
+def sources(folder: str, home: str) -> set[str]:
+    """The files of a top folder as a distribution names them, without the metadata that stands beside the loader."""
+    beside = {"pyproject.toml", "README.md", "LICENSE"} if folder == "loader" else set()
+    found = (p.relative_to(ROOT / folder) for p in (ROOT / folder).rglob("*") if p.is_file())
+    return {f"{home}{p}" for p in found if str(p) not in beside and "__pycache__" not in p.parts}
+
+
+def frontend(*words: object) -> None:
+    """Run a command quietly; what it says is shown if it fails."""
+    done = subprocess.run([str(w) for w in words], cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A copy of the tree, both sdists, the wheels made from them, and the wheels made from the tree."""
+    base = tmp_path_factory.mktemp("packaging")
+    tree, out = base / "tree", base / "out"
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    before = snapshot(tree)
+    for source in (tree / "loader", tree):
+        frontend(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
+        frontend(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", out / "direct", source)
+    editable = base / "editable"
+    frontend(sys.executable, "-m", "venv", "--without-pip", editable)
+    pip = (sys.executable, "-m", "pip", "--python", editable / "bin" / "python", "install", "-q", "--no-deps")
+    shared = Path(hatchling.__path__[0]).parent  # the backend comes from here, not from the network
+    (next(editable.glob("lib/python3*/site-packages")) / "shared.pth").write_text(f"{shared}\n")
+    frontend(*pip, "--no-build-isolation", "-e", tree / "loader", "-e", tree)
+    after = snapshot(tree)
+    assert after == before, f"made or changed: {sorted(set(after.items()) ^ set(before.items()))}"
+    return {"tree": tree, "out": out, "editable": editable}
+
+
+def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None:
+    wheel = zipfile.ZipFile(made["out"] / "precast-0.1.0-py3-none-any.whl")
+    info = "precast-0.1.0.dist-info/"
+    expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
+    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+    assert set(wheel.namelist()) == expected | metadata
+    assert {f"precast/{p}/py.typed" for p in PACKAGES} <= expected
+    assert "precast = precast.cli.main:run" in wheel.read(f"{info}entry_points.txt").decode()
+    assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
+    wheel = zipfile.ZipFile(made["out"] / "precast_loader-0.1.0-py3-none-any.whl")
+    info = "precast_loader-0.1.0.dist-info/"
+    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    assert set(wheel.namelist()) == sources("loader", "precast/loader/") | metadata
+    assert "precast/loader/py.typed" in wheel.namelist()
+    assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "folder"), [("precast", ""), ("precast_loader", "loader")])
+def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
+    with tarfile.open(made["out"] / f"{name}-0.1.0.tar.gz") as archive:
+        members = archive.getmembers()
+    home = f"{name}-0.1.0/"
+    top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
+    parts = [sources("loader", home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
+    assert {m.name for m in members} == set().union(*parts) | top
+    assert all(m.isfile() for m in members)
+
+
+@pytest.mark.parametrize("name", ["precast", "precast_loader"])
+def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
+    wheel = f"{name}-0.1.0-py3-none-any.whl"
+    assert (made["out"] / wheel).read_bytes() == (made["out"] / "direct" / wheel).read_bytes()
+
+
+def test_an_editable_install_reads_the_tree(made: dict[str, Path]) -> None:
+    script = "import precast.loader, precast.build, precast.cli; print(precast.build.__file__, precast.loader.__file__)"
+    python = made["editable"] / "bin" / "python"
+    done = subprocess.run([str(python), "-I", "-c", script], capture_output=True, text=True, check=True)
+    built, loader = (Path(p).resolve() for p in done.stdout.split())
+    assert built == made["tree"] / "build" / "__init__.py"
+    assert loader == made["tree"] / "loader" / "__init__.py"
+
+
+def test_a_built_wheel_imports_alone(made: dict[str, Path], tmp_path: Path) -> None:
+    zipfile.ZipFile(made["out"] / "precast_loader-0.1.0-py3-none-any.whl").extractall(tmp_path)
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import precast.loader as p; print(p.__file__)"
+    done = subprocess.run([sys.executable, "-S", "-I", "-c", script], capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()) == tmp_path / "precast" / "loader" / "__init__.py"

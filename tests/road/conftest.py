@@ -1,0 +1,104 @@
+"""The road, driven from outside: the command in a process of its own, as CI and users run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+USER_MODULE = '''
+"""A user's kernels: nothing here knows of precast."""
+import functools
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+TYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16}
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, y: cute.Tensor, value: cutlass.Float32):
+    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        y[i] = (x[i].to(cutlass.Float32) + value).to(y.element_type)
+
+
+@cute.jit
+def add_host(x: cute.Tensor, y: cute.Tensor, value: cutlass.Float32, stream):
+    add_kernel(x, y, value).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def _compile(dtype):
+    n = cute.sym_int()
+    x, y = (make_fake_compact_tensor(TYPES[dtype], (n,), assumed_align=16) for _ in range(2))
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, x, y, cutlass.Float32(0), stream, options="--enable-tvm-ffi")
+
+
+def plain(dtype: str):
+    print("a module may print what it likes")
+    return _compile(dtype)
+
+
+def closure(dtype: str):
+    compiled = _compile(dtype)
+    return lambda x, y, value: compiled(x, y, value)
+
+
+@functools.cache
+def cached(dtype: str):
+    return _compile(dtype)
+
+
+def failing(dtype: str):
+    if dtype == "bfloat16":
+        raise ValueError("this tile does not fit")
+    return _compile(dtype)
+
+
+def silent(dtype: str):
+    return None
+
+
+def twice(dtype: str):
+    return _compile(dtype), _compile(dtype)
+'''
+
+
+@pytest.fixture(scope="session")
+def precast(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run the command; its store is the session's own."""
+    store = tmp_path_factory.mktemp("store")
+
+    def run(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
+        environment = {**os.environ, "PRECAST_STORE": str(store), "COLUMNS": "200", **env}
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+
+    return run
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A user's folder outside the repository: a module with kernels, and nothing else yet."""
+    folder = tmp_path / "somewhere else"
+    folder.mkdir()
+    (folder / "mykernels.py").write_text(USER_MODULE)
+    return folder
+
+
+def manifest(folder: Path, *functions: str, dtypes: str = "[float32, bfloat16]", targets: str = "[sm_90a]") -> Path:
+    """A manifest that builds some of the user's functions, each as an op of its name."""
+    entries = "".join(
+        f"  - compile: mykernels:{f}\n    op: user.{f}\n    config:\n      dtype: {dtypes}\n" for f in functions
+    )
+    path = folder / "mine.yaml"
+    path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\nkernels:\n{entries}")
+    return path
