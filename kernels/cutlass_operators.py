@@ -86,13 +86,9 @@ def gemm(
     return compile_operator(Operands.of(config), Design.of(config))
 
 
-def _scaled(config: Config) -> Scaled:
-    return Scaled(**{name: str(config[name]) for name in Scaled.__slots__})
-
-
 def blockscaled_supports(config: Config, target: Target) -> str | None:
     """Why no operator does this on the target, or None."""
-    return refusal(_scaled(config), Design.of({**config, "two_cta": True}), target)
+    return refusal(Scaled.of(config), Design.of({**config, "two_cta": True}), target)
 
 
 @kernel(
@@ -130,13 +126,9 @@ def gemm_blockscaled(
     return compile_operator(question, Design.of(design))
 
 
-def _grouped(config: Config) -> Grouped:
-    return Grouped(dtype=str(config["dtype"]), out_dtype=str(config["out_dtype"]))
-
-
 def grouped_supports(config: Config, target: Target) -> str | None:
     """Why no operator does this on the target, or None."""
-    return refusal(_grouped(config), Design.of(config), target)
+    return refusal(Grouped.of(config), Design.of(config), target)
 
 
 @kernel(
@@ -172,7 +164,7 @@ def gemm_grouped(
 
 _FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[[Config], Question]]] = {
     "GemmArguments": (gemm, Operands.of),
-    "IndexPtrGroupedGemmArguments": (gemm_grouped, _grouped),
+    "IndexPtrGroupedGemmArguments": (gemm_grouped, Grouped.of),
 }
 
 

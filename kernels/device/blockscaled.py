@@ -22,7 +22,7 @@ def blockscaled(
     b_scale: cute.Tensor,
     out: cute.Tensor,
     stream: cuda.CUstream,
-):
+) -> None:
     packed = a.element_type.width // dtype.width
     m, k, n = a.shape[0], a.shape[1] * packed, b.shape[0]
     implementation(
@@ -50,7 +50,7 @@ def take_tensors(operator: Any, format_: tuple[str, str, int], out_major: str) -
     n = cute.SymInt(32, divisibility=wide if out_major == "n" else 1, symbol="n")
     k = cute.SymInt(32, divisibility=operator.metadata.operands.A.divisibility // packed, symbol="k")
 
-    def tensor(element, shape, strides, align):
+    def tensor(element: Any, shape: tuple[Any, ...], strides: tuple[Any, ...], align: int) -> Any:
         return cute.runtime.make_fake_tensor(element, shape, strides, assumed_align=align)
 
     tensors = (
@@ -62,17 +62,10 @@ def take_tensors(operator: Any, format_: tuple[str, str, int], out_major: str) -
     )
     compile_ = operator.cute_compile
 
-    def with_tensors(implementation, a, b, sfa, sfb, out, layouts, shape, clusters, stream, epilogue, *, target_sm):
+    def with_tensors(implementation: Any, *given: Any, target_sm: Any) -> Any:
+        layouts, _, clusters, stream, epilogue = given[5:]  # behind the five addresses; the size comes of the tensors
         return compile_(
-            blockscaled,
-            implementation,
-            dtype,
-            layouts,
-            clusters,
-            epilogue,
-            *tensors,
-            stream,
-            target_sm=target_sm,
+            blockscaled, implementation, dtype, layouts, clusters, epilogue, *tensors, stream, target_sm=target_sm
         )
 
     operator.cute_compile = with_tensors

@@ -11,6 +11,7 @@ from typing import Any
 from precast.kernels.dtypes import to_cutlass, to_torch
 from precast.kernels.operators.config import Operands
 from precast.kernels.operators.epilogue import Epilogue
+from precast.loader.config import Config
 
 _M, _N, _K, _L = 512, 1024, 256, 2  # of the tensors that the operators are asked with; what is compiled is for any
 
@@ -30,6 +31,11 @@ class Scaled:
     out_dtype: str
     out_major: str = "n"
 
+    @classmethod
+    def of(cls, config: Config) -> Scaled:
+        """The operands of a full config, which may hold more."""
+        return cls(**{name: str(config[name]) for name in ("format", "out_dtype", "out_major")})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped:
@@ -37,6 +43,11 @@ class Grouped:
 
     dtype: str
     out_dtype: str
+
+    @classmethod
+    def of(cls, config: Config) -> Grouped:
+        """The operands of a full config, which may hold more."""
+        return cls(dtype=str(config["dtype"]), out_dtype=str(config["out_dtype"]))
 
 
 Question = Operands | Scaled | Grouped

@@ -87,8 +87,8 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
 
 
 def _stands(metadata: Any) -> bool:
-    """Whether an operator itself lists these operands. Asked for operands that it does not list (eight-bit ones that are
-    not k-major on sm_90a), some offer designs all the same."""
+    """Whether an operator lists these operands. Asked for some that it does not list (eight-bit ones that are not
+    k-major on sm_90a), an operator may offer designs all the same."""
     listed = _combinations(metadata.operator_class)
     return listed is None or metadata.operands in listed
 

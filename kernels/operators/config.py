@@ -42,7 +42,7 @@ class Operands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """How it is computed. ``tile`` is the (m, n) of one matrix instruction's tile, over both blocks with ``two_cta``."""
+    """How it is computed. ``tile`` is the (m, n) that is multiplied at a time, over both blocks with ``two_cta``."""
 
     tile: Pair
     cluster: Pair = (1, 1)

@@ -9,7 +9,7 @@ from typing import Any
 from precast.kernels.declare import Cost, Problem, Tolerance
 from precast.kernels.dtypes import bits, to_torch
 from precast.kernels.operators.arguments import FORMATS, Grouped, Scaled
-from precast.kernels.operators.config import Operands
+from precast.kernels.operators.config import Design, Operands
 from precast.kernels.operators.epilogue import Epilogue
 from precast.loader.config import Config
 
@@ -37,7 +37,7 @@ def problems(config: Config) -> Sequence[Problem]:
     ({'m': 1, 'n': 8, 'k': 8, 'l': 1, 'padding': 0, 'offset': 0}, 8192)
     """
     operands = Operands.of(config)
-    tile_m, tile_n = config["tile"]  # type: ignore[misc]
+    tile_m, tile_n = Design.of(config).tile
     deepest = _DEEPEST.get(operands.accumulator, _LARGE)
     shapes = [
         (1, 1, 1, 0, 0),
@@ -122,9 +122,9 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 def scaled_problems(config: Config) -> Sequence[Problem]:
     """Rows in any number; k and the contiguous side of the result in sixteen bytes."""
-    question = Scaled(**{n: str(config[n]) for n in ("format", "out_dtype", "out_major")})
+    question = Scaled.of(config)
     dtype, _, _ = FORMATS[question.format]
-    tile_m, tile_n = config["tile"]  # type: ignore[misc]
+    tile_m, tile_n = Design.of(config).tile
     sizes = [(1, 1, 1), (tile_m + 1, tile_n - 1, 500), (3 * tile_m - 1, 2 * tile_n + 9, 1024), (_LARGE, _LARGE, _LARGE)]
     wide = {question.out_major: 128 // bits(question.out_dtype)}
     return [
@@ -175,7 +175,7 @@ def scaled_cost(config: Config, problem: Problem) -> Cost:
 
 def grouped_problems(config: Config) -> Sequence[Problem]:
     """Groups of many sizes, empty ones among them."""
-    question = Grouped(dtype=str(config["dtype"]), out_dtype=str(config["out_dtype"]))
+    question = Grouped.of(config)
     k, n = 128 // bits(question.dtype), 128 // bits(question.out_dtype)
     sizes = [(1, 1, n, k), (3, 300, 5 * n, 7 * k), (8, 1000, 1000, 520), (32, 8192, 4096, 4096)]
     return [
@@ -250,7 +250,7 @@ def _random(
 
 
 def _matrix(dtype: str, problem: Problem, shape: tuple[int, int], row_major: bool, batched: bool, device: Any) -> Any:
-    """Memory for a matrix: its rows (or columns) some 16 bytes apart, its base at a multiple of 16 bytes and no more."""
+    """Memory for a matrix: its rows (or columns) some 16 bytes apart, its base at 16 bytes and at no more."""
     import torch
 
     step = 128 // bits(dtype)
