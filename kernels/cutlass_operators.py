@@ -31,21 +31,26 @@ def gemm_supports(config: Config, target: Target) -> str | None:
     return refusal(Operands.of(config), Design.of(config), target)
 
 
-def gemm_arguments(config: Config) -> Sequence[str]:
-    """The names of the arguments, in call order.
+def gemm_names(config: Config) -> Mapping[str, str]:
+    """What is passed, by the names that the operators' own functions have for it.
 
-    >>> gemm_arguments({"dtype": "bfloat16", "out_dtype": "bfloat16", "epilogue": "relu(accum + bias)"})
-    ('a', 'b', 'bias', 'out')
+    >>> gemm_names({"epilogue": "relu(accum + bias)"})["_vararg_5"]
+    'bias'
     """
     epilogue = str(config.get("epilogue", ""))
-    return ("a", "b", *(Epilogue.parse(epilogue).inputs if epilogue else ()), "out")
+    behind = (*(Epilogue.parse(epilogue).inputs if epilogue else ()), "out")
+    return {
+        "c": "out",
+        **{f"{name}_api": to for name, to in (("a", "a"), ("b", "b"), ("c", "out"))},
+        **{f"_vararg_{5 + i}": name for i, name in enumerate(behind)},
+    }
 
 
 @kernel(
     op="gemm",
     targets=["sm_80+"],
     supports=gemm_supports,
-    arguments=gemm_arguments,
+    arguments=gemm_names,
     problems=trial.problems,
     inputs=trial.inputs,
     outputs=["out"],
@@ -77,10 +82,10 @@ def gemm(
     every address are multiples of 16 bytes; rows may be further apart than they are long. ``batched`` puts a
     dimension before the others of all three.
 
-    ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, gelu,
-    silu, sigmoid, tanh, hardswish, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n),
-    ``alpha`` and ``beta`` (floats). They stand between ``b`` and ``out``, in this order: with
-    ``"relu(accum + bias)"`` the call is ``gemm(a, b, bias, out)``.
+    ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, sigmoid,
+    tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
+    (floats). They stand between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
+    ``gemm(a, b, bias, out)``.
     """
     config = locals()
     return compile_operator(Operands.of(config), Design.of(config))
@@ -95,7 +100,6 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
     op="gemm_blockscaled",
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=blockscaled_supports,
-    arguments=lambda config: ("a", "b", "a_scale", "b_scale", "out"),
     problems=trial.scaled_problems,
     inputs=trial.scaled_inputs,
     outputs=["out"],
@@ -135,7 +139,7 @@ def grouped_supports(config: Config, target: Target) -> str | None:
     op="gemm_grouped",
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=grouped_supports,
-    arguments=lambda config: ("a", "b", "out", "offsets"),
+    arguments={"c": "out", "offset_mapping": "offsets"},
     problems=trial.grouped_problems,
     inputs=trial.grouped_inputs,
     outputs=["out"],
