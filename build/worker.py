@@ -93,7 +93,7 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     returned = call(function, request["config"])
     symbols = request["symbols"]
     caught = parts_of(_catcher.take(), returned, source=source, expected=len(symbols))
-    names = argument_names(function)
+    names = argument_names(function, request["config"])
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:

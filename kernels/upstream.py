@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,7 +22,7 @@ class UpstreamError(PrecastError, ImportError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """One library. ``extra`` installs it; ``environment`` names variables that tell it the target, for want of a GPU.
+    """One library. ``extra`` installs it.
 
     >>> Upstream(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
     "nosuch 1.0 is not installed: pip install 'precast[nosuch]'"
@@ -33,7 +31,6 @@ class Upstream:
     distribution: str
     version: str
     extra: str
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     def obstacle(self) -> str | None:
         """Why nothing of it can be compiled here, or None. Asked while planning: nothing is imported."""
@@ -53,9 +50,6 @@ class Upstream:
         reason = self.obstacle()
         if reason:
             raise UpstreamError(reason)
-        target = os.environ.get("CUTE_DSL_ARCH", "")
-        for variable, value in self.environment.items():
-            os.environ.setdefault(variable, value.format(target=target))
         return importlib.import_module(name)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
