@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from precast.build.message import Message
 from precast.build.planner import plan_files
 from precast.build.process import Worker
 from precast.build.profile import Profile, Profiles, profile_named
+from precast.build.standin import toolkit
 from precast.build.store import Store
 from precast.loader.target import Target
 
@@ -165,6 +167,28 @@ print(sorted({"torch", "cutlass", "cuda", "tvm_ffi"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_compiler_takes_the_toolkit_that_is_linked_whatever_the_machine_has() -> None:
+    before = ctypes.CDLL
+    version = ctypes.c_int()
+    with toolkit():
+        assert ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) == 0
+        assert ctypes.CDLL(None)._name is None
+    assert version.value == 12090
+    assert ctypes.CDLL is before
+
+
+def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Any) -> None:
+    body = """
+import sys
+
+def flavor(n: int):
+    assert ".cu12." in sys.modules["cutlass._mlir._mlir_libs._cutlass_ir"].__file__
+    return compiled(n)
+"""
+    (reply,) = ask("flavor", body=body)
+    assert "error" not in reply.header, reply.header
 
 
 def test_the_compiler_itself_may_ask(ask: Any) -> None:
