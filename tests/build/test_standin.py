@@ -264,6 +264,7 @@ def changed(profile: Profile, **facts: int) -> Profile:
     return replace(profile, facts={**profile.facts, **{name: Fact(value, "a test") for name, value in facts.items()}})
 
 
+@pytest.mark.slow
 def test_only_what_used_a_fact_is_built_again_when_it_changes(tmp_path: Path) -> None:
     b200 = profile_named("B200")
     assert len(run(tmp_path, Profiles()).built) == 6
@@ -279,6 +280,7 @@ def test_only_what_used_a_fact_is_built_again_when_it_changes(tmp_path: Path) ->
     assert told(run(tmp_path, Profiles.named(["H200"]))) == {"cache sm_90a"}
 
 
+@pytest.mark.slow
 def test_the_index_says_what_was_assumed_and_the_key_covers_it(tmp_path: Path) -> None:
     run(tmp_path, Profiles(), "one")
     run(tmp_path, Profiles((changed(profile_named("B200"), multiprocessor_count=140),)), "two")
