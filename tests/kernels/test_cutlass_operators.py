@@ -119,7 +119,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
     entries = [entry(op, config, target) for target, op, config in SAMPLE]
     plan = plan_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", entries)])
     found = {}
-    for outcome in compile_variants(plan.variants, search=plan.search, jobs=2, seconds=600):
+    for outcome in compile_variants(plan.variants, search=plan.search, profiles=plan.profiles, jobs=2, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         (one,) = outcome.objects
         found[key(outcome.variant.op, outcome.variant.config, outcome.variant.target)] = one
@@ -197,10 +197,11 @@ def test_the_signature_names_what_inputs_makes(
     ],
 )
 def test_a_product_in_the_dtype_itself_is_within_tolerance(function: Any, config: dict[str, Any]) -> None:
-    """What torch computes from the same inputs passes, and the same with one result moved does not."""
+    """What torch computes in float32 from the same inputs, rounded as the kernel rounds, passes."""
     declared = declaration_of(function)
     assert declared.problems and declared.inputs and declared.reference and declared.tolerance and declared.cost
     full = complete(declared.keys, config, op=declared.op)
+    sizes = []
     for seed, problem in enumerate(declared.problems(full)[:-2]):
         inputs = declared.inputs(full, problem, device="cpu", seed=seed)
         expected = declared.reference(full, inputs)["out"]
@@ -210,8 +211,9 @@ def test_a_product_in_the_dtype_itself_is_within_tolerance(function: Any, config
         allowed = tolerance.atol + tolerance.rtol * expected.double().abs()
         assert expected.shape == inputs["out"].shape
         assert ((stored - expected.double()).abs() <= allowed).all()
-        assert abs(float(expected.double().abs().mean())) > 0.0
+        sizes.append(float(expected.double().abs().mean()))
         assert inputs["a"].data_ptr() % 16 == 0 and declared.cost(full, problem).flops > 0
+    assert max(sizes) > 0.3, "a tolerance says nothing where results are next to zero"
 
 
 def _torch(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -264,7 +266,7 @@ def test_an_operator_of_ones_own_is_guarded_by_its_own_metadata(tmp_path: Path) 
 def test_an_operator_of_ones_own_compiles_as_it_is(tmp_path: Path) -> None:
     plan = plan_files([users_manifest(tmp_path, "[32, 32]")])
     assert [v.config["tile"] for v in plan.variants] == [(16, 16), (32, 32)]
-    for outcome in compile_variants(plan.variants, search=plan.search, jobs=1, seconds=600):
+    for outcome in compile_variants(plan.variants, search=plan.search, profiles=plan.profiles, jobs=1, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         assert [a.name for a in outcome.objects[0].signature.passed] == ["a", "b", "out"]
         assert {a.dtype for a in outcome.objects[0].signature.passed} == {"float64"}
