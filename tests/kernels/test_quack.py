@@ -117,7 +117,9 @@ def turned(config: dict[str, Any], v: dict[str, Any]) -> Any:
             half = token.shape[-1] // 2
             pairs = (token[:, 0::2], token[:, 1::2]) if config["interleaved"] else (token[:, :half], token[:, half:])
             z = torch.complex(pairs[0].contiguous(), pairs[1].contiguous()) * turn
-            stacked = torch.stack([z.real, z.imag], dim=-1) if config["interleaved"] else torch.cat([z.real, z.imag], -1)
+            stacked = (
+                torch.stack([z.real, z.imag], dim=-1) if config["interleaved"] else torch.cat([z.real, z.imag], -1)
+            )
             out[rows][t] = stacked.flatten(-2) if config["interleaved"] else stacked
     return out
 
@@ -216,8 +218,12 @@ def test_a_changed_parameter_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(tmp_path)
     library = Upstream(distribution="pytest", version=pytest.__version__, extra="x")
     assert library.call("upstream_changed:compile", dtype="a", width=3) == 3
-    with pytest.raises(UpstreamError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"):
+    with pytest.raises(
+        UpstreamError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"
+    ):
         library.call("upstream_changed:compile", dtype="a", N=3)
+    with pytest.raises(UpstreamError, match="upstream_changed has no tile, which its adapter sets"):
+        library.switch("upstream_changed", tile=3)
 
 
 def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
