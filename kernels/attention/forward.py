@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from precast.kernels import samples
 from precast.kernels.attention import cases, library
-from precast.kernels.declare import Problem, kernel
+from precast.kernels.declare import kernel
 from precast.kernels.hints import DType, Tuned
 from precast.loader.config import Config
 from precast.loader.target import Target
@@ -43,7 +42,9 @@ def _pair_refusal(config: Config, target: Target) -> str | None:
     if config["layout"] != "dense" or config["causal"] or config["window"] or config["decode"]:
         return "two_cta is for the dense layout without causal, window and decode: use false"
     if (size, size_v) not in ((128, 128), (192, 128)) or 128 % group:
-        return "two_cta is for a head_dim of 128, or 192 with values of 128, and heads_per_kv that divide 128: use false"
+        return (
+            "two_cta is for a head_dim of 128, or 192 with values of 128, and heads_per_kv that divide 128: use false"
+        )
     return None
 
 
@@ -56,9 +57,8 @@ def split_supports(config: Config, target: Target) -> str | None:
 
 def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool) -> Any:
     """Run the library's forward pass for such a config, and give the object it compiled."""
-    switches = library.FLASH.module("flash_attn.cute.utils")
-    # The library's own switches; what it presumes of the CUDA that torch was built with is nothing to a compiled object.
-    switches._fa_disable_2cta_enabled, switches._fa_disable_2cta_cuda12 = not two_cta, False
+    # The second is what the library presumes of the CUDA that torch was built with, which is not what compiles here.
+    library.FLASH.switch("flash_attn.cute.utils", _fa_disable_2cta_enabled=not two_cta, _fa_disable_2cta_cuda12=False)
 
     def arguments() -> dict[str, Any]:
         return {**_tensors(config), "num_splits": splits, "disable_scheduler_metadata": True}
