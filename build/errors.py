@@ -59,3 +59,7 @@ class StoreError(PrecastError):
 
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
+
+
+class BundleError(PrecastError):
+    """The wheels of a bundle cannot be collected."""

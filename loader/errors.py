@@ -68,6 +68,10 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
+class Frozen(PrecastError, RuntimeError):
+    """A load was asked for after ``loader.freeze()``."""
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 
