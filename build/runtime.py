@@ -19,13 +19,10 @@ from precast.loader.artifact import Host
 from precast.loader.config import canonical
 
 SOURCE = Path(__file__).with_name("runtime.c")
-_COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
+COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
 # The CUDA runtime stays inside: another copy in the process, torch's for one, must neither be used nor disturbed.
-_LINK = (
-    "-shared",
-    "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s",
-    "-Wl,--exclude-libs,libcudart_static.a",
-)
+SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
+LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ def runtime_digest(toolchain: Toolchain) -> str:
         "archive": file_digest(toolchain.archive),
         "cudart": file_digest(toolchain.cudart),
         "source": file_digest(SOURCE),
-        "flags": [*_COMPILE, *_LINK],
+        "flags": [*COMPILE, *LINK],
         "gcc": toolchain.versions["gcc"],
         "ld": toolchain.versions["ld"],
     }
@@ -64,8 +61,8 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     """
     name = soname(toolchain)
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
-        run([toolchain.gcc, *_COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
-        command: list[str | Path] = [toolchain.gcc, *_LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
+        run([toolchain.gcc, *COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
+        command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
         command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
         run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
         code = Path(folder, name).read_bytes()

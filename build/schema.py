@@ -98,7 +98,8 @@ def _rows() -> Schema:
 
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
-    runtime = _object({"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
+    library = {"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
+    runtime = _object(library, optional=("fastcall",))
     entry = _object({"sha256": _text(SHA256), "size": _count(index.OP_LIMIT), "artifacts": _count(1_000_000)})
     root = _object(
         {
