@@ -34,7 +34,8 @@ def write_cache(path: Path, files: Mapping[str, bytes]) -> None:
             _exchange(scratch, path)
         except OSError as error:
             raise StoreError(
-                f"cannot write the cache {path}: {error.strerror or error}; what was there is untouched: make room or choose another place"
+                f"cannot write the cache {path}: {error.strerror or error}; what was there is untouched: "
+                "make room or choose another place"
             ) from error
 
 

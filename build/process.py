@@ -1,4 +1,4 @@
-"""A worker process as a build sees it: start it, ask it, end it. Whatever happens to it is an error with its last words."""
+"""A worker process as a build sees it: started, asked, ended. What happens to it is an error with its last words."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _RECORD_LIMIT = 1 << 31
 
 
 def default_store() -> Path:
-    """Where records are kept unless a build says otherwise: ``PRECAST_STORE``, or precast's folder in the user's cache."""
+    """Where records are kept unless a build says otherwise: ``PRECAST_STORE``, or a folder in the user's cache."""
     named = os.environ.get("PRECAST_STORE")
     if named:
         return Path(named)
@@ -52,7 +52,7 @@ class Store:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing behind."""
+    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing."""
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

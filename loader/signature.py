@@ -118,7 +118,8 @@ class Signature:
     """All arguments of a kernel, in call order, and the symbols that their shapes share.
 
     >>> n = Symbol(dtype="int32")
-    >>> print(Signature(arguments=(Argument(name="x", kind="tensor", dtype="float32", shape=("n",)),), symbols={"n": n}))
+    >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=("n",))
+    >>> print(Signature(arguments=(x,), symbols={"n": n}))
     (x: float32[n])
     """
 
