@@ -39,6 +39,11 @@ class Runtime:
     blob: Blob
     fastcall: Blob | None = None
 
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """All that a cache keeps for this host, beside its artifacts."""
+        return (self.blob, self.fastcall) if self.fastcall else (self.blob,)
+
     def to_json(self) -> dict[str, Any]:
         data = {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
         return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
