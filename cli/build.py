@@ -24,15 +24,27 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
+    ] = None,
+    profile_from_device: Annotated[
+        bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
+    from precast.build.measure import measure
     from precast.build.planner import plan_files
+    from precast.build.profile import Profiles
     from precast.build.store import Store, default_store
 
-    plan = plan_files(manifests, targets=target or (), name=name)
+    profiles = Profiles.named(profile or ())
+    if profile_from_device:
+        profiles = Profiles().over((*profiles.chosen, measure()))
+    plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles)
     with Progress(len(plan.variants)) as progress:
 
         def show(step: builder.Progress) -> None:
