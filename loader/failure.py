@@ -10,7 +10,14 @@ _PLACE = re.compile(r"argument #([0-9]{1,3})\b(?! \()")
 _TYPES: dict[str, type[Exception]] = {
     cls.__name__: cls
     for cls in (
-        AssertionError, AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError,
+        AssertionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
     )  # fmt: skip
 }
 

@@ -181,9 +181,7 @@ class CacheWriter:
         return path
 
 
-def demo(
-    native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0, fastcall: bool = True
-) -> CacheWriter:
+def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0, fastcall: bool = True) -> CacheWriter:
     """Op ``scale`` for three dtypes and two targets, two tunings each; and ``twice``, which takes no config."""
     writer = CacheWriter(name=name)
     writer.runtime(*native.runtime(factor), fastcall=native.fastcall() if fastcall else b"")
