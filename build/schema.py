@@ -194,6 +194,7 @@ def _argument() -> Schema:
         "device": {"type": "string"},
         "value": {"type": ["string", "number", "boolean", "null"]},
         "members": _list({"$ref": "#/$defs/argument"}, 64),
+        "written": {"type": "boolean"},
     }
     return _object(properties, optional=tuple(n for n in properties if n not in ("name", "kind")))
 

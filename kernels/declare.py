@@ -169,6 +169,12 @@ def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str,
     return names(config) if callable(names) else names
 
 
+def outputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments that a function's declaration says its compiled object writes; none where it declares nothing."""
+    declared = getattr(function, _ATTRIBUTE, None)
+    return declared.outputs if isinstance(declared, Declaration) else ()
+
+
 def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(v, str) for v in value):
         raise DeclarationError(f"{name_of(function)}: {name} is {value!r}: write a list of strings")

@@ -26,6 +26,7 @@ from precast.loader.errors import (
 from precast.loader.kernel import Kernel
 from precast.loader.preload import Preload, preload
 from precast.loader.resolve import Resolution
+from precast.loader.torch_op import torch_op
 
 __all__ = [
     "CacheError",
@@ -47,5 +48,6 @@ __all__ = [
     "get",
     "ops",
     "preload",
+    "torch_op",
     "variants",
 ]
