@@ -42,6 +42,7 @@ class _Draft:
             rank=variant.rank,
             resources=product.resources,
             provenance=self.provenance,
+            plan=product.plan if self.kind == "cubin" else None,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from precast.build import getters, manifest
 from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, signature
+from precast.loader import artifact, index, plan, signature
 from precast.loader.config import NAME, OP_NAME
 from precast.loader.fields import SHA256
 from precast.loader.target import Target
@@ -135,6 +135,7 @@ def _op() -> Schema:
         "signature": _signature(),
         "blob": _blob(),
         "host": _host(),
+        "plan": _plan(),
     }
     return _document("precast ops/<op>.json", root, {**parts, "value": _frozen()})
 
@@ -169,11 +170,34 @@ def _artifact() -> Schema:
             "resources": _list(_object({"kernel": {"type": "string"}, **sizes}), 256),
             "provenance": {"type": "object"},
             "evidence": _list({"type": "object"}, 256),
+            "plan": {"$ref": "#/$defs/plan"},
         },
-        optional=("resources", "provenance", "evidence"),
+        optional=("resources", "provenance", "evidence", "plan"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
-    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}}}}
+    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "plan": False}}}
+
+
+def _plan() -> Schema:
+    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": _expression()}
+    return _object(
+        {
+            **{name: extent for name in ("grid", "block", "cluster")},
+            "shared": _expression(),
+            "parameters": _list({"type": "string"}, 64),
+        }
+    )
+
+
+def _expression(depth: int = 0) -> Schema:
+    """A number, a size, or a function of two, to a bounded depth."""
+    bound = 2**62 - 1
+    plain: list[Schema] = [{"type": "integer", "minimum": -bound, "maximum": bound}, _text(plan.SIZE)]
+    if depth == plan.DEPTH:
+        return {"anyOf": plain}
+    deeper = _expression(depth + 1)
+    parts = [{"enum": sorted(plan.FUNCTIONS)}, deeper, deeper]
+    return {"anyOf": [*plain, {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}]}
 
 
 def _signature() -> Schema:

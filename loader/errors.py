@@ -68,6 +68,10 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
+class LaunchError(PrecastError, ValueError):
+    """A launch is not possible for these sizes, or the CUDA driver refused it."""
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 
