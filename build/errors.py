@@ -53,6 +53,10 @@ class LinkError(PrecastError):
     """The linker refused an object."""
 
 
+class PlanError(PrecastError):
+    """A launch plan is not what the kernel's own host code does."""
+
+
 class StoreError(PrecastError):
     """The store, or the place of a cache, cannot be read or written."""
 

@@ -42,6 +42,7 @@ class _Draft:
             rank=variant.rank,
             resources=product.resources,
             provenance=self.provenance,
+            plan=product.plan if self.kind == "cubin" else None,
         )
 
 
@@ -72,20 +73,20 @@ def pack(
     contents = {digest(d.content): d.content for d in drafts}
     dictionary = train(contents)
     blobs = store_all(contents, dictionary, threads)
-    library = store_plain(runtime.code)
+    library, fastcall = store_plain(runtime.code), store_plain(runtime.fastcall)
     shared = store_raw(dictionary) if dictionary else None
     ops = _op_files(plan, drafts, blobs)
     index = Index(
         name=plan.name,
         toolchain=dict(versions),
-        runtimes=(Runtime(soname=runtime.soname, host=runtime.host, blob=library.blob),),
+        runtimes=(Runtime(soname=runtime.soname, host=runtime.host, blob=library.blob, fastcall=fastcall.blob),),
         ops={
             op: OpEntry(sha256=digest(data), size=len(data), artifacts=sum(d.op == op for d in drafts))
             for op, data in ops.items()
         },
         dictionary=shared.blob if shared else None,
     )
-    stored = [*blobs.values(), library, *([shared] if shared else [])]
+    stored = [*blobs.values(), library, fastcall, *([shared] if shared else [])]
     return {
         "index.json": index.encode(),
         **{f"ops/{op}.json": data for op, data in sorted(ops.items())},
