@@ -59,3 +59,15 @@ class StoreError(PrecastError):
 
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
+
+
+class MergeError(PrecastError):
+    """Caches contradict each other, and cannot become one."""
+
+
+class ClusterError(PrecastError):
+    """The machines that should compile cannot be reached, or are not set up as this one is."""
+
+
+class RemoteError(PrecastError):
+    """The place of a remote cache cannot be used as it is named."""

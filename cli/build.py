@@ -24,15 +24,21 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
+    shard: Annotated[
+        str, typer.Option(help="Build the I-th of N parts alone; 'precast merge' joins them.", metavar="I/N")
+    ] = "",
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
     from precast.build.planner import plan_files
+    from precast.build.shard import Shard, part_of
     from precast.build.store import Store, default_store
 
     plan = plan_files(manifests, targets=target or (), name=name)
+    if shard:
+        plan = part_of(plan, Shard.parse(shard))
     with Progress(len(plan.variants)) as progress:
 
         def show(step: builder.Progress) -> None:
