@@ -64,6 +64,14 @@ def find_toolchain() -> Toolchain:
     )
 
 
+def version_of(package: str) -> str:
+    """The version of an installed distribution, or '' where it is not installed."""
+    try:
+        return distribution(package).version
+    except PackageNotFoundError:
+        return ""
+
+
 @functools.cache
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file of the toolchain, read once."""

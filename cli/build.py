@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,15 +27,24 @@ def command(
     shard: Annotated[
         str, typer.Option(help="Build the I-th of N parts alone; 'precast merge' joins them.", metavar="I/N")
     ] = "",
+    executor: Annotated[
+        Literal["local", "dask"], typer.Option(help="Where to compile: here, or on a Dask cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str, typer.Option(help="The Dask scheduler, such as tcp://10.0.0.5:8786.", metavar="ADDRESS")
+    ] = "",
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
+    from precast.build.cluster import Cluster
     from precast.build.planner import plan_files
     from precast.build.shard import Shard, part_of
     from precast.build.store import Store, default_store
 
+    if (executor == "dask") != bool(scheduler):
+        raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
     plan = plan_files(manifests, targets=target or (), name=name)
     if shard:
         plan = part_of(plan, Shard.parse(shard))
@@ -47,7 +56,13 @@ def command(
                 progress.step(str(step.variant), note, keep=step.state == "failed")
 
         report = builder.build(
-            plan, output, store=Store(store or default_store()), jobs=jobs or None, seconds=timeout, show=show
+            plan,
+            output,
+            store=Store(store or default_store()),
+            jobs=jobs or None,
+            seconds=timeout,
+            executor=Cluster(scheduler) if scheduler else None,
+            show=show,
         )
     for failure in report.failed:
         print(f"\nerror: {failure.variant.location}: {failure.variant}: {failure.reason}", file=sys.stderr)
