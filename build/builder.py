@@ -88,7 +88,7 @@ def build(
             if isinstance(result, Failed):
                 failed.append(result)
             else:
-                records[result.key] = result
+                records[outcome.variant.identity] = result
                 built.append(outcome.variant)
             state = "failed" if isinstance(result, Failed) else "built"
             taken = outcome.seconds if isinstance(outcome, Compiled) else 0.0
@@ -105,7 +105,7 @@ def build(
     if not failed or records:
         lost = {f.variant.identity for f in failed}
         whole = _without(plan, lost)
-        files = pack(whole, records, keys, runtime, toolchain.versions, threads=jobs)
+        files = pack(whole, records, runtime, toolchain.versions, threads=jobs)
         write_cache(cache, files)
     return Report(
         built=tuple(built),
@@ -125,7 +125,7 @@ def _finish(
         record = assemble(outcome, keys[outcome.variant.identity], linker, toolchain)
     except PrecastError as error:
         return Failed(variant=outcome.variant, reason=str(error))
-    store.put(record)
+    store.put(keys[outcome.variant.identity], record)
     return record
 
 
@@ -134,11 +134,11 @@ def _stored(plan: Plan, keys: dict[str, str], store: Store) -> tuple[dict[str, R
     reused: list[Variant] = []
     missing: list[Variant] = []
     for variant in plan.variants:
-        record = store.get(keys[variant.identity])
+        record = store.get(keys[variant.identity], plan.profiles.of(variant.target))
         if record is None:
             missing.append(variant)
         else:
-            records[record.key] = record
+            records[variant.identity] = record
             reused.append(variant)
     return records, reused, missing
 

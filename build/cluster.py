@@ -80,7 +80,7 @@ class _Sending:
             raise _lost(error) from error
 
     def _send(self, variant: Variant) -> None:
-        parcel = parcel_for(variant, self._plan.search, self._seconds).encode()
+        parcel = parcel_for(variant, self._plan, self._seconds).encode()
         future = self._client.submit(there.compile_there, parcel, pure=False)
         self._under_way[future.key] = variant, future
         future.add_done_callback(lambda done: self._done.put(done.key))

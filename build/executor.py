@@ -26,4 +26,4 @@ class Local:
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
         """Compile in so many processes."""
-        return compile_variants(variants, search=plan.search, jobs=self.jobs, seconds=seconds)
+        return compile_variants(variants, search=plan.search, profiles=plan.profiles, jobs=self.jobs, seconds=seconds)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from precast.build.compress import store_all, store_plain, store_raw, train
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
+from precast.build.profile import Profile
 from precast.build.record import Product, Record
 from precast.build.runtime import RuntimeLibrary
 from precast.loader.artifact import Artifact, Blob
@@ -27,14 +29,13 @@ class Listing:
 def pack(
     plan: Plan,
     records: Mapping[str, Record],
-    keys: Mapping[str, str],
     runtime: RuntimeLibrary,
     versions: Mapping[str, str],
     *,
     threads: int,
 ) -> dict[str, bytes]:
-    """Every file of the cache by its name. ``keys`` gives the key of each variant by its identity."""
-    drafts = [draft for v in plan.variants for draft in drafts_of(v, records[keys[v.identity]])]
+    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity."""
+    drafts = [draft for v in plan.variants for draft in drafts_of(v, records[v.identity], plan.profiles.of(v.target))]
     return seal(
         plan.name,
         versions,
@@ -49,16 +50,21 @@ def pack(
     )
 
 
-def drafts_of(variant: Variant, record: Record) -> Iterator[tuple[str, Artifact, bytes]]:
+def drafts_of(variant: Variant, record: Record, profile: Profile) -> Iterator[tuple[str, Artifact, bytes]]:
     """Every artifact of a variant that was built: its op, itself with its content as a plain blob, and the content."""
+    provenance: dict[str, Any] = {"function": variant.source, "env": dict(sorted(variant.env.items()))}
+    if record.assumed:
+        provenance |= {"assumed": dict(record.assumed), "profile": str(profile)}
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
             for content in (product.library,) if kind == "object" else product.cubins:
-                yield product.op, _artifact(variant, product, key, kind, content), content
+                yield product.op, _artifact(variant, product, key, kind, content, provenance), content
 
 
-def _artifact(variant: Variant, product: Product, key: str, kind: str, content: bytes) -> Artifact:
+def _artifact(
+    variant: Variant, product: Product, key: str, kind: str, content: bytes, provenance: dict[str, Any]
+) -> Artifact:
     return Artifact(
         key=key,
         config=variant.config,
@@ -70,7 +76,7 @@ def _artifact(variant: Variant, product: Product, key: str, kind: str, content: 
         host=product.host if kind == "object" else None,
         rank=variant.rank,
         resources=product.resources,
-        provenance={"function": variant.source, "env": dict(sorted(variant.env.items()))},
+        provenance=provenance,
     )
 
 

@@ -17,8 +17,9 @@ from typing import Any
 from precast.build.compile import request_for
 from precast.build.errors import ClusterError
 from precast.build.message import Message
-from precast.build.plan import Variant
-from precast.build.source import source_files, source_digest
+from precast.build.plan import Plan, Variant
+from precast.build.profile import Profile, parse_facts
+from precast.build.source import source_digest, source_files
 from precast.build.toolchain import DSL, version_of
 from precast.loader import fields
 from precast.loader.errors import FormatError
@@ -34,6 +35,7 @@ class Parcel:
 
     target: Target
     env: Mapping[str, str]
+    profile: Profile
     request: Mapping[str, Any]
     seconds: float
     like: Mapping[str, str]
@@ -45,7 +47,8 @@ class Parcel:
     def group(self) -> tuple[object, ...]:
         """Parcels of one group can be compiled by the same worker process."""
         files = tuple(sorted((place, hashlib.sha256(data).digest()) for place, data in self.files.items()))
-        return self.target, tuple(sorted(self.env.items())), self.folders, files
+        facts = tuple((name, fact.value) for name, fact in sorted(self.profile.facts.items()))
+        return self.target, tuple(sorted(self.env.items())), self.profile.name, facts, self.folders, files
 
     def encode(self) -> bytes:
         """The parcel as it travels."""
@@ -53,6 +56,7 @@ class Parcel:
         header = {
             "target": str(self.target),
             "env": dict(self.env),
+            "profile": self.profile.to_json(),
             "request": dict(self.request),
             "seconds": self.seconds,
             "like": dict(self.like),
@@ -76,8 +80,15 @@ class Parcel:
             if number >= folders or hashlib.sha256(content).hexdigest() != digest:
                 raise FormatError(f"{path} did not arrive as it was sent", "files")
             files[number, path] = content
+        target = fields.parsed(header, "target", Target.parse)
+        profile = fields.parsed(header, "profile", fields.as_object)
         return cls(
-            target=fields.parsed(header, "target", Target.parse),
+            target=target,
+            profile=Profile(
+                name=fields.get(profile, "name", str),
+                capability=target.capability,
+                facts=fields.parsed(profile, "facts", lambda value: parse_facts(value, "the build that asked")),
+            ),
             env=fields.table(header, "env", fields.text, most=1000),
             request=fields.parsed(header, "request", fields.as_object),
             seconds=fields.get(header, "seconds", float),
@@ -107,11 +118,11 @@ class Parcel:
         return found
 
 
-def parcel_for(variant: Variant, search: Sequence[Path], seconds: float) -> Parcel:
+def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
     """Make a variant ready to travel."""
-    folders = [folder.resolve() for folder in search]
+    folders = [folder.resolve() for folder in plan.search]
     files: dict[tuple[int, str], bytes] = {}
-    for file in source_files(variant.source, search):
+    for file in source_files(variant.source, plan.search):
         number = next(n for n, folder in enumerate(folders) if file.is_relative_to(folder))
         files[number, file.relative_to(folders[number]).as_posix()] = file.read_bytes()
     if len(files) > _FILES:
@@ -122,10 +133,11 @@ def parcel_for(variant: Variant, search: Sequence[Path], seconds: float) -> Parc
     return Parcel(
         target=variant.target,
         env=dict(variant.env),
+        profile=plan.profiles.of(variant.target),
         request=request_for(variant),
         seconds=seconds,
         like=this_builder(),
-        digest=source_digest(variant.source, search),
+        digest=source_digest(variant.source, plan.search),
         folders=len(folders),
         files=files,
     )

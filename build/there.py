@@ -92,7 +92,7 @@ class _Seats:
         if unlike:
             folder.cleanup()
             raise _Unlike(*unlike)
-        return _Seat(parcel.group, Worker(parcel.target, parcel.env, search), folder)
+        return _Seat(parcel.group, Worker(parcel.target, parcel.env, search, parcel.profile), folder)
 
     def give_back(self, seat: _Seat) -> None:
         """Keep a process for a while."""

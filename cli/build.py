@@ -33,19 +33,31 @@ def command(
     scheduler: Annotated[
         str, typer.Option(help="The Dask scheduler, such as tcp://10.0.0.5:8786.", metavar="ADDRESS")
     ] = "",
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
+    ] = None,
+    profile_from_device: Annotated[
+        bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
     from precast.build.cluster import Cluster
+    from precast.build.measure import measure
     from precast.build.planner import plan_files
+    from precast.build.profile import Profiles
     from precast.build.shard import Shard, part_of
     from precast.build.store import Store, default_store
 
     if (executor == "dask") != bool(scheduler):
         raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
-    plan = plan_files(manifests, targets=target or (), name=name)
+    profiles = Profiles.named(profile or ())
+    if profile_from_device:
+        profiles = Profiles().over((*profiles.chosen, measure()))
+    plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles)
     if shard:
         plan = part_of(plan, Shard.parse(shard))
     with Progress(len(plan.variants)) as progress:
