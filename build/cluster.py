@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from precast.build import there
 from precast.build.compile import Failed, Outcome, outcome_of
@@ -22,6 +24,7 @@ from precast.build.plan import Plan, Variant
 from precast.loader.errors import FormatError
 
 _LOOK_SECONDS = 2.0
+_CONNECT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,21 @@ def _connect(address: str) -> Any:
     except ImportError:
         raise ClusterError("Dask is not installed: pip install 'precast[dask]'") from None
     try:
-        return Client(address, timeout=30, set_as_default=False)
+        _knock(address)
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {address!r} ({error}): give its address, such as tcp://10.0.0.5:8786"
         ) from None
+
+
+def _knock(address: str) -> None:
+    """See that someone listens, before Dask tries again and again."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme in ("tcp", "tls"):
+        if not parts.hostname or not parts.port:
+            raise ValueError("not host:port")
+        socket.create_connection((parts.hostname, parts.port), timeout=_CONNECT_SECONDS).close()
 
 
 def _check(client: Any, patience: float) -> None:
