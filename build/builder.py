@@ -74,6 +74,7 @@ def build(
     executor = executor or Local(jobs)
     toolchain = find_toolchain()
     keys = {v.identity: variant_key(v, toolchain, plan.search) for v in plan.variants}
+    store.prepare((keys[v.identity], plan.profiles.of(v.target)) for v in plan.variants)
     records, reused, missing = _stored(plan, keys, store)
     built: list[Variant] = []
     failed: list[Failed] = []
@@ -107,6 +108,7 @@ def build(
         whole = _without(plan, lost)
         files = pack(whole, records, runtime, toolchain.versions, threads=jobs)
         write_cache(cache, files)
+    store.finish()
     return Report(
         built=tuple(built),
         reused=tuple(reused),
