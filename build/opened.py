@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
@@ -25,6 +27,11 @@ class Name:
     kind: str
     host: str
     part: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The name as a machine reads it."""
+        config = json.loads(self.config)
+        return {"op": self.op, "config": config, "target": self.target, "kind": self.kind, "host": self.host or None}
 
     def __str__(self) -> str:
         host = f", {self.host}" if self.host else ""
