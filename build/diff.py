@@ -83,9 +83,9 @@ def _cache(before: Opened, after: Opened) -> Iterator[Change]:
         if was != is_:
             yield Change(f"runtime library for {host}", was and was[0], is_ and is_[0])
     for op in sorted(before.ops.keys() & after.ops.keys()):
-        was, is_ = ([key_to_json(k) for k in ops[op].keys] for ops in (before.ops, after.ops))
-        if was != is_:
-            yield Change(f"config keys of {op}", was, is_)
+        keys = [[key_to_json(k) for k in ops[op].keys] for ops in (before.ops, after.ops)]
+        if keys[0] != keys[1]:
+            yield Change(f"config keys of {op}", *keys)
         if before.ops[op].doc != after.ops[op].doc:
             yield Change(f"text of {op}", before.ops[op].doc, after.ops[op].doc)
     sizes = [stored_size(cache) for cache in (before, after)]

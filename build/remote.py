@@ -108,9 +108,11 @@ class Remote:
         except FormatError:
             raise
         except TooLate:
-            return self._leave(f"no answer in {self._patience.file:g} s")
+            self._leave(f"no answer in {self._patience.file:g} s")
+            return None
         except Exception as error:  # whatever a file system's own libraries raise
-            return self._leave(_words(error))
+            self._leave(_words(error))
+            return None
         if len(data) > LIMIT:
             raise FormatError(f"it has more than {LIMIT} bytes")
         return data

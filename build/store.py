@@ -49,7 +49,7 @@ class Store:
 
     def get(self, key: str, profile: Profile) -> Record | None:
         """The record of a variant's key, built with the answers that this profile gives, or None."""
-        return self._read(record_key(key, profile.answers(self._asked(key))))
+        return self.read(record_key(key, profile.answers(self._asked(key))))
 
     def put(self, key: str, record: Record) -> None:
         """Keep the record of a variant's key. It is there whole or not at all, whoever else writes the same one."""
@@ -66,7 +66,8 @@ class Store:
         except FormatError:
             return ()
 
-    def _read(self, key: str) -> Record | None:
+    def read(self, key: str) -> Record | None:
+        """The record of this very key, or None."""
         data = self._load(key, "record")
         try:
             return None if data is None else _record(data, key)
