@@ -17,6 +17,7 @@ from precast.build.errors import ObjectError
 _GLIBC = re.compile(r"GLIBC_2\.(\d+)(?:\.\d+)?", re.ASCII)
 _FATBIN = b"\x50\xed\x55\xba"
 _NV_SIZED, _NV_PARAMETER = 4, 0x17  # .nv.info: an attribute with a payload; the one of a kernel's parameter
+_FATBIN_HEAD = struct.Struct("<IHHQ")  # the four bytes, a version, this header's size, the size of the rest
 _ARCHES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 
@@ -37,6 +38,19 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
                 if data.startswith(_FATBIN):
                     found[index, start] = data
     return tuple(found[place] for place in sorted(found))
+
+
+def embedded(library: bytes) -> tuple[bytes, ...]:
+    """The same containers in a linked library, which no symbol names any more: found by how they begin."""
+    found, at = [], library.find(_FATBIN)
+    while at >= 0:
+        head = library[at : at + _FATBIN_HEAD.size]
+        if len(head) == _FATBIN_HEAD.size:
+            _, version, size, rest = _FATBIN_HEAD.unpack(head)
+            if version == 1 and size == _FATBIN_HEAD.size and at + size + rest <= len(library):
+                found.append(library[at : at + size + rest])
+        at = library.find(_FATBIN, at + 1)
+    return tuple(found)
 
 
 def symbols(obj: bytes) -> frozenset[str]:
