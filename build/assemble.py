@@ -5,13 +5,21 @@ from __future__ import annotations
 from precast.build.compile import Compiled
 from precast.build.device import read_cubins
 from precast.build.errors import ObjectError
+from precast.build.key import record_key
 from precast.build.link import Linker
 from precast.build.record import Product, Record
+from precast.build.rehearsal import rehearse
 from precast.build.toolchain import Toolchain
+
+# The compiler puts this into the host code of a launch that needs more than there is, and of no other.
+_OVERSIZED = b"launch shared memory exceeds current GPU arch"
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
-    """Link every object of a variant, read its device code, and check that it is for the target asked for."""
+    """Link every object of a variant, read its device code, and check that it is for the target asked for.
+
+    ``key`` is the variant's; the record's covers also what it assumed of its GPU.
+    """
     products = []
     for one in compiled.objects:
         cubins = read_cubins(toolchain, one.code)
@@ -23,7 +31,16 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                     f"{one.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
                     "remove '--gpu-arch' from the kernel's compile options"
                 )
+        if _OVERSIZED in one.code:
+            raise ObjectError(
+                f"{one.symbol} asks for more shared memory than a block of {compiled.variant.target} has: "
+                "use smaller tiles, fewer stages or a larger cluster"
+            )
         library = linker.link(one.code, one.symbol)
+        plan = compiled.plan if len(compiled.objects) == 1 else None
+        rehearsed = plan is not None and "cubin" in compiled.variant.emit
+        if plan is not None and rehearsed:
+            rehearse(toolchain, one.code, one.symbol, one.signature, plan, [cubin.code for cubin in cubins])
         products.append(
             Product(
                 op=one.op,
@@ -35,6 +52,13 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 obj=one.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
+                plan=plan,
+                rehearsed=rehearsed,
             )
         )
-    return Record(key=key, products=tuple(products), seconds=compiled.seconds)
+    return Record(
+        key=record_key(key, compiled.assumed),
+        products=tuple(products),
+        seconds=compiled.seconds,
+        assumed=compiled.assumed,
+    )

@@ -7,14 +7,16 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from precast.build.message import Message
 from precast.build.plan import Variant
 from precast.build.process import Worker, WorkerLost
+from precast.build.profile import Answer, Profiles, parse_answers
 from precast.loader.config import thaw
 from precast.loader.errors import FormatError
+from precast.loader.plan import LaunchPlan
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
@@ -31,11 +33,13 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled."""
+    """A variant that compiled. ``assumed`` is what it asked of its GPU, and what it was told."""
 
     variant: Variant
     objects: tuple[Object, ...]
     seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
+    plan: LaunchPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +65,14 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
 
 
 def compile_variants(
-    variants: Sequence[Variant], *, search: Sequence[Path], jobs: int, seconds: float
+    variants: Sequence[Variant], *, search: Sequence[Path], profiles: Profiles, jobs: int, seconds: float
 ) -> Iterator[Outcome]:
     """Compile all of them, several at a time, each given so many seconds; outcomes come as they are ready."""
     work = _Work(variants)
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
     threads = [
-        threading.Thread(target=_serve, args=(work, search, seconds, outcomes, stop), daemon=True)
+        threading.Thread(target=_serve, args=(work, search, profiles, seconds, outcomes, stop), daemon=True)
         for _ in range(max(1, min(jobs, len(variants))))
     ]
     for thread in threads:
@@ -116,6 +120,7 @@ class _Work:
 def _serve(
     work: _Work,
     search: Sequence[Path],
+    profiles: Profiles,
     seconds: float,
     outcomes: queue.SimpleQueue[Outcome | BaseException | None],
     stop: threading.Event,
@@ -128,7 +133,7 @@ def _serve(
                 worker.close()
                 worker = None
             group, variant = taken
-            worker = worker or Worker(group[0], dict(group[1]), search)
+            worker = worker or Worker(group[0], dict(group[1]), search, profiles.of(group[0]))
             try:
                 outcomes.put(_ask(worker, variant, seconds))
             except WorkerLost as lost:
@@ -167,10 +172,12 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         if not len(signatures) == len(reply.parts) == len(names):
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
+        assumed = parse_answers(header["assumed"])
+        plan = None if header["plan"] is None else LaunchPlan.parse(header["plan"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         return Failed(variant=variant, reason=f"the worker's answer is not what it should be: {error}", details=output)
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
     )
-    return Compiled(variant=variant, objects=objects, seconds=seconds)
+    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, plan=plan)

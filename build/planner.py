@@ -8,6 +8,7 @@ from pathlib import Path
 from precast.build.describe import TIME_LIMIT, Description, describing
 from precast.build.manifest import Manifest, read_manifest
 from precast.build.plan import Plan, Variant, make_plan
+from precast.build.profile import Profiles
 from precast.loader.errors import FormatError
 from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
@@ -19,19 +20,30 @@ def plan_files(
     targets: Sequence[str] = (),
     name: str = "",
     limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
 ) -> Plan:
-    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take."""
+    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take;
+    ``profiles`` are the GPUs to build for, before those that the manifests name."""
     if not paths:
         raise FormatError("no manifest is given: name at least one")
     if name and CACHE_NAME.fullmatch(name) is None:
         raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     return plan_of(
-        [read_manifest(path) for path in paths], targets=[Target.parse(t) for t in targets], name=name, limit=limit
+        [read_manifest(path) for path in paths],
+        targets=[Target.parse(t) for t in targets],
+        name=name,
+        limit=limit,
+        profiles=profiles,
     )
 
 
 def plan_of(
-    manifests: Sequence[Manifest], *, targets: Sequence[Target] = (), name: str = "", limit: float = TIME_LIMIT
+    manifests: Sequence[Manifest],
+    *,
+    targets: Sequence[Target] = (),
+    name: str = "",
+    limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
 ) -> Plan:
     """The plan of manifests that have been read."""
     search = dict.fromkeys(folder for m in manifests for folder in m.search)
@@ -46,4 +58,4 @@ def plan_of(
             reasons = iter(child.judge(asked))
             return [next(reasons) if v.source in judging else None for v in variants]
 
-        return make_plan(manifests, described, targets=targets, judge=judge, name=name)
+        return make_plan(manifests, described, targets=targets, judge=judge, name=name, profiles=profiles)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from precast.build.message import Message
+from precast.build.profile import Profile
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.target import Target
 
@@ -32,9 +33,9 @@ class WorkerLost(PrecastError):
 
 
 class Worker:
-    """One process that compiles for one target under one environment."""
+    """One process that compiles for one target under one environment, as if the profile's GPU were there."""
 
-    def __init__(self, target: Target, env: Mapping[str, str], search: Sequence[Path]) -> None:
+    def __init__(self, target: Target, env: Mapping[str, str], search: Sequence[Path], profile: Profile) -> None:
         replies, theirs = os.pipe()
         command = [sys.executable, "-m", "precast.build.worker", "--reply-fd", str(theirs)]
         try:
@@ -54,7 +55,8 @@ class Worker:
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=self._read_output, args=(self._process.stdout,), daemon=True)
         self._drain.start()
-        self.send(Message({"do": "configure", "search": [str(path) for path in search]}))
+        configuration = {"search": [str(path) for path in search], "profile": profile.to_json()}
+        self.send(Message({"do": "configure", **configuration}))
 
     def send(self, request: Message) -> None:
         """Hand over a request; the answer is fetched with ``receive``."""

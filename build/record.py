@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.message import Message
+from precast.build.profile import Answer, parse_answers
 from precast.loader import fields
 from precast.loader.artifact import Host, Resources
 from precast.loader.errors import FormatError
+from precast.loader.plan import LaunchPlan
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
@@ -18,7 +21,10 @@ _DIGEST = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of."""
+    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
+
+    ``rehearsed`` says that the launch plan was held against the object's own host code.
+    """
 
     op: str
     symbol: str
@@ -29,19 +35,32 @@ class Product:
     obj: bytes
     library: bytes
     cubins: tuple[bytes, ...]
+    plan: LaunchPlan | None = None
+    rehearsed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A variant as it was built. ``seconds`` is for people: it never reaches a cache."""
+    """A variant as it was built. ``assumed`` is what it asked of its GPU, and what it was told; the key covers it.
+    ``seconds`` is for people: it never reaches a cache."""
 
     key: str
     products: tuple[Product, ...]
     seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
+
+    def serves(self, kinds: Iterable[str]) -> bool:
+        """Whether artifacts of these kinds can be made of it: a cubin's launch plan must have been rehearsed."""
+        return "cubin" not in kinds or all(p.rehearsed or p.plan is None for p in self.products)
 
     def encode(self) -> bytes:
         """The record as a file: its digest, then one message."""
-        header: dict[str, Any] = {"key": self.key, "seconds": self.seconds, "products": []}
+        header: dict[str, Any] = {
+            "key": self.key,
+            "seconds": self.seconds,
+            "assumed": dict(self.assumed),
+            "products": [],
+        }
         parts: list[bytes] = []
         for product in self.products:
             header["products"].append(
@@ -53,6 +72,8 @@ class Record:
                     "host": product.host.to_json(),
                     "resources": [r.to_json() for r in product.resources],
                     "cubins": len(product.cubins),
+                    "plan": product.plan.to_json() if product.plan else None,
+                    "rehearsed": product.rehearsed,
                 }
             )
             parts += [product.obj, product.library, *product.cubins]
@@ -71,7 +92,12 @@ class Record:
             raise FormatError("the record is of another key", "key")
         parts = list(message.parts)
         products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
-        return cls(key=key, products=products, seconds=fields.get(header, "seconds", float))
+        return cls(
+            key=key,
+            products=products,
+            seconds=fields.get(header, "seconds", float),
+            assumed=fields.parsed(header, "assumed", parse_answers),
+        )
 
 
 def _product(value: object, parts: list[bytes]) -> Product:
@@ -90,4 +116,6 @@ def _product(value: object, parts: list[bytes]) -> Product:
         obj=obj,
         library=library,
         cubins=tuple(cubins),
+        plan=fields.parsed(data, "plan", lambda v: None if v is None else LaunchPlan.parse(v)),
+        rehearsed=fields.get(data, "rehearsed", bool),
     )

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from precast.build import getters, manifest
+from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, signature, tuning
+from precast.loader import artifact, index, plan, signature, tuning
 from precast.loader.config import NAME, OP_NAME
 from precast.loader.fields import SHA256
 from precast.loader.target import Target
@@ -42,10 +43,11 @@ def _manifest() -> Schema:
             "version": {"const": manifest.VERSION, "description": "The version of this format."},
             "name": _text(index.CACHE_NAME, "The name of the cache."),
             "targets": _some(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
+            "profiles": _some(_known_gpu(), "The GPU to assume for its targets, where a kernel asks its GPU anything."),
             "path": _some(_line(), "Folders, relative to this file, to import one's own modules from."),
             "kernels": {**entries, "description": "What to build."},
         },
-        optional=("targets", "path"),
+        optional=("targets", "profiles", "path"),
     )
     scalar = {"type": ["string", "number", "boolean", "null"]}
     value = {"anyOf": [scalar, {"type": "array", "items": {"$ref": "#/$defs/value"}}]}
@@ -98,7 +100,8 @@ def _rows() -> Schema:
 
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
-    runtime = _object({"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
+    library = {"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
+    runtime = _object(library, optional=("fastcall",))
     entry = _object({"sha256": _text(SHA256), "size": _count(index.OP_LIMIT), "artifacts": _count(1_000_000)})
     root = _object(
         {
@@ -134,6 +137,7 @@ def _op() -> Schema:
         "signature": _signature(),
         "blob": _blob(),
         "host": _host(),
+        "plan": _plan(),
     }
     return _document("precast ops/<op>.json", root, {**parts, "value": _frozen()})
 
@@ -168,11 +172,34 @@ def _artifact() -> Schema:
             "resources": _list(_object({"kernel": {"type": "string"}, **sizes}), 256),
             "provenance": {"type": "object"},
             "evidence": _list({"type": "object"}, 256),
+            "plan": {"$ref": "#/$defs/plan"},
         },
-        optional=("resources", "provenance", "evidence"),
+        optional=("resources", "provenance", "evidence", "plan"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
-    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}}}}
+    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "plan": False}}}
+
+
+def _plan() -> Schema:
+    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": _expression()}
+    return _object(
+        {
+            **dict.fromkeys(("grid", "block", "cluster"), extent),
+            "shared": _expression(),
+            "parameters": _list({"type": "string"}, 64),
+        }
+    )
+
+
+def _expression(depth: int = 0) -> Schema:
+    """A number, a size, or a function of two, to a bounded depth."""
+    bound = 2**62 - 1
+    plain: list[Schema] = [{"type": "integer", "minimum": -bound, "maximum": bound}, _text(plan.SIZE)]
+    if depth == plan.DEPTH:
+        return {"anyOf": plain}
+    deeper = _expression(depth + 1)
+    parts = [{"enum": sorted(plan.FUNCTIONS)}, deeper, deeper]
+    return {"anyOf": [*plain, {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}]}
 
 
 def _measured() -> Schema:
@@ -207,6 +234,7 @@ def _argument() -> Schema:
         "device": {"type": "string"},
         "value": {"type": ["string", "number", "boolean", "null"]},
         "members": _list({"$ref": "#/$defs/argument"}, 64),
+        "written": {"type": "boolean"},
     }
     return _object(properties, optional=tuple(n for n in properties if n not in ("name", "kind")))
 
@@ -268,6 +296,10 @@ def _whole(pattern: str) -> str:
 
 def _line() -> Schema:
     return {"type": "string", "maxLength": getters.TEXT}
+
+
+def _known_gpu() -> Schema:
+    return {"enum": list(GPUS)}
 
 
 def _known_target() -> Schema:

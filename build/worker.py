@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.build.message import Message
+from precast.build.parts import Refused, parts_of
 from precast.loader.errors import PrecastError
 
 _ORPHAN_CHECK_SECONDS = 1.0
@@ -32,7 +33,7 @@ def main() -> None:
     _leave_with(os.getppid())
     while (request := Message.read(requests)) is not None:
         if request.header.get("do") == "configure":
-            sys.path[:0] = request.header["search"]
+            _configure(request.header)
             continue
         replies.write(_answer(request.header).encode())
         replies.flush()
@@ -55,51 +56,56 @@ def _answer(request: Mapping[str, Any]) -> Message:
         reply, parts = _compile(request)
     except Exception as error:
         message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
-        trace = "" if isinstance(error, _Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
+        trace = "" if isinstance(error, Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
         return Message({"error": message, "traceback": trace})
     return Message({**reply, "seconds": time.perf_counter() - started}, parts)
 
 
-class _Refused(PrecastError):
-    """What the function compiled is not what precast ships; the message says it all."""
-
-
 _catcher: Any = None
+_answers: Any = None
+
+
+def _configure(header: Mapping[str, Any]) -> None:
+    from precast.build.answers import Answers
+    from precast.build.standin import stand_in
+
+    global _answers
+    sys.path[:0] = header["search"]
+    _answers = Answers(header["profile"]["name"], header["profile"]["facts"])
+    stand_in(_answers)
 
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import Catcher, forget_compiled
+    from precast.build.standin import toolkit
+    from precast.kernels.declare import argument_names, outputs_of, plan_of
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
     global _catcher
-    _catcher = _catcher or Catcher().install()
+    if _catcher is None:
+        with toolkit():
+            _catcher = Catcher().install()
     source = Source.parse(request["source"])
+    package = source.module.partition(".")[0]
     function = load(source)
-    forget_compiled(source.module)
+    for remembering in {package, *_catcher.packages, *_answers.askers}:
+        forget_compiled(remembering)
+    _answers.begin(package)
     _catcher.take()
-    call(function, request["config"])
-    caught = _catcher.take()
+    returned = call(function, request["config"])
     symbols = request["symbols"]
-    if len(caught) != len(symbols):
-        raise _Refused(_miscount(source, len(caught), len(symbols)))
+    caught = parts_of(_catcher.take(), returned, source=source, expected=len(symbols))
+    names = argument_names(function, request["config"])
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
-            raise _Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.to_json())
+            raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
+        signatures.append(one.signature.renamed(names).writing(outputs_of(function)).to_json())
         objects.append(_export(one.compiled, symbol))
-    return {"signatures": signatures}, objects
-
-
-def _miscount(source: object, caught: int, expected: int) -> str:
-    if not caught:
-        return f"{source} compiled nothing: it must call cute.compile, once for each object"
-    names = ", ".join(f"part{i}" for i in range(caught))
-    return (
-        f"{source} compiled {caught} objects where {expected} {'is' if expected == 1 else 'are'} expected: "
-        f"make it compile exactly one, or name them in the manifest, in their order: 'parts: [{names}]'"
-    )
+    plan = plan_of(function, request["config"])
+    said = {"signatures": signatures, "plan": plan.to_json() if plan else None, "assumed": _answers.asked()}
+    return said, objects
 
 
 def _export(compiled: Any, symbol: str) -> bytes:

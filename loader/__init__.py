@@ -28,6 +28,7 @@ from precast.loader.kernel import Kernel
 from precast.loader.preload import Preload, preload
 from precast.loader.resolve import Resolution
 from precast.loader.state import Stats, freeze, stats
+from precast.loader.torch_op import torch_op
 
 __all__ = [
     "CacheError",
@@ -53,5 +54,6 @@ __all__ = [
     "ops",
     "preload",
     "stats",
+    "torch_op",
     "variants",
 ]

@@ -32,22 +32,33 @@ KEY_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The small library that every variant of a cache is linked against, for one host processor."""
+    """The small library that every variant of a cache is linked against, for one host processor.
+
+    ``fastcall`` is the call path for that host (see ``precast.loader.fastcall``); kernels are called without it, too.
+    """
 
     soname: str
     host: Host
     blob: Blob
+    fastcall: Blob | None = None
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """All that a cache keeps for this host, beside its artifacts."""
+        return (self.blob, self.fastcall) if self.fastcall else (self.blob,)
 
     def to_json(self) -> dict[str, Any]:
-        return {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+        data = {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+        return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
 
     @classmethod
     def parse(cls, value: object) -> Runtime:
-        data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
+        data = fields.known(fields.as_object(value), ("soname", "host", "blob", "fastcall"))
         return cls(
             soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
             host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
+            fastcall=fields.parsed(data, "fastcall", Blob.parse, None),
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.loader import fields
-from precast.loader.errors import FormatError
+from precast.loader.errors import ConfigError, FormatError
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str
@@ -33,7 +34,8 @@ class Symbol:
 class Argument:
     """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature explains.
 
-    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream.
+    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream. ``written`` says
+    that the author declares this tensor to be an output.
     """
 
     name: str
@@ -46,11 +48,22 @@ class Argument:
     device: str = ""
     value: str | int | float | bool | None = None
     members: tuple[Argument, ...] = ()
+    written: bool = False
 
     @property
     def passed(self) -> bool:
         """Whether the caller passes it."""
         return self.kind != "env_stream"
+
+    @property
+    def vacant(self) -> bool:
+        """Whether nothing can be passed for it but ``filling``."""
+        return self.kind == "none" or (self.kind == "tuple" and all(m.vacant for m in self.members))
+
+    @property
+    def filling(self) -> tuple[Any, ...] | None:
+        """What is passed for a vacant argument."""
+        return tuple(m.filling for m in self.members) if self.kind == "tuple" else None
 
     def __str__(self) -> str:
         if self.kind == "tensor":
@@ -80,13 +93,18 @@ class Argument:
             data["value"] = self.value
         if self.members:
             data["members"] = [m.to_json() for m in self.members]
+        if self.written:
+            data["written"] = True
         return data
 
     @classmethod
     def parse(cls, value: object, depth: int = 0) -> Argument:
         if depth > _DEPTH:
             raise FormatError(f"arguments nest deeper than {_DEPTH} levels")
-        names = ("name", "kind", "dtype", "shape", "strides", "alignment", "divisibility", "device", "value", "members")
+        names = (
+            "name", "kind", "dtype", "shape", "strides", "alignment", "divisibility", "device", "value", "members",
+            "written",
+        )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         constant = data.get("value")
         if not (constant is None or isinstance(constant, (str, int, float, bool))):
@@ -102,6 +120,7 @@ class Argument:
             device=fields.get(data, "device", str, ""),
             value=constant,
             members=fields.items(data, "members", lambda v: cls.parse(v, depth + 1), most=64, default=()),
+            written=fields.get(data, "written", bool, False),
         )
 
 
@@ -130,6 +149,29 @@ class Signature:
     def passed(self) -> tuple[Argument, ...]:
         """The arguments a caller passes, in order."""
         return tuple(a for a in self.arguments if a.passed)
+
+    def renamed(self, names: Mapping[str, str]) -> Signature:
+        """The same signature with other names for its arguments; those that ``names`` lacks keep theirs.
+
+        >>> print(Signature(arguments=(Argument(name="mX", kind="scalar", dtype="int32"),)).renamed({"mX": "x"}))
+        (x: int32)
+        """
+        given = [names.get(a.name, a.name) for a in self.arguments]
+        for name in given:
+            if given.count(name) > 1:
+                raise ConfigError(f"two arguments would be called {name!r}: give each a name of its own")
+        return replace(self, arguments=tuple(replace(a, name=n) for a, n in zip(self.arguments, given, strict=True)))
+
+    def writing(self, names: Iterable[str]) -> Signature:
+        """The same signature, with these tensors declared to be outputs.
+
+        >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=(8,))
+        >>> Signature(arguments=(x,)).writing(["x"]).arguments[0].written
+        True
+        """
+        outputs = frozenset(names)
+        marked = (replace(a, written=a.kind == "tensor" and a.name in outputs) for a in self.arguments)
+        return replace(self, arguments=tuple(marked))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"
