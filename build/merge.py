@@ -16,6 +16,7 @@ from precast.build.toolchain import PROGRAMS, by_host, for_all_hosts
 from precast.loader.artifact import Artifact
 from precast.loader.errors import ConfigError
 from precast.loader.index import CACHE_NAME, Index
+from precast.loader.tuning import joined
 
 _SHOWN = 20
 
@@ -190,5 +191,7 @@ def _listings(
     listings = {}
     for op, listed in {op: listed for cache in caches for op, listed in cache.ops.items()}.items():
         mine = tuple(replace(a, blob=plain(contents[a.blob.sha256])) for name, a in artifacts.items() if name.op == op)
-        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine)
+        tables = [cache.ops[op].tuning for cache in caches if op in cache.ops]
+        tuning = joined(tables, {a.key for a in mine})
+        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
     return listings

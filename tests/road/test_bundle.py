@@ -12,7 +12,7 @@ import pytest
 
 from precast.build.bundle import File, bundle, platform_of, platforms
 from precast.build.errors import BundleError
-from precast.build.wheel import write_wheel
+from precast.build.wheel import write_wheels
 from precast.loader.cache import Cache
 from tests.loader.caches import Native, demo
 
@@ -40,7 +40,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
         check=True,
         capture_output=True,
     )
-    return write_wheel(cache, folder / "wheels", version="1.0"), links, Cache(cache).digest
+    return write_wheels(cache, folder / "wheels", version="1.0")[0], links, Cache(cache).digest
 
 
 @pytest.mark.slow
