@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from loader_benchmark import Result
 
 CODE = "import time, torch; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-ROUNDS = 7
+ROUNDS = 4
 
 
 def seconds(module: str) -> float:
