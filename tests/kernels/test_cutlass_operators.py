@@ -251,7 +251,7 @@ kernels:
 
 def users_manifest(folder: Path, tile: str) -> Path:
     """A manifest of someone else's, beside a module of theirs, in a folder that has nothing to do with this one."""
-    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.py", folder)
+    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.txt", folder / "acme_gemm.py")
     path = folder / "m.yaml"
     path.write_text(USERS.replace("TILE", tile))
     return path
