@@ -15,6 +15,7 @@ from precast.loader.target import Target, TargetPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
+Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 _ATTRIBUTE = "__precast__"
 
 
@@ -47,8 +48,8 @@ class Declaration:
     ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
     verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
     kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
-    it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own. A new
-    ``version`` says that the kernel's results or arguments have changed.
+    it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own: a mapping, or
+    a function from a config to one. A new ``version`` says that the kernel's results or arguments have changed.
     """
 
     op: str
@@ -62,7 +63,7 @@ class Declaration:
     tolerance: Callable[[Config], Tolerance] | None = None
     cost: Callable[[Config, Problem], Cost] | None = None
     workspace: Callable[[Config, Problem], int] | None = None
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Names = field(default_factory=dict)
     version: str = ""
 
     def refusal(self, config: Config, target: Target) -> str | None:
@@ -93,7 +94,7 @@ def kernel(
     tolerance: Callable[[Config], Tolerance] | None = None,
     cost: Callable[[Config, Problem], Cost] | None = None,
     workspace: Callable[[Config, Problem], int] | None = None,
-    arguments: Mapping[str, str] | None = None,
+    arguments: Names | None = None,
     version: str = "",
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself stays as it is, and is called as before.
@@ -117,18 +118,23 @@ def kernel(
             tolerance=tolerance,
             cost=cost,
             workspace=workspace,
-            arguments=MappingProxyType(dict(arguments or {})),
+            arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             version=version,
         )
-        _check(function, declaration)
-        try:
-            setattr(function, _ATTRIBUTE, declaration)
-        except AttributeError:
-            where = name_of(function)
-            raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
-        return function
+        return attach(function, declaration)
 
     return declare
+
+
+def attach(function: F, declaration: Declaration) -> F:
+    """Give a function a declaration, as ``kernel`` does."""
+    _check(function, declaration)
+    try:
+        setattr(function, _ATTRIBUTE, declaration)
+    except AttributeError:
+        where = name_of(function)
+        raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
+    return function
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
@@ -154,10 +160,13 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
     return result
 
 
-def argument_names(function: Callable[..., Any]) -> Mapping[str, str]:
+def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str, str]:
     """What a function's declaration calls the arguments of its compiled object; empty where they keep their names."""
     declared = getattr(function, _ATTRIBUTE, None)
-    return declared.arguments if isinstance(declared, Declaration) else {}
+    if not isinstance(declared, Declaration):
+        return {}
+    names = declared.arguments
+    return names(config) if callable(names) else names
 
 
 def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> tuple[str, ...]:
@@ -172,7 +181,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         raise DeclarationError(f"{where}: op {declaration.op!r} is no name: use lower-case letters, digits, _ and dots")
     if not isinstance(declaration.version, str):
         raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
-    for name in declaration.arguments.values():
+    for name in () if callable(declaration.arguments) else declaration.arguments.values():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise DeclarationError(f"{where}: arguments: {name!r} is no name: use letters, digits and _")
     for pattern in declaration.targets:

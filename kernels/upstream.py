@@ -1,16 +1,14 @@
 """Upstream: libraries whose own kernels are compiled as they are, each pinned to the version that its adapter knows.
 
-An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that it
-calls. Where one of these is not as stated, the message says which, before anything is compiled with a wrong guess.
+An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that
+it calls. Where one of these is not as stated, the message says which, before anything is compiled on a wrong guess.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,7 +22,7 @@ class UpstreamError(PrecastError, ImportError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """One library. ``extra`` installs it; ``environment`` names variables that tell it the target, for want of a GPU.
+    """One library. ``extra`` installs it.
 
     >>> Upstream(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
     "nosuch 1.0 is not installed: pip install 'precast[nosuch]'"
@@ -33,7 +31,6 @@ class Upstream:
     distribution: str
     version: str
     extra: str
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     def obstacle(self) -> str | None:
         """Why nothing of it can be compiled here, or None. Asked while planning: nothing is imported."""
@@ -53,10 +50,17 @@ class Upstream:
         reason = self.obstacle()
         if reason:
             raise UpstreamError(reason)
-        target = os.environ.get("CUTE_DSL_ARCH", "")
-        for variable, value in self.environment.items():
-            os.environ.setdefault(variable, value.format(target=target))
         return importlib.import_module(name)
+
+    def switch(self, module: str, **values: Any) -> None:
+        """Set variables of one of its modules; a name that it does not have is refused."""
+        found = self.module(module)
+        for name, value in values.items():
+            if not hasattr(found, name):
+                raise UpstreamError(
+                    f"{module} has no {name}, which its adapter sets: pip install '{self}', or mend the adapter"
+                )
+            setattr(found, name, value)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
         """Call one of its functions by ``module:function``, past its caches: each call compiles."""

@@ -10,6 +10,7 @@ from typing import Any
 from precast.kernels.declare import Declaration, Problem
 from precast.kernels.errors import DeclarationError
 from precast.loader.config import Config
+from precast.loader.signature import Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,12 @@ def verify(
 
 
 def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
-    """By name where the kernel knows all the names, so that arguments which can only be None need no mention."""
-    if set(values) <= set(getattr(launch, "names", ())):
-        launch(**values)
+    """By name where the values cover what the kernel takes: what its target does not take is then left out."""
+    signature = getattr(launch, "signature", None)
+    taken = {a.name for a in signature.passed if not a.vacant} if isinstance(signature, Signature) else {""}
+    if taken <= set(values):
+        assert isinstance(signature, Signature)
+        launch(**{a.name: values[a.name] for a in signature.passed if a.name in values})
     else:
         launch(*values.values())
 

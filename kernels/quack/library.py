@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
@@ -12,8 +12,7 @@ from precast.kernels.dtypes import bits
 from precast.kernels.upstream import Upstream
 from precast.loader.config import Config
 
-# It asks for the target while compiling, and takes another's plan where it gets no answer.
-QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack", environment={"QUACK_ARCH": "{target}"})
+QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)
 _WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to this width
 
