@@ -137,7 +137,7 @@ def _stored(plan: Plan, keys: dict[str, str], store: Store) -> tuple[dict[str, R
     missing: list[Variant] = []
     for variant in plan.variants:
         record = store.get(keys[variant.identity], plan.profiles.of(variant.target))
-        if record is None:
+        if record is None or not record.serves(variant.emit):
             missing.append(variant)
         else:
             records[variant.identity] = record

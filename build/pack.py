@@ -26,6 +26,17 @@ class Listing:
     artifacts: tuple[Artifact, ...]
 
 
+def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
+    """What a manifest would have to say to build the variant again, and what was assumed of the GPU meanwhile."""
+    return {
+        "function": variant.source,
+        "env": dict(sorted(variant.env.items())),
+        "registered": variant.registered,
+        **({"parts": list(variant.parts)} if variant.parts else {}),
+        **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
+    }
+
+
 def pack(
     plan: Plan,
     records: Mapping[str, Record],
@@ -52,9 +63,7 @@ def pack(
 
 def drafts_of(variant: Variant, record: Record, profile: Profile) -> Iterator[tuple[str, Artifact, bytes]]:
     """Every artifact of a variant that was built: its op, itself with its content as a plain blob, and the content."""
-    provenance: dict[str, Any] = {"function": variant.source, "env": dict(sorted(variant.env.items()))}
-    if record.assumed:
-        provenance |= {"assumed": dict(record.assumed), "profile": str(profile)}
+    provenance = _provenance(variant, record, profile)
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
@@ -77,6 +86,7 @@ def _artifact(
         rank=variant.rank,
         resources=product.resources,
         provenance=provenance,
+        plan=product.plan if kind == "cubin" else None,
     )
 
 
@@ -96,11 +106,11 @@ def seal(
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index over them.
 
-    A runtime library is compressed by itself, so that it is the same blob in every cache that one toolchain makes.
+    What a host's runtime consists of is compressed by itself, and so the same in every cache that one toolchain makes.
     """
     dictionary = train(contents)
     blobs = store_all(contents, dictionary, threads)
-    libraries = [(r, store_plain(r.code)) for r in runtimes]
+    libraries = [(r, store_plain(r.code), store_plain(r.fastcall) if r.fastcall else None) for r in runtimes]
     shared = store_raw(dictionary) if dictionary else None
     files = {}
     for op, listing in sorted(ops.items()):
@@ -109,14 +119,18 @@ def seal(
     index = Index(
         name=name,
         toolchain=dict(versions),
-        runtimes=tuple(Runtime(soname=r.soname, host=r.host, blob=stored.blob) for r, stored in libraries),
+        runtimes=tuple(
+            Runtime(soname=r.soname, host=r.host, blob=code.blob, fastcall=fastcall.blob if fastcall else None)
+            for r, code, fastcall in libraries
+        ),
         ops={
             op: OpEntry(sha256=digest(data), size=len(data), artifacts=len(ops[op].artifacts))
             for op, data in files.items()
         },
         dictionary=shared.blob if shared else None,
     )
-    stored = [*blobs.values(), *(library for _, library in libraries), *([shared] if shared else [])]
+    native = [stored for _, *both in libraries for stored in both if stored]
+    stored = [*blobs.values(), *native, *([shared] if shared else [])]
     return {
         "index.json": index.encode(),
         **{f"ops/{op}.json": data for op, data in files.items()},

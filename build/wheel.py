@@ -101,7 +101,7 @@ def _read(cache: Path) -> tuple[dict[str, bytes], Index]:
     try:
         files = {"index.json": (cache / "index.json").read_bytes()}
         index = Index.decode(files["index.json"])
-        blobs: dict[str, Blob] = {r.blob.sha256: r.blob for r in index.runtimes}
+        blobs: dict[str, Blob] = {b.sha256: b for r in index.runtimes for b in r.blobs}
         if index.dictionary:
             blobs[index.dictionary.sha256] = index.dictionary
         for op, entry in index.ops.items():
