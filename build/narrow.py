@@ -22,7 +22,7 @@ def narrow(files: Mapping[str, bytes], host: str) -> dict[str, bytes]:
     entries: dict[str, OpEntry] = {}
     blobs = {index.dictionary.sha256} if index.dictionary else set()
     runtimes = tuple(r for r in index.runtimes if r.host.arch == host)
-    blobs.update(blob.sha256 for r in runtimes for blob in (r.blob, r.fastcall) if blob)
+    blobs.update(blob.sha256 for r in runtimes for blob in r.blobs)
     for op in index.ops:
         listed = OpIndex.decode(files[f"ops/{op}.json"], op=op)
         artifacts = tuple(a for a in listed.artifacts if a.host is None or a.host.arch == host)
