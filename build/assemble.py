@@ -8,6 +8,7 @@ from precast.build.errors import ObjectError
 from precast.build.key import record_key
 from precast.build.link import Linker
 from precast.build.record import Product, Record
+from precast.build.rehearsal import rehearse
 from precast.build.toolchain import Toolchain
 
 # The compiler puts this into the host code of a launch that needs more than there is, and of no other.
@@ -36,6 +37,10 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 "use smaller tiles, fewer stages or a larger cluster"
             )
         library = linker.link(one.code, one.symbol)
+        plan = compiled.plan if len(compiled.objects) == 1 else None
+        rehearsed = plan is not None and "cubin" in compiled.variant.emit
+        if plan is not None and rehearsed:
+            rehearse(toolchain, one.code, one.symbol, one.signature, plan, [cubin.code for cubin in cubins])
         products.append(
             Product(
                 op=one.op,
@@ -47,6 +52,8 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 obj=one.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
+                plan=plan,
+                rehearsed=rehearsed,
             )
         )
     return Record(

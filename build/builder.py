@@ -9,7 +9,8 @@ from pathlib import Path
 
 from precast.build.assemble import assemble
 from precast.build.cachedir import write_cache
-from precast.build.compile import Compiled, Failed, Outcome, compile_variants
+from precast.build.compile import Compiled, Failed, Outcome
+from precast.build.executor import Executor, Local
 from precast.build.key import variant_key
 from precast.build.link import Linker
 from precast.build.pack import pack
@@ -61,15 +62,19 @@ def build(
     store: Store,
     jobs: int | None = None,
     seconds: float = SECONDS,
+    executor: Executor | None = None,
     show: Callable[[Progress], None] = lambda step: None,
 ) -> Report:
     """Compile what the store lacks, and write the cache of everything that compiled.
 
-    A variant that fails is reported and costs nothing else. Nothing is written where nothing compiled.
+    A variant that fails is reported and costs nothing else. Nothing is written where nothing compiled. ``executor``
+    says where the compiling is done: in worker processes of this machine, as many as ``jobs``, unless it is given.
     """
     jobs = jobs or default_jobs()
+    executor = executor or Local(jobs)
     toolchain = find_toolchain()
     keys = {v.identity: variant_key(v, toolchain, plan.search) for v in plan.variants}
+    store.prepare((keys[v.identity], plan.profiles.of(v.target)) for v in plan.variants)
     records, reused, missing = _stored(plan, keys, store)
     built: list[Variant] = []
     failed: list[Failed] = []
@@ -79,9 +84,7 @@ def build(
     runtime = link_runtime(toolchain)
     with Linker(toolchain, runtime) as linker:
         # Linking happens here while the workers compile what comes next.
-        for outcome in compile_variants(
-            missing, search=plan.search, profiles=plan.profiles, jobs=jobs, seconds=seconds
-        ):
+        for outcome in executor.compile(plan, missing, seconds=seconds):
             result = _finish(outcome, keys, linker, toolchain, store)
             if isinstance(result, Failed):
                 failed.append(result)
@@ -100,11 +103,12 @@ def build(
                 )
             )
     files: dict[str, bytes] = {}
-    if records:
+    if not failed or records:
         lost = {f.variant.identity for f in failed}
         whole = _without(plan, lost)
         files = pack(whole, records, runtime, toolchain.versions, threads=jobs)
         write_cache(cache, files)
+    store.finish()
     return Report(
         built=tuple(built),
         reused=tuple(reused),
@@ -133,7 +137,7 @@ def _stored(plan: Plan, keys: dict[str, str], store: Store) -> tuple[dict[str, R
     missing: list[Variant] = []
     for variant in plan.variants:
         record = store.get(keys[variant.identity], plan.profiles.of(variant.target))
-        if record is None:
+        if record is None or not record.serves(variant.emit):
             missing.append(variant)
         else:
             records[variant.identity] = record

@@ -21,6 +21,8 @@ from precast.loader.config import canonical
 
 @dataclass(frozen=True, slots=True)
 class _Module:
+    """A module by the name it is imported by, and the file it is in; ``package`` for an ``__init__.py``."""
+
     name: str
     file: Path
     package: bool
@@ -37,26 +39,47 @@ def source_digest(source: str, search: Sequence[Path]) -> str:
     return _digest(source.partition(":")[0], tuple(search))
 
 
+def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
+    """The files in the search folders that ``module:function`` reaches: what another machine needs to compile it.
+
+    >>> source_files("precast.kernels.registry:load", [])
+    ()
+    """
+    finder = _Finder(tuple(search))
+    roots = tuple(folder.resolve() for folder in search)
+    return tuple(m.file for m in _reached(finder, _chain(finder, source.partition(":")[0]), roots))
+
+
 @functools.cache
 def _digest(name: str, search: tuple[Path, ...]) -> str:
     finder = _Finder(search)
+    chain = _chain(finder, name)
+    reached = _reached(finder, chain, (finder.home(chain),))
+    listed = [[m.name, hashlib.sha256(m.file.read_bytes()).hexdigest()] for m in reached]
+    return hashlib.sha256(canonical(sorted(listed))).hexdigest()
+
+
+def _chain(finder: _Finder, name: str) -> tuple[_Module, ...]:
     chain = finder.chain(name)
     if not chain:
         raise ObjectError(
             f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
         )
-    home = finder.home(chain)
+    return chain
+
+
+def _reached(finder: _Finder, chain: Sequence[_Module], homes: tuple[Path, ...]) -> tuple[_Module, ...]:
+    """What a module and its packages import, and so on, as far as it lies in one of the folders."""
     reached: dict[str, _Module] = {}
     pending = list(chain)
     while pending:
         module = pending.pop()
-        if module.name in reached or not module.file.is_relative_to(home):
+        if module.name in reached or not any(module.file.is_relative_to(home) for home in homes):
             continue
         reached[module.name] = module
         for wanted in _imports(module):
             pending.extend(finder.chain(wanted))
-    listed = [[m.name, hashlib.sha256(m.file.read_bytes()).hexdigest()] for m in reached.values()]
-    return hashlib.sha256(canonical(sorted(listed))).hexdigest()
+    return tuple(reached[name] for name in sorted(reached))
 
 
 class _Finder:

@@ -77,12 +77,15 @@ def _configure(header: Mapping[str, Any]) -> None:
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import Catcher, forget_compiled
-    from precast.kernels.declare import argument_names
+    from precast.build.standin import toolkit
+    from precast.kernels.declare import argument_names, outputs_of, plan_of
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
     global _catcher
-    _catcher = _catcher or Catcher().install()
+    if _catcher is None:
+        with toolkit():
+            _catcher = Catcher().install()
     source = Source.parse(request["source"])
     package = source.module.partition(".")[0]
     function = load(source)
@@ -98,9 +101,11 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.renamed(names).to_json())
+        signatures.append(one.signature.renamed(names).writing(outputs_of(function)).to_json())
         objects.append(_export(one.compiled, symbol))
-    return {"signatures": signatures, "assumed": _answers.asked()}, objects
+    plan = plan_of(function, request["config"])
+    said = {"signatures": signatures, "plan": plan.to_json() if plan else None, "assumed": _answers.asked()}
+    return said, objects
 
 
 def _export(compiled: Any, symbol: str) -> bytes:

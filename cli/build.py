@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from precast.cli.output import Progress, count, emit, size
+
+if TYPE_CHECKING:
+    from precast.build.store import Store
 
 
 def command(
@@ -24,6 +27,24 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
+    shard: Annotated[
+        str, typer.Option(help="Build the I-th of N parts alone; 'precast merge' joins them.", metavar="I/N")
+    ] = "",
+    executor: Annotated[
+        Literal["local", "dask"], typer.Option(help="Where to compile: here, or on a Dask cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str, typer.Option(help="The Dask scheduler, such as tcp://10.0.0.5:8786.", metavar="ADDRESS")
+    ] = "",
+    remote_cache: Annotated[
+        str,
+        typer.Option(
+            help="A store that machines share: s3://, gs://, file://...", envvar="PRECAST_REMOTE_CACHE", metavar="URL"
+        ),
+    ] = "",
+    remote_read_only: Annotated[
+        bool, typer.Option("--remote-read-only", help="Take from the shared store, and put nothing into it.")
+    ] = False,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
@@ -36,15 +57,20 @@ def command(
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
+    from precast.build.cluster import Cluster
     from precast.build.measure import measure
     from precast.build.planner import plan_files
     from precast.build.profile import Profiles
-    from precast.build.store import Store, default_store
+    from precast.build.shard import Shard, part_of
 
+    if (executor == "dask") != bool(scheduler):
+        raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
     profiles = Profiles.named(profile or ())
     if profile_from_device:
         profiles = Profiles().over((*profiles.chosen, measure()))
     plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles)
+    if shard:
+        plan = part_of(plan, Shard.parse(shard))
     with Progress(len(plan.variants)) as progress:
 
         def show(step: builder.Progress) -> None:
@@ -53,7 +79,13 @@ def command(
                 progress.step(str(step.variant), note, keep=step.state == "failed")
 
         report = builder.build(
-            plan, output, store=Store(store or default_store()), jobs=jobs or None, seconds=timeout, show=show
+            plan,
+            output,
+            store=open_store(store, remote_cache, read_only=remote_read_only),
+            jobs=jobs or None,
+            seconds=timeout,
+            executor=Cluster(scheduler) if scheduler else None,
+            show=show,
         )
     for failure in report.failed:
         print(f"\nerror: {failure.variant.location}: {failure.variant}: {failure.reason}", file=sys.stderr)
@@ -64,6 +96,21 @@ def command(
     emit(_as_json(report, output), _as_text(report, output), as_json)
     if not report.complete:
         raise typer.Exit(1)
+
+
+def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Store:
+    """The store at a path, or the user's; with a remote behind it, where one is named."""
+    from precast.build.store import Store, default_store
+
+    path = path or default_store()
+    if not remote_cache:
+        return Store(path)
+    from precast.build.remote import Remote, SharedStore
+
+    def warn(text: str) -> None:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
+    return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
 
 
 def _as_json(report: object, output: Path) -> dict[str, object]:

@@ -68,6 +68,15 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
+<<<<<<< HEAD
+class Frozen(PrecastError, RuntimeError):
+    """A load was asked for after ``loader.freeze()``."""
+=======
+class LaunchError(PrecastError, ValueError):
+    """A launch is not possible for these sizes, or the CUDA driver refused it."""
+>>>>>>> heads/native
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 
