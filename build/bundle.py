@@ -100,7 +100,8 @@ def bundle(
     done = subprocess.run([*command, *(str(f.path) for f in files)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise BundleError(
-            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{done.stderr.strip()[-3000:]}\n"
+            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n"
+            f"{done.stderr.strip()[-3000:]}\n"
             "Give --find-links for what no index has, or another --python or --platform"
         )
     found = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))

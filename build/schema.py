@@ -14,11 +14,7 @@ from typing import Any
 from precast.build import getters, manifest
 from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-<<<<<<< HEAD
-from precast.loader import artifact, index, signature, tuning
-=======
-from precast.loader import artifact, index, plan, signature
->>>>>>> heads/native
+from precast.loader import artifact, index, plan, signature, tuning
 from precast.loader.config import NAME, OP_NAME
 from precast.loader.fields import SHA256
 from precast.loader.target import Target
@@ -188,7 +184,7 @@ def _plan() -> Schema:
     extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": _expression()}
     return _object(
         {
-            **{name: extent for name in ("grid", "block", "cluster")},
+            **dict.fromkeys(("grid", "block", "cluster"), extent),
             "shared": _expression(),
             "parameters": _list({"type": "string"}, 64),
         }

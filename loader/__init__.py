@@ -27,11 +27,8 @@ from precast.loader.errors import (
 from precast.loader.kernel import Kernel
 from precast.loader.preload import Preload, preload
 from precast.loader.resolve import Resolution
-<<<<<<< HEAD
 from precast.loader.state import Stats, freeze, stats
-=======
 from precast.loader.torch_op import torch_op
->>>>>>> heads/native
 
 __all__ = [
     "CacheError",
@@ -56,10 +53,7 @@ __all__ = [
     "get",
     "ops",
     "preload",
-<<<<<<< HEAD
     "stats",
-=======
     "torch_op",
->>>>>>> heads/native
     "variants",
 ]

@@ -68,13 +68,12 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
-<<<<<<< HEAD
 class Frozen(PrecastError, RuntimeError):
     """A load was asked for after ``loader.freeze()``."""
-=======
+
+
 class LaunchError(PrecastError, ValueError):
     """A launch is not possible for these sizes, or the CUDA driver refused it."""
->>>>>>> heads/native
 
 
 class NoCudaDevice(PrecastError, RuntimeError):

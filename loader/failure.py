@@ -18,7 +18,7 @@ _TYPES: dict[str, type[Exception]] = {
         RuntimeError,
         TypeError,
         ValueError,
-    )  # fmt: skip
+    )
 }
 
 

@@ -139,7 +139,7 @@ class _FastKernel(Kernel):
         self._arm(self._address)
 
     def _through_tvm_ffi(self, *args: Any) -> Any:
-        """tvm_ffi knows every kind of argument; most programs never need it, so it is imported by the first that does."""
+        """tvm_ffi knows every kind of argument; few programs need it, so it is imported by the first that does."""
         self._launch = entry(self._library, self.artifact.symbol)
         return self._launch(*args)
 

@@ -70,7 +70,8 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
     if not written or written - tensors:
         wrong = f"{', '.join(sorted(written - tensors))} is no tensor of it" if written else "its author names none"
         raise ConfigError(
-            f"{kernel.op}: which arguments does it write? {wrong}: give outputs=[..] out of {', '.join(sorted(tensors))}"
+            f"{kernel.op}: which arguments does it write? {wrong}: "
+            f"give outputs=[..] out of {', '.join(sorted(tensors))}"
         )
     return f"({', '.join(_declared(kernel, a, a.name in written, i) for i, a in enumerate(passed))}) -> ()"
 
@@ -78,12 +79,16 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
 def _declared(kernel: Kernel, argument: Argument, written: bool, place: int) -> str:
     name = argument.name
     if not name.isidentifier():
-        raise ConfigError(f"{kernel.op}: {name!r} cannot name an operator's argument: rename it in @kernel(arguments=..)")
+        raise ConfigError(
+            f"{kernel.op}: {name!r} cannot name an operator's argument: rename it in @kernel(arguments=..)"
+        )
     if argument.kind == "tensor":
         return f"Tensor(a{place}!) {name}" if written else f"Tensor {name}"
     if argument.kind == "none":
         return f"Tensor? {name}"
-    if argument.kind == "shape" or (argument.kind == "tuple" and all(m.dtype.startswith("int") for m in argument.members)):
+    if argument.kind == "shape" or (
+        argument.kind == "tuple" and all(m.dtype.startswith("int") for m in argument.members)
+    ):
         return f"SymInt[] {name}"
     scalar = argument.dtype or type(argument.value).__name__
     kind = _SCALARS.get(scalar.rstrip("0123456789"))
