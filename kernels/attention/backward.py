@@ -42,11 +42,12 @@ def attention_bwd(
     come in pairs of blocks. Packed tokens of ``batch`` sequences are ``tokens + (batch + 1) * block - 1``, rounded down
     to blocks.
 
-    - ``prepare(out, dout, dpsum, lse, lse_log2, accum)`` makes, of what the forward pass wrote and of the gradient of
-      ``out``, ``dpsum`` and ``lse_log2`` ``[batch, heads, Q]``, and zeroes ``accum`` ``[batch, heads, Q * head_dim]``.
-    - ``main(q, k, v, dout, lse=lse_log2, dpsum, accum, dk, dv, softmax_scale)`` adds to ``accum``, and writes ``dk`` and
-      ``dv`` like ``k`` and ``v``. Where key heads are shared it adds to ``dk`` and ``dv`` ``[batch, kv_heads, K *
-      head_dim]`` of float32, which the caller zeroes first.
+    - ``prepare(out, dout, dpsum, lse, lse_log2, accum, softmax_scale)`` makes ``dpsum`` and ``lse_log2`` ``[batch,
+      heads, Q]`` of what the forward pass wrote and of the gradient of ``out``, and zeroes ``accum`` ``[batch, heads,
+      Q * head_dim]``.
+    - ``main(q, k, v, dout, lse, dpsum, accum, dk, dv, softmax_scale)``, where ``lse`` takes ``lse_log2``, adds to
+      ``accum``, and writes ``dk`` and ``dv`` like ``k`` and ``v``. Where key heads are shared it adds to ``dk`` and
+      ``dv`` ``[batch, kv_heads, K * head_dim]`` of float32, which the caller zeroes first.
     - ``dq(accum, dq, scale=softmax_scale)`` makes ``dq``, like ``q``.
     - ``dkv(accum, dq, scale)`` does the same for keys, with ``softmax_scale``, and for values, with 1.
 

@@ -163,7 +163,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
     ("attention_combine", {**BF16, "layout": "varlen", "lse": True}),
 ]
-SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "heads_per_kv": 8, "causal": True})
+SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
 
 
 @pytest.fixture(scope="module")
