@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires
 from pathlib import Path
@@ -199,8 +199,8 @@ LATER = {
 @installed
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_every_kind_compiles_without_a_gpu(built: Path, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(built))
+def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
     for op, config in COMPILED + ([SPLIT] if target == "sm_100a" else []):
         kernel = loader.get(op, config, target=target)
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), f"{op} {config} spills"

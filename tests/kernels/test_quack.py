@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
@@ -251,8 +252,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @installed
 @pytest.mark.slow
-def test_every_family_compiles_without_a_gpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(cache))
+def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], None]) -> None:
+    use(cache)
     for (op, config), target in itertools.product(CONFIGS, ("sm_90a", "sm_100a")):
         kernel = loader.get(op, config, target=target)
         declaration = declaration_of(load(find(op)))
