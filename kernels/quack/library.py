@@ -14,14 +14,19 @@ from precast.loader.config import Config
 
 QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)
+_LEAST = 32  # bits
 _WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to this width
 
 
-def refusal(config: Config, width: str, *, divisor: int = 1) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it."""
+def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
+    """Why a config cannot be built: the library is missing, or its dtype or width is not for it.
+
+    Without a divisor, rows need only be read 4 bytes at a time, the least that an asynchronous copy takes.
+    """
     reason = QUACK.obstacle() or samples.unsupported_dtype(config)
     if reason:
         return reason
+    divisor = divisor or max(1, _LEAST // bits(str(config["dtype"])))
     size = samples.integer(config, width)
     if not 0 < size <= _WIDEST:
         return f"{width} is {size}: use a number from {divisor} to {_WIDEST}"
@@ -30,8 +35,8 @@ def refusal(config: Config, width: str, *, divisor: int = 1) -> str | None:
         return None
     near = f"{below} or {below + divisor}" if below else f"{divisor} or a multiple of it"
     return (
-        f"{width} is {size}, which {divisor} does not divide: rows of {config['dtype']} are read 16 bytes at a time; "
-        f"use {near}"
+        f"{width} is {size}, which {divisor} does not divide: rows of {config['dtype']} are read {divisor} elements "
+        f"at a time, or a multiple; use {near}"
     )
 
 

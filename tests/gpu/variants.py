@@ -8,9 +8,22 @@ from precast.kernels.declare import Declaration, declaration_of
 from precast.kernels.registry import find, load
 from precast.loader.target import Capability
 
+# Ops whose parts make sense one after the other only: a test of their own launches them.
+CHAINED = ("attention_bwd",)
+
 
 def runnable() -> list[Any]:
-    """Every candidate for the current device, in a stable order; none where there is no device."""
+    """Every candidate for the current device that can be launched alone, in a stable order."""
+    return [(op, v) for op, v in candidates() if op.rpartition(".")[0] not in CHAINED]
+
+
+def chained() -> list[Any]:
+    """The other candidates for the current device."""
+    return [(op, v) for op, v in candidates() if op.rpartition(".")[0] in CHAINED]
+
+
+def candidates() -> list[Any]:
+    """Every candidate for the current device; none where there is no device."""
     try:
         import torch
     except ImportError:

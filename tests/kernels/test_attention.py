@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires
 from pathlib import Path
@@ -163,7 +163,8 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
     ("attention_combine", {**BF16, "layout": "varlen", "lse": True}),
 ]
-SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "heads_per_kv": 8, "causal": True})
+GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
+SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +176,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"  - kernel: {op}\n    targets: {targets}\n    config: {str(config).replace('True', 'true')}\n"
         for op, config, targets in rows
     ]
+    parts = "  - kernel: attention_bwd\n    targets: [sm_90a, sm_100a]\n    parts: [prepare, main, dq, dkv]\n"
+    lines.append(f"{parts}    config: {GRADIENTS}\n")
     (folder / "attention.yaml").write_text("version: 1\nname: attention\nkernels:\n" + "".join(lines))
     command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
     done = subprocess.run(
@@ -199,8 +202,8 @@ LATER = {
 @installed
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_every_kind_compiles_without_a_gpu(built: Path, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(built))
+def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
     for op, config in COMPILED + ([SPLIT] if target == "sm_100a" else []):
         kernel = loader.get(op, config, target=target)
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), f"{op} {config} spills"
@@ -216,6 +219,23 @@ def test_every_kind_compiles_without_a_gpu(built: Path, target: str, monkeypatch
         taken = {a.name for a in kernel.signature.passed if not a.vacant}
         given = {name for name, value in values.items() if value is not None}
         assert taken == given - ({"max_seqlen_q"} if target == "sm_90a" else set())
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_gradients_compile_into_their_parts(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
+    expected = {
+        "prepare": ["out", "dout", "dpsum", "lse", "lse_log2", "accum", "softmax_scale"],
+        "main": ["q", "k", "v", "dout", "lse", "dpsum", "accum", "dk", "dv", "softmax_scale"],
+        "dq": ["accum", "dq", "scale"],
+        "dkv": ["accum", "dq", "scale"],  # the same code as dq's here, where the tiles of queries and keys are alike
+    }
+    for part, names in expected.items():
+        kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
+        assert [a.name for a in kernel.signature.passed if not a.vacant] == names
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
 
 
 def records(store: Path) -> Iterator[Record]:
@@ -235,7 +255,7 @@ def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, ta
     seen = 0
     for record in records(built.parent / "store"):
         for product in record.products:
-            if product.op == "attention_combine" or str(product.target) != target:
+            if product.op.endswith(("_combine", ".prepare", ".dq", ".dkv")) or str(product.target) != target:
                 continue
             (cubin,) = read_cubins(toolchain, product.obj)
             (tmp_path / "code.cubin").write_bytes(cubin.code)
@@ -244,4 +264,4 @@ def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, ta
             ).stdout
             assert instruction in listing, f"{product.symbol} uses no {instruction}"
             seen += 1
-    assert seen == len(COMPILED) - 1 + (target == "sm_100a")
+    assert seen == len(COMPILED) + (target == "sm_100a"), "each but the combination, and the gradients"
