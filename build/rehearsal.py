@@ -98,7 +98,11 @@ def _ask(toolchain: Toolchain, obj: bytes, symbol: str, sizes: list[int], calls:
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         place = Path(folder)
         ffi = toolchain.ffi / "libtvm_ffi.so"
-        run([toolchain.gcc, *COMPILE, *SHARED, SOURCE, "-o", "double.so", "-Wl,-soname,double.so"], folder, "rehearsal.c")
+        run(
+            [toolchain.gcc, *COMPILE, *SHARED, SOURCE, "-o", "double.so", "-Wl,-soname,double.so"],
+            folder,
+            "rehearsal.c",
+        )
         (place / "variant.o").write_bytes(obj)
         command: list[str | Path] = [toolchain.ld, *FLAGS, "--no-undefined", "-o", "variant.so", "variant.o"]
         try:
@@ -115,7 +119,9 @@ def _ask(toolchain: Toolchain, obj: bytes, symbol: str, sizes: list[int], calls:
             input=request, capture_output=True, text=True, timeout=_SECONDS, check=False,
         )  # fmt: skip
     if done.returncode:
-        raise PlanError(f"{symbol}: its rehearsal ended with {done.returncode}: {done.stderr.strip()[-2000:]}; report this")
+        raise PlanError(
+            f"{symbol}: its rehearsal ended with {done.returncode}: {done.stderr.strip()[-2000:]}; report this"
+        )
     answers: list[dict[str, Any]] = json.loads(done.stdout)
     return answers
 
@@ -146,7 +152,11 @@ def _argument(argument: Argument, place: int, sizes: dict[str, int], draw: rando
         )
     if argument.dtype.startswith(("int", "uint")):
         least, most = limits(argument.dtype)
-        return draw.choice([0, 1, least, most, draw.randrange(least, most)]) // argument.divisibility * argument.divisibility
+        return (
+            draw.choice([0, 1, least, most, draw.randrange(least, most)])
+            // argument.divisibility
+            * argument.divisibility
+        )
     return draw.choice([True, False]) if argument.dtype == "bool" else draw.choice([0.0, -0.5, draw.uniform(-9, 9)])
 
 

@@ -1,6 +1,8 @@
-"""The process that rehearses: it opens a kernel's host code beside the stand-in of ``rehearsal.c``, calls the entry with
-tensors that are addresses only, and answers what would have been launched. It is a process of its own, since what it
-runs was compiled a moment ago."""
+"""The process that rehearses: it calls a kernel's entry and answers what would have been launched.
+
+The host code is opened beside the stand-in of ``rehearsal.c``, and called with tensors that are addresses only. All of
+this happens in a process of its own, since what runs was compiled a moment ago.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,19 @@ import ctypes
 import json
 import os
 import sys
-from ctypes import POINTER, Structure, c_char, c_int32, c_int64, c_ubyte, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char,
+    c_int32,
+    c_int64,
+    c_ubyte,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
 
 _INT, _BOOL, _FLOAT, _TENSOR, _HEADER = 1, 2, 3, 7, 24  # TVM-FFI's type indices; the size of an object's header

@@ -69,21 +69,24 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
     tensors = {a.name for a in passed if a.kind == "tensor"}
     if not written or written - tensors:
         wrong = f"{', '.join(sorted(written - tensors))} is no tensor of it" if written else "its author names none"
-        raise ConfigError(
-            f"{kernel.op}: which arguments does it write? {wrong}: give outputs=[..] out of {', '.join(sorted(tensors))}"
-        )
+        choice = ", ".join(sorted(tensors))
+        raise ConfigError(f"{kernel.op}: which arguments does it write? {wrong}: give outputs=[..] out of {choice}")
     return f"({', '.join(_declared(kernel, a, a.name in written, i) for i, a in enumerate(passed))}) -> ()"
 
 
 def _declared(kernel: Kernel, argument: Argument, written: bool, place: int) -> str:
     name = argument.name
     if not name.isidentifier():
-        raise ConfigError(f"{kernel.op}: {name!r} cannot name an operator's argument: rename it in @kernel(arguments=..)")
+        raise ConfigError(
+            f"{kernel.op}: {name!r} cannot name an operator's argument: rename it in @kernel(arguments=..)"
+        )
     if argument.kind == "tensor":
         return f"Tensor(a{place}!) {name}" if written else f"Tensor {name}"
     if argument.kind == "none":
         return f"Tensor? {name}"
-    if argument.kind == "shape" or (argument.kind == "tuple" and all(m.dtype.startswith("int") for m in argument.members)):
+    if argument.kind == "shape" or (
+        argument.kind == "tuple" and all(m.dtype.startswith("int") for m in argument.members)
+    ):
         return f"SymInt[] {name}"
     scalar = argument.dtype or type(argument.value).__name__
     kind = _SCALARS.get(scalar.rstrip("0123456789"))

@@ -1,10 +1,22 @@
-"""A tensor type of our own with DLPack's C exchange, so that device tensors and their streams can be had without one."""
+"""A tensor type of our own with DLPack's C exchange: tensors on any device, and their streams, without a device."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, PYFUNCTYPE, Structure, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
-from ctypes import c_void_p, py_object
+from ctypes import (
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
 from typing import Any
 
 CPU, CUDA = 1, 2
