@@ -63,3 +63,7 @@ class StoreError(PrecastError):
 
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
+
+
+class BundleError(PrecastError):
+    """The wheels of a bundle cannot be collected."""

@@ -46,6 +46,17 @@ class _Draft:
         )
 
 
+def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
+    """What a manifest would have to say to build the variant again, and what was assumed of the GPU meanwhile."""
+    return {
+        "function": variant.source,
+        "env": dict(sorted(variant.env.items())),
+        "registered": variant.registered,
+        **({"parts": list(variant.parts)} if variant.parts else {}),
+        **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
+    }
+
+
 def pack(
     plan: Plan,
     records: Mapping[str, Record],
@@ -84,9 +95,7 @@ def pack(
 
 
 def _drafts(variant: Variant, record: Record, profile: Profile) -> Iterator[_Draft]:
-    provenance: dict[str, Any] = {"function": variant.source, "env": dict(sorted(variant.env.items()))}
-    if record.assumed:
-        provenance |= {"assumed": dict(record.assumed), "profile": str(profile)}
+    provenance = _provenance(variant, record, profile)
     for product in record.products:
         for kind in variant.emit:
             contents = (product.library,) if kind == "object" else product.cubins

@@ -14,7 +14,7 @@ from typing import Any
 from precast.build import getters, manifest
 from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, plan, signature
+from precast.loader import artifact, index, plan, signature, tuning
 from precast.loader.config import NAME, OP_NAME
 from precast.loader.fields import SHA256
 from precast.loader.target import Target
@@ -126,11 +126,13 @@ def _op() -> Schema:
             "doc": {"type": "string"},
             "keys": _list(_key(), 256),
             "artifacts": _list({"$ref": "#/$defs/artifact"}, 1_000_000),
+            "tuning": _list({"$ref": "#/$defs/measured"}, tuning.MOST),
         },
-        optional=("doc",),
+        optional=("doc", "tuning"),
     )
     parts = {
         "artifact": _artifact(),
+        "measured": _measured(),
         "argument": _argument(),
         "signature": _signature(),
         "blob": _blob(),
@@ -192,6 +194,20 @@ def _expression() -> Schema:
     parts = [{"enum": sorted(plan.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
     function = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
     return {"anyOf": [number, _text(plan.SIZE), function]}
+
+
+def _measured() -> Schema:
+    size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+    problem = {"type": "object", "minProperties": 1, "maxProperties": 32, "propertyNames": _text(NAME)}
+    times = _table({"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}, 10_000)
+    return _object(
+        {
+            "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
+            "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
+            "problem": {**problem, "additionalProperties": size},
+            "times": {**times, "propertyNames": _text(SHA256)},
+        }
+    )
 
 
 def _signature() -> Schema:

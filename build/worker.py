@@ -77,12 +77,15 @@ def _configure(header: Mapping[str, Any]) -> None:
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import Catcher, forget_compiled
+    from precast.build.standin import toolkit
     from precast.kernels.declare import argument_names, outputs_of, plan_of
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
     global _catcher
-    _catcher = _catcher or Catcher().install()
+    if _catcher is None:
+        with toolkit():
+            _catcher = Catcher().install()
     source = Source.parse(request["source"])
     package = source.module.partition(".")[0]
     function = load(source)

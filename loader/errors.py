@@ -72,6 +72,10 @@ class LaunchError(PrecastError, ValueError):
     """A launch is not possible for these sizes, or the CUDA driver refused it."""
 
 
+class Frozen(PrecastError, RuntimeError):
+    """A load was asked for after ``loader.freeze()``."""
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 

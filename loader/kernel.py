@@ -27,7 +27,8 @@ class Kernel:
     """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
 
     A call launches on the current stream of the device that the tensors are on, and returns at once. Arguments go by
-    position, or by the names the author gave them; by name, those that can only be None are left out. ``obstacle`` says without a call whether a call would launch.
+    position, or by the names the author gave them; by name, those that can only be None may be left out. ``obstacle``
+    says without a call whether a call would launch.
 
     See also: ``precast.loader.get``, which makes kernels; ``kernel.signature``, what one takes.
     """

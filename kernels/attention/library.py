@@ -28,7 +28,9 @@ def refusal(config: Config, target: Target) -> str | None:
     if not 1 <= group <= 128:
         return f"heads_per_kv is {group}: use a number from 1 to 128"
     size = samples.integer(config, "head_dim")
-    return head_refusal(size, size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v"), target)
+    return head_refusal(
+        size, size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v"), target
+    )
 
 
 def head_refusal(size: int, size_v: int, target: Target) -> str | None:

@@ -182,9 +182,7 @@ def rmsnorm_bwd(
     arguments=ARGUMENTS,
     version="1",
 )
-def layernorm_bwd(
-    dtype: DType, hidden: int, weight_dtype: DType | None = "float32", bias: bool = True
-) -> Any:
+def layernorm_bwd(dtype: DType, hidden: int, weight_dtype: DType | None = "float32", bias: bool = True) -> Any:
     """Gradients of ``quack.layernorm``: ``(x, weight, dout, -, rstd, mean, dx, dweight, -, dbias, blocks)``.
 
     As ``quack.rmsnorm_bwd``; ``rstd`` and ``mean`` are what the forward pass kept, and ``dbias`` is ``[blocks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
@@ -71,5 +71,3 @@ def matrix(config: Config, problem: Problem, width: str, *, dtype: str, device: 
 def per_row(problem: Problem, *, device: Any) -> Any:
     """A float32 number for each row, to be written."""
     return samples.empty((problem["rows"],), "float32", device=device)
-
-
