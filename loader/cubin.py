@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-from precast.loader.arguments import View, bind, pack, packable
+from precast.loader.arguments import View, bind, lengths, pack, packable
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.errors import FormatError, LaunchError, LoadError
@@ -85,7 +84,7 @@ class Cuda:
         return results[0] if results else None
 
 
-def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = None) -> Callable[..., None]:
+def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = None) -> Launcher:
     """A function that launches a cubin of a cache.
 
     Parameters
@@ -103,10 +102,10 @@ def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = No
         packable(artifact.signature, artifact.plan.parameters)
     except FormatError as error:
         raise LoadError(f"{artifact.key[:12]} cannot be launched: {error}; rebuild the cache") from None
-    return _Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
+    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
 
 
-class _Launcher:
+class Launcher:
     """Launches one kernel. Its code is handed to the driver at the first launch."""
 
     def __init__(self, cuda: Cuda, code: bytes, op: str, artifact: Artifact) -> None:
@@ -127,29 +126,39 @@ class _Launcher:
         addresses = (ctypes.c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
         entered = self._cuda.enter(bound.device)
         try:
-            kernel = self._ready(bound.device, launch.shared, packed)
+            kernel = self._ready(bound.device, launch.shared)
             self._cuda.launch(kernel, launch, _stream(bound.device), ctypes.addressof(addresses))
         finally:
             if entered:
                 self._cuda.leave()
 
-    def _ready(self, device: int, shared: int, packed: tuple[bytes, ...]) -> Any:
+    def ready(self, device: int) -> None:
+        """Do now what the first launch on a device would do."""
+        entered = self._cuda.enter(device)
+        try:
+            self._ready(device, 0)
+        finally:
+            if entered:
+                self._cuda.leave()
+
+    def _ready(self, device: int, shared: int) -> Any:
         if shared > self._prepared.get(device, -1):
             with self._loading:
                 if self._kernel is None:
                     kernel = self._cuda.load(self._code, self._symbol)
-                    self._check(self._cuda.parameters(kernel, len(packed)), packed)
+                    self._check(kernel)
                     self._kernel = kernel
                 if shared > self._prepared.get(device, -1):
                     self._cuda.prepare(self._kernel, device, shared)
                     self._prepared[device] = shared
         return self._kernel
 
-    def _check(self, sizes: tuple[int, ...], packed: tuple[bytes, ...]) -> None:
+    def _check(self, kernel: Any) -> None:
         """What the driver says of the parameters: packed wrongly, they would be read as addresses."""
-        lengths = tuple(map(len, packed))
-        if len(sizes) != len(lengths) or any(not 0 <= s - n < 8 for s, n in zip(sizes, lengths, strict=True)):
-            raise LoadError(f"{self._op} takes parameters of {sizes} bytes, not {lengths}: rebuild the cache")
+        planned = lengths(self._signature, self._plan.parameters)
+        found = self._cuda.parameters(kernel, len(planned))
+        if len(found) != len(planned) or any(not 0 <= s - n < 8 for s, n in zip(found, planned, strict=True)):
+            raise LoadError(f"{self._op} takes parameters of {found} bytes, not {planned}: rebuild the cache")
 
 
 def _plain(value: Any) -> tuple[Any, Any]:

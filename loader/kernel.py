@@ -11,7 +11,7 @@ from typing import Any
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.config import Value
-from precast.loader.cubin import open_cubin
+from precast.loader.cubin import Launcher, open_cubin
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
 from precast.loader.failure import exception_of, name_arguments
 from precast.loader.fastcall import FastCall, fastcall_of
@@ -66,6 +66,11 @@ class Kernel:
         except Exception as error:
             name_arguments(error, self.names)
             raise
+
+    @property
+    def launcher(self) -> Launcher | None:
+        """What launches a cubin; None for an object, whose host code launches it."""
+        return self._function if isinstance(self._function, Launcher) else None
 
     @property
     def obstacle(self) -> str | None:
