@@ -12,6 +12,7 @@ from precast.loader.arguments import View, bind, lengths, pack, packable
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.errors import FormatError, LaunchError, LoadError
+from precast.loader.failure import naming
 from precast.loader.ffi import import_tvm_ffi
 from precast.loader.plan import Launch
 
@@ -112,6 +113,7 @@ class Launcher:
         assert artifact.plan is not None
         self._cuda, self._code = cuda, code
         self._op, self._symbol, self._signature = op, artifact.symbol, artifact.signature
+        self._names = tuple(argument.name for argument in artifact.signature.passed)
         self._plan = artifact.plan
         self._kernel: Any = None
         self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
@@ -119,7 +121,10 @@ class Launcher:
 
     def __call__(self, *args: Any) -> None:
         kept = [_plain(value) for value in args]  # what a view looks at lives until the launch is queued
-        bound = bind(self._op, self._signature, [value for value, _ in kept])
+        try:
+            bound = bind(self._op, self._signature, [value for value, _ in kept])
+        except (TypeError, ValueError) as error:
+            raise type(error)(naming(str(error), self._names)) from None
         launch = self._plan.launch(bound.sizes)
         packed = pack(self._signature, self._plan.parameters, bound)
         buffers = [ctypes.create_string_buffer(part, len(part) + 7) for part in packed]

@@ -10,7 +10,12 @@ from precast.loader.target import Capability
 
 
 def runnable() -> list[Any]:
-    """Every candidate for the current device, in a stable order; none where there is no device."""
+    """Every object for the current device, in a stable order; none where there is no device."""
+    return [(op, v) for op, v in all_runnable() if v.artifact.kind == "object"]
+
+
+def all_runnable() -> list[Any]:
+    """Every candidate for the current device, of any kind."""
     try:
         import torch
     except ImportError:
@@ -21,7 +26,7 @@ def runnable() -> list[Any]:
 
     capability = Capability(*torch.cuda.get_device_capability())
     found = [(op, v) for op in loader.ops() for v in loader.variants(op)]
-    return [(op, v) for op, v in found if v.artifact.kind == "object" and v.artifact.target.runs_on(capability)]
+    return [(op, v) for op, v in found if v.artifact.target.runs_on(capability)]
 
 
 def name(case: Any) -> str:

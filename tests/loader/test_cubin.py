@@ -25,7 +25,7 @@ from precast.loader.resolve import resolve
 from precast.loader.signature import Argument, Signature, Symbol
 from precast.loader.target import Capability
 
-from .caches import CacheWriter, Native, artifact
+from .caches import HOST, CacheWriter, Native, artifact
 from .exchange import CPU, CUDA, Fake
 
 PLAN = LaunchPlan(
@@ -37,7 +37,9 @@ PLAN = LaunchPlan(
 )
 SIGNATURE = Signature(
     arguments=(
-        Argument(name="x", kind="tensor", dtype="float32", shape=("n", 4), strides=("s", 1), alignment=16, device="cuda"),
+        Argument(
+            name="x", kind="tensor", dtype="float32", shape=("n", 4), strides=("s", 1), alignment=16, device="cuda"
+        ),
         Argument(name="y", kind="tensor", dtype="float32", shape=("n",), strides=(1,), device="cuda"),
         Argument(name="count", kind="scalar", dtype="int32"),
         Argument(name="factor", kind="scalar", dtype="float32"),
@@ -134,7 +136,7 @@ def test_a_bad_call_launches_nothing(chosen: tuple[Cache, Artifact]) -> None:
     x, y = Fake(1 << 20, (17, 4)), Fake(1 << 21, (17,))
     cases: list[tuple[tuple[Any, ...], type[Exception], str]] = [
         ((), TypeError, "Expects 4 parameters when calling: `op\\(x: Tensor\\(\\[n, 4\\], float32\\), "),
-        ((None, y, 1, 1.0), TypeError, "Mismatched type on argument #0 .*expected Tensor"),
+        ((None, y, 1, 1.0), TypeError, r"Mismatched type on argument #0 \(x\) .*expected Tensor"),
         ((x, "y", 1, 1.0), TypeError, "Mismatched type on argument #1 .*expected Tensor"),
         ((x, y, 1.0, 1.0), TypeError, "Mismatched type on argument #2 .*expected int"),
         ((x, y, 2**31, 1.0), ValueError, "argument #2 .*expected to be in int32 range"),
@@ -199,7 +201,7 @@ def test_an_object_is_preferred_and_a_cubin_serves_other_hosts(native: Native, t
     writer.op("op", [device, host], keys=())
     cache = Cache(writer.write(tmp_path / "cache"))
     source = Source(cache="c", precedence=0, index=cache.index, op=cache.op("op"))
-    here = Machine(arch=host.host.arch, glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))  # type: ignore[union-attr]
+    here = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
     other = replace(here, arch="aarch64" if here.arch == "x86_64" else "x86_64")
     for machine, kind in ((here, "object"), (other, "cubin")):
         taken = resolve(Request(op="op"), machine, [source]).chosen
