@@ -108,8 +108,11 @@ def _make_ready(found: Obtained, ordinal: int) -> str:
     artifact = found.kernel.artifact
     if (artifact.key, ordinal) in _ready:
         return ""
-    if artifact.kind != "object":
-        return f"a {artifact.kind} is loaded by CUDA at its first call"
+    launcher = found.kernel.launcher
+    if launcher is not None:
+        launcher.ready(ordinal)
+        _ready.add((artifact.key, ordinal))
+        return ""
     try:
         make_ready(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)
     except NotReady as reason:

@@ -54,7 +54,8 @@ def described(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | N
 
 
 def launchable(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    return None if candidate.artifact.kind == "object" else "a cubin, which this precast-loader does not launch"
+    bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
+    return "a cubin without a launch plan, which is there for tools to read" if bare else None
 
 
 def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:

@@ -13,17 +13,22 @@ CHAINED = ("attention_bwd",)
 
 
 def runnable() -> list[Any]:
-    """Every candidate for the current device that can be launched alone, in a stable order."""
-    return [(op, v) for op, v in candidates() if op.rpartition(".")[0] not in CHAINED]
+    """Every object for the current device that can be launched alone, in a stable order."""
+    return [(op, v) for op, v in objects() if op.rpartition(".")[0] not in CHAINED]
 
 
 def chained() -> list[Any]:
-    """The other candidates for the current device."""
-    return [(op, v) for op, v in candidates() if op.rpartition(".")[0] in CHAINED]
+    """The other objects for the current device."""
+    return [(op, v) for op, v in objects() if op.rpartition(".")[0] in CHAINED]
 
 
-def candidates() -> list[Any]:
-    """Every candidate for the current device; none where there is no device."""
+def objects() -> list[Any]:
+    """Every object for the current device; none where there is no device."""
+    return [(op, v) for op, v in all_runnable() if v.artifact.kind == "object"]
+
+
+def all_runnable() -> list[Any]:
+    """Every candidate for the current device, of any kind."""
     try:
         import torch
     except ImportError:
@@ -34,7 +39,7 @@ def candidates() -> list[Any]:
 
     capability = Capability(*torch.cuda.get_device_capability())
     found = [(op, v) for op in loader.ops() for v in loader.variants(op)]
-    return [(op, v) for op, v in found if v.artifact.kind == "object" and v.artifact.target.runs_on(capability)]
+    return [(op, v) for op, v in found if v.artifact.target.runs_on(capability)]
 
 
 def name(case: Any) -> str:
