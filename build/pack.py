@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from precast.build.compress import Stored, store_all, store_plain, store_raw, train
+from precast.build.earlier import Earlier
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
 from precast.build.record import Product, Record
@@ -50,16 +51,18 @@ def pack(
     versions: Mapping[str, str],
     *,
     threads: int,
+    earlier: Earlier | None = None,
 ) -> dict[str, bytes]:
     """Every file of the cache by its name. ``keys`` gives the key of each variant by its identity.
 
     The runtime library is compressed by itself, so that it is the same blob in every cache that one toolchain makes.
+    What an ``earlier`` cache has compressed already is taken from there.
     """
     drafts = [d for v in plan.variants for d in _drafts(v, records[keys[v.identity]])]
     contents = {digest(d.content): d.content for d in drafts}
-    dictionary = train(contents)
-    blobs = store_all(contents, dictionary, threads)
-    library = store_plain(runtime.code)
+    dictionary = train(contents, earlier)
+    blobs = store_all(contents, dictionary, threads, earlier)
+    library = store_plain(runtime.code, earlier)
     shared = store_raw(dictionary) if dictionary else None
     ops = _op_files(plan, drafts, blobs)
     index = Index(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 import zstandard
 
-from precast.build.errors import StoreError
+from precast.build.notes import Notes
 from precast.build.record import Record
+from precast.build.scratch import WRITING, sweep
+from precast.build.scratch import write_whole as write_whole
 from precast.loader.errors import FormatError
 
 _LEVEL = 3
@@ -30,6 +30,13 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes = Notes(path / "notes")
+
+    def sweep(self) -> None:
+        """Remove what killed builds have left half-written."""
+        if self.path.is_dir():
+            for folder in self.path.iterdir():
+                sweep(folder, WRITING)
 
     def get(self, key: str) -> Record | None:
         """The record of a key, or None."""
@@ -49,24 +56,3 @@ class Store:
 
     def _file(self, key: str) -> Path:
         return self.path / key[:2] / f"{key}.record"
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing behind."""
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; make room or choose another place"
-        ) from error

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precast.cli.output import Progress, count, emit, size
+from precast.cli.output import count, size
+from precast.cli.rate import Rate
+
+if TYPE_CHECKING:
+    from precast.build.plan import Plan
+    from precast.build.report import Progress, Report
+
+_INTERRUPTED = 130
 
 
 def command(
     manifests: Annotated[list[Path], typer.Argument(help="The manifests.", metavar="MANIFEST...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the cache.", metavar="CACHE")],
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is one a processor.", metavar="N")
+        int,
+        typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is as many as processors and free memory allow.", metavar="N"),
     ] = 0,
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Build for this target alone; may be repeated.")
@@ -25,54 +38,94 @@ def command(
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
+    memory: Annotated[
+        int, typer.Option(min=0, help="MiB that one worker may take; 0 is its share of the free memory.", metavar="MIB")
+    ] = 0,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="End at the first failure; write no cache.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events, one JSON object a line; the last is the report.")] = False,
+) -> None:  # fmt: skip
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
     from precast.build.planner import plan_files
     from precast.build.store import Store, default_store
 
-    plan = plan_files(manifests, targets=target or (), name=name)
-    with Progress(len(plan.variants)) as progress:
-
-        def show(step: builder.Progress) -> None:
-            if step.state != "reused" or not as_json:
-                note = f"{step.state}, {step.seconds:.2f} s" if step.state == "built" else step.state
-                progress.step(str(step.variant), note, keep=step.state == "failed")
-
-        report = builder.build(
-            plan, output, store=Store(store or default_store()), jobs=jobs or None, seconds=timeout, show=show
+    opened = Store(store or default_store())
+    options = builder.Options(
+        jobs=jobs or None, seconds=timeout, memory=memory * (1 << 20) or None, fail_fast=fail_fast
+    )
+    try:
+        with _ended_like_ctrl_c():
+            plan = plan_files(manifests, targets=target or (), name=name, notes=opened.notes)
+            with _shown(plan, as_json) as show:
+                report = builder.build(plan, output, store=opened, options=options, show=show)
+    except KeyboardInterrupt:
+        print(
+            "interrupted: what was built is in the store, and the cache is as it was; build again to go on",
+            file=sys.stderr,
         )
+        raise typer.Exit(_INTERRUPTED) from None
+    _finish(plan, report, output, as_json)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """A polite request to end, as CI makes it, ends the workers too."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _shown(plan: Plan, as_json: bool) -> Iterator[Any]:
+    if as_json:
+        yield lambda step: _event(step.to_json())
+        return
+    with Rate(len(plan.variants)) as rate:
+
+        def show(step: Progress) -> None:
+            what = str(step.variant)
+            if step.state == "started":
+                rate.begin(what)
+            elif step.state == "reused":
+                rate.skip()
+            else:
+                note = f"{step.seconds:.2f} s" if step.state == "built" else "failed"
+                rate.end(what, note, keep=step.state == "failed")
+
+        yield show
+
+
+def _event(data: dict[str, Any]) -> None:
+    print(json.dumps(data, sort_keys=True, allow_nan=False), flush=True)
+
+
+def _finish(plan: Plan, report: Report, output: Path, as_json: bool) -> None:
     for failure in report.failed:
         print(f"\nerror: {failure.variant.location}: {failure.variant}: {failure.reason}", file=sys.stderr)
         if failure.details.strip():
             print("\n".join(f"    {line}" for line in failure.details.rstrip().splitlines()), file=sys.stderr)
     for skipped in plan.skipped:
         print(f"skipped: {skipped.variant}: {skipped.reason}", file=sys.stderr)
-    emit(_as_json(report, output), _as_text(report, output), as_json)
-    if not report.complete:
-        raise typer.Exit(1)
+    if as_json:
+        skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
+        _event({**report.to_json(), "cache": str(output), "skipped": skips})
+    else:
+        print(_as_text(report, output))
 
 
-def _as_json(report: object, output: Path) -> dict[str, object]:
-    from precast.build.builder import Report
-
-    assert isinstance(report, Report)
-    return {
-        "cache": str(output),
-        "built": len(report.built),
-        "reused": len(report.reused),
-        "failed": [{**f.variant.to_json(), "reason": f.reason, "details": f.details} for f in report.failed],
-        "files": report.files,
-        "size": report.size,
-    }
-
-
-def _as_text(report: object, output: Path) -> str:
-    from precast.build.builder import Report
-
-    assert isinstance(report, Report)
+def _as_text(report: Report, output: Path) -> str:
+    lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest()]
+    lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest()]
+    lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
     states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
     states += [f"{len(report.failed)} failed"] if report.failed else []
     written = f"{output} ({size(report.size)})" if report.files else "nothing was written"
-    return f"{', '.join(states)}: {written}"
+    return "\n".join([*lines, f"{', '.join(states)}: {written}"])
