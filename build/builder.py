@@ -57,7 +57,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     toolchain = find_toolchain()
     sources = Sources(plan.search, store.notes)
     keys = {v.identity: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
-    inputs = inputs_digest(plan, keys, toolchain)
+    inputs = inputs_digest(plan, keys, toolchain, sources)
     if is_sealed(store.notes, inputs, cache):
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))

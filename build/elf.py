@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection
-from elftools.elf.sections import SymbolTableSection
+from typing import TYPE_CHECKING
 
 from precast.build.errors import ObjectError
+
+if TYPE_CHECKING:  # a build with nothing to do reads no ELF file, and does not wait for the import
+    from elftools.elf.elffile import ELFFile
 
 _GLIBC = re.compile(r"GLIBC_2\.(\d+)(?:\.\d+)?", re.ASCII)
 _FATBIN = b"\x50\xed\x55\xba"
@@ -20,6 +18,8 @@ _ARCHES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 def fatbins(obj: bytes) -> tuple[bytes, ...]:
     """The containers of device code that a host object embeds as constants, in the order of their addresses."""
+    from elftools.elf.sections import SymbolTableSection
+
     elf = _open(obj, "the compiled object")
     found: dict[tuple[int, int], bytes] = {}
     for table in elf.iter_sections():
@@ -39,6 +39,8 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
 
 def symbols(obj: bytes) -> frozenset[str]:
     """The names an object or library defines for others."""
+    from elftools.elf.sections import SymbolTableSection
+
     elf = _open(obj, "the object")
     return frozenset(
         symbol.name
@@ -54,6 +56,8 @@ def oldest_glibc(library: bytes) -> str:
 
     Nothing that precast supports is older than 2.17, the first glibc of the wheel tags.
     """
+    from elftools.elf.gnuversions import GNUVerNeedSection
+
     elf = _open(library, "the linked library")
     newest = 17
     for section in elf.iter_sections():
@@ -75,6 +79,8 @@ def host_arch(library: bytes) -> str:
 
 def needed(library: bytes) -> tuple[str, ...]:
     """The libraries that a library names as needed."""
+    from elftools.elf.dynamic import DynamicSection
+
     elf = _open(library, "the library")
     return tuple(
         str(tag.needed)
@@ -86,6 +92,9 @@ def needed(library: bytes) -> tuple[str, ...]:
 
 
 def _open(data: bytes, what: str) -> ELFFile:
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     try:
         return ELFFile(io.BytesIO(data))
     except ELFError as error:

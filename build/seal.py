@@ -13,21 +13,21 @@ from pathlib import Path
 from precast.build.compress import METHOD
 from precast.build.notes import Notes, key_of
 from precast.build.plan import Plan
-from precast.build.source import source_digest
+from precast.build.source import Sources
 from precast.build.toolchain import Toolchain
 from precast.loader.index import key_to_json
 
 _KIND = "seals"
+_PACKERS = ("precast.build.pack", "precast.loader.index")  # when they change, a cache may come out otherwise
 
 
-def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain) -> str:
+def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sources: Sources) -> str:
     """The digest of all that decides the bytes of a cache. ``keys`` gives the key of each variant by its identity."""
     return key_of(
         plan.name,
         toolchain.versions,
         METHOD,
-        source_digest("precast.build.pack", ()),  # how it is packed
-        source_digest("precast.loader.index", ()),
+        [sources.digest(name) for name in _PACKERS],
         {op: [[key_to_json(k) for k in of.keys], of.doc] for op, of in plan.ops.items()},
         [
             [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source]
