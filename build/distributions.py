@@ -40,8 +40,8 @@ class Distributions:
         if self._table is None:
             key = key_of(_installed())
             noted = self._notes.get("installed", key) if self._notes else None
-            table: dict[str, list[str]] = noted if _is_table(noted) else _read()
-            if self._notes and table is not noted:
+            table = _table(noted) or _read()
+            if self._notes and not _table(noted):
                 self._notes.put("installed", key, table)
             self._table = table
         return self._table
@@ -62,7 +62,9 @@ def _installed() -> list[str]:
     return sorted(found)
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value.values()
-    )
+def _table(value: Any) -> dict[str, list[str]]:
+    """The table that a note holds; empty where it holds something else."""
+    if not isinstance(value, dict):
+        return {}
+    right = all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value.values())
+    return value if right else {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -167,14 +168,29 @@ class _Finder:
 
 
 def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
+    """What an import of this name would find in these folders.
+
+    The import system's own search asks for the parents of a namespace package among the modules that are loaded; here
+    none is.
+    """
     if top and (name in sys.stdlib_module_names or not name):
         return None  # counts by the version of Python, which no bytes depend on
-    found = PathFinder.find_spec(name, path)
-    if found is None and top:
-        for finder in sys.meta_path:  # editable installs have finders of their own
-            if finder is not PathFinder and (found := finder.find_spec(name, None, None)) is not None:
-                break
-    return found
+    portions: list[str] = []
+    for folder in path:
+        finder = pkgutil.get_importer(folder)
+        spec = finder.find_spec(name) if finder is not None else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        if spec is not None:
+            portions += spec.submodule_search_locations or ()
+    if portions:
+        namespace = ModuleSpec(name, None, is_package=True)
+        namespace.submodule_search_locations = portions
+        return namespace
+    for other in sys.meta_path if top else ():  # editable installs have finders of their own
+        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
+            return found
+    return None
 
 
 def _stamp(file: Path) -> _Stamp:
