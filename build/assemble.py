@@ -5,13 +5,17 @@ from __future__ import annotations
 from precast.build.compile import Compiled
 from precast.build.device import read_cubins
 from precast.build.errors import ObjectError
+from precast.build.key import record_key
 from precast.build.link import Linker
 from precast.build.record import Product, Record
 from precast.build.toolchain import Toolchain
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
-    """Link every object of a variant, read its device code, and check that it is for the target asked for."""
+    """Link every object of a variant, read its device code, and check that it is for the target asked for.
+
+    ``key`` is the variant's; the record's covers also what it assumed of its GPU.
+    """
     products = []
     for one in compiled.objects:
         cubins = read_cubins(toolchain, one.code)
@@ -37,4 +41,9 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 cubins=tuple(cubin.code for cubin in cubins),
             )
         )
-    return Record(key=key, products=tuple(products), seconds=compiled.seconds)
+    return Record(
+        key=record_key(key, compiled.assumed),
+        products=tuple(products),
+        seconds=compiled.seconds,
+        assumed=compiled.assumed,
+    )

@@ -68,7 +68,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     whole = _without(plan, {f.variant.identity for f in report.failed})
     assert run.runtime is not None
     packed = pack(
-        whole, run.records, keys, run.runtime, toolchain.versions,
+        whole, run.records, run.runtime, toolchain.versions,
         threads=default_jobs(), earlier=Earlier(cache, store.notes),
     )  # fmt: skip
     write_cache(cache, packed)
@@ -110,7 +110,7 @@ class _Run:
                     else:
                         built.append(Built.of(variant, result))
                         costs.took(variant, result.seconds)
-                        self.records[result.key] = _slim(variant, result)
+                        self.records[variant.identity] = _slim(variant, result)
                         self._step(variant, "built", seconds=result.seconds)
         finally:
             costs.keep()
@@ -127,11 +127,11 @@ class _Run:
         reused: list[Variant] = []
         missing: list[Variant] = []
         for variant in self.plan.variants:
-            record = self.store.get(self.keys[variant.identity])
+            record = self.store.get(self.keys[variant.identity], self.plan.profiles.of(variant.target))
             if record is None:
                 missing.append(variant)
             else:
-                self.records[record.key] = _slim(variant, record)
+                self.records[variant.identity] = _slim(variant, record)
                 reused.append(variant)
                 self._step(variant, "reused")
         return reused, missing
@@ -162,6 +162,7 @@ class _Run:
             Schedule(ordered(missing, costs.of(missing))),
             jobs=jobs,
             search=self.plan.search,
+            profiles=self.plan.profiles,
             limits=limits,
             budget=Budget(None if chosen else free_memory()),
         )
@@ -178,7 +179,7 @@ class _Run:
             return Failed(variant=variant, reason=str(error))
         if (file := self.sources.changed(variant.source)) is not None:
             return Failed(variant=variant, reason=f"{file.name} has changed since the build began: build again")
-        self.store.put(record)
+        self.store.put(self.keys[variant.identity], record)
         return record
 
     def _step(self, variant: Variant, state: str, *, seconds: float = 0.0, reason: str = "") -> None:

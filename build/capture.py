@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from precast.build.answers import packages_here
 from precast.loader.signature import Argument, Dim, Signature, Symbol
 
 
@@ -26,13 +27,15 @@ class Caught:
 class Catcher:
     """Collects every object that ``cute.compile`` makes; compilations inside a compilation do not count.
 
-    Once installed it stays: the process is a worker's, and the compiler keeps the first hook it meets.
+    Once installed it stays: the process is a worker's, and the compiler keeps the first hook it meets. ``packages``
+    names those that took part in a compilation: they may remember what they compiled.
     """
 
     def __init__(self) -> None:
         self._caught: list[Caught] = []
         self._specs: list[Any] | None = None
         self._depth = 0
+        self.packages: set[str] = set()
 
     def install(self) -> Catcher:
         """Hook into the compiler. Call once, before anything is compiled."""
@@ -49,6 +52,7 @@ class Catcher:
         @functools.wraps(compile_call)
         def record_compiled(callable_: Any, *args: Any, **kwargs: Any) -> Any:
             self._depth += 1
+            self.packages |= packages_here()[0]
             try:
                 self._specs = None
                 compiled = compile_call(callable_, *args, **kwargs)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from precast.build.message import Message
 from precast.build.plan import Variant
+from precast.build.profile import Answer, parse_answers
 from precast.loader.config import thaw
 from precast.loader.errors import FormatError
 from precast.loader.signature import Signature
@@ -25,11 +26,12 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled."""
+    """A variant that compiled. ``assumed`` is what it asked of its GPU, and what it was told."""
 
     variant: Variant
     objects: tuple[Object, ...]
     seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +73,11 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         if not len(signatures) == len(reply.parts) == len(names):
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
+        assumed = parse_answers(header["assumed"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         return Failed(variant=variant, reason=f"the worker's answer is not what it should be: {error}", details=output)
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
     )
-    return Compiled(variant=variant, objects=objects, seconds=seconds)
+    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed)

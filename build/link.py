@@ -39,7 +39,7 @@ class Linker:
         self._folder.cleanup()
 
     def link(self, code: bytes, symbol: str) -> Library:
-        """Link one object that defines ``symbol``; what it needs and neither the runtime nor TVM-FFI has is an error."""
+        """Link one object that defines ``symbol``; an error if it needs what neither the runtime nor TVM-FFI has."""
         if symbol not in elf.symbols(code):
             raise LinkError(f"the object does not define {symbol}: compile it with TVM-FFI enabled")
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:

@@ -3,6 +3,7 @@
     version: 1
     name: acme-norms
     targets: [sm_90a, sm_100a]
+    profiles: [H200]                         # the GPUs to assume, where a kernel asks; else each target's usual one
     path: [.]                                # folders of one's own modules, relative to this file
     kernels:
       - kernel: rmsnorm                      # an op that an installed distribution registers
@@ -26,15 +27,15 @@ from types import MappingProxyType
 from precast.build import getters
 from precast.build.errors import Location, ManifestError
 from precast.build.located import Node, read_yaml
-from precast.build.profile import fact, profile_of
+from precast.build.profile import Profile, fact, profile_named, profile_of
 from precast.loader.config import NAME, OP_NAME
-from precast.loader.errors import PrecastError
+from precast.loader.errors import PrecastError, TargetError
 from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
 
 VERSION = 1
 EMITS = ("object", "cubin")
-ROOT_KEYS = ("version", "name", "targets", "path", "kernels")
+ROOT_KEYS = ("version", "name", "targets", "profiles", "path", "kernels")
 ENTRY_KEYS = (
     "kernel", "compile", "op", "config", "tuned", "include", "exclude",
     "targets", "emit", "env", "parts", "skip_unsupported",
@@ -69,9 +70,9 @@ class Entry:
     parts: tuple[str, ...] = ()
     skip_unsupported: bool = False
 
-    def environment(self, target: Target) -> dict[str, str]:
-        """``env`` for one target, its facts put in."""
-        return {name: FACT.sub(lambda m: _fact(m[1], target), value) for name, value in self.env.items()}
+    def environment(self, target: Target, profile: Profile | None = None) -> dict[str, str]:
+        """``env`` for one target, its facts put in: those of its usual GPU, or of another."""
+        return {name: FACT.sub(lambda m: _fact(m[1], target, profile), value) for name, value in self.env.items()}
 
     @property
     def asked(self) -> Asked:
@@ -81,13 +82,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One manifest file. ``search`` holds the folders of ``path:``."""
+    """One manifest file. ``search`` holds the folders of ``path:``, ``profiles`` the names of GPUs to build for."""
 
     path: Path
     name: str
     targets: tuple[Target, ...]
     entries: tuple[Entry, ...]
     search: tuple[Path, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -126,6 +128,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
         targets=targets,
         entries=entries,
         search=getters.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
+        profiles=getters.some(root["profiles"], _profile) if "profiles" in root else (),
     )
 
 
@@ -209,6 +212,13 @@ def _target(node: Node) -> Target:
     return target
 
 
+def _profile(node: Node) -> str:
+    try:
+        return profile_named(getters.text(node)).name
+    except TargetError as error:
+        raise ManifestError(str(error), node.at) from None
+
+
 def _part(node: Node) -> str:
     return getters.matching(node, PART, "the name of a part: use lower-case letters, digits and _")
 
@@ -252,10 +262,10 @@ def _check_fact(reference: str, targets: tuple[Target, ...], at: Location) -> No
         raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None
 
 
-def _fact(reference: str, target: Target) -> str:
+def _fact(reference: str, target: Target, profile: Profile | None = None) -> str:
     head, _, name = reference.partition(".")
     if head != "target" or not name:
         raise PrecastError(
             "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
         )
-    return fact(target, name)
+    return fact(target, name, profile)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from precast.build.compress import Stored, store_all, store_plain, store_raw, train
 from precast.build.earlier import Earlier
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
+from precast.build.profile import Profile
 from precast.build.record import Product, Record
 from precast.build.runtime import RuntimeLibrary
 from precast.loader.artifact import Artifact, Blob
@@ -25,6 +27,7 @@ class _Draft:
     kind: str
     product: Product
     content: bytes
+    provenance: dict[str, Any]
 
     def finish(self, blob: Blob) -> Artifact:
         product, variant = self.product, self.variant
@@ -39,26 +42,25 @@ class _Draft:
             host=product.host if self.kind == "object" else None,
             rank=variant.rank,
             resources=product.resources,
-            provenance={"function": variant.source, "env": dict(sorted(variant.env.items()))},
+            provenance=self.provenance,
         )
 
 
 def pack(
     plan: Plan,
     records: Mapping[str, Record],
-    keys: Mapping[str, str],
     runtime: RuntimeLibrary,
     versions: Mapping[str, str],
     *,
     threads: int,
     earlier: Earlier | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the cache by its name. ``keys`` gives the key of each variant by its identity.
+    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity.
 
     The runtime library is compressed by itself, so that it is the same blob in every cache that one toolchain makes.
     What an ``earlier`` cache has compressed already is taken from there.
     """
-    drafts = [d for v in plan.variants for d in _drafts(v, records[keys[v.identity]])]
+    drafts = [d for v in plan.variants for d in _drafts(v, records[v.identity], plan.profiles.of(v.target))]
     contents = {digest(d.content): d.content for d in drafts}
     dictionary = train(contents, earlier)
     blobs = store_all(contents, dictionary, threads, earlier)
@@ -83,12 +85,16 @@ def pack(
     }
 
 
-def _drafts(variant: Variant, record: Record) -> Iterator[_Draft]:
+def _drafts(variant: Variant, record: Record, profile: Profile) -> Iterator[_Draft]:
+    provenance: dict[str, Any] = {"function": variant.source, "env": dict(sorted(variant.env.items()))}
+    if record.assumed:
+        provenance |= {"assumed": dict(record.assumed), "profile": str(profile)}
     for product in record.products:
         for kind in variant.emit:
             contents = (product.library,) if kind == "object" else product.cubins
             for content in contents:
-                yield _Draft(product.op, variant, artifact_key(record.key, product.op, kind), kind, product, content)
+                key = artifact_key(record.key, product.op, kind)
+                yield _Draft(product.op, variant, key, kind, product, content, provenance)
 
 
 def _op_files(plan: Plan, drafts: list[_Draft], blobs: Mapping[str, Stored]) -> dict[str, bytes]:

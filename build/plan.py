@@ -12,6 +12,7 @@ from precast.build.describe import Description, Undescribed
 from precast.build.errors import Location, ManifestError
 from precast.build.manifest import Asked, Entry, Manifest
 from precast.build.matrix import Matrix, matrix_of
+from precast.build.profile import Profile, Profiles
 from precast.loader.config import Config, Key, Value, canonical, thaw
 from precast.loader.errors import TargetError
 from precast.loader.target import Target, admitted
@@ -96,6 +97,7 @@ class Plan:
     ops: Mapping[str, OpPlan]
     search: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    profiles: Profiles = field(default_factory=Profiles)
 
 
 def make_plan(
@@ -105,27 +107,32 @@ def make_plan(
     targets: Sequence[Target] = (),
     judge: Judge | None = None,
     name: str = "",
+    profiles: Profiles | None = None,
 ) -> Plan:
     """Expand manifests into one plan, or raise ManifestError at the line that cannot be built.
 
     ``judge`` gives each variant's refusal by its kernel's ``supports``. ``targets`` keeps those targets alone.
-    The plan has the first manifest's name, unless ``name`` says otherwise.
+    The plan has the first manifest's name, unless ``name`` says otherwise. ``profiles`` come before the manifests' own.
     """
     _check_targets(manifests, targets)
+    asked_for = profiles.chosen if profiles else ()
+    profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(asked_for)
     asked = [(e, _description(e, described)) for m in manifests for e in m.entries]
     matrices = [(matrix_of(entry, d), d) for entry, d in asked]
     _bound(matrices, targets)
-    drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets)]
+    drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles)]
     _check_duplicates(d.variant for d in drafts)
     drafts = _ranked(drafts)
     variants, skipped = _settled(drafts, judge)
     kept = {op for v in (*variants, *(s.variant for s in skipped)) for op in v.produces}
+    _check_used(asked_for, variants)
     return Plan(
         name=name or manifests[0].name,
         variants=tuple(sorted(variants, key=_order)),
         ops={op: plan for op, plan in sorted(_ops(matrices).items()) if op in kept},
         search=tuple(dict.fromkeys(folder for m in manifests for folder in m.search)),
         skipped=tuple(sorted(skipped, key=lambda s: _order(s.variant))),
+        profiles=profiles,
     )
 
 
@@ -142,6 +149,16 @@ def _check_targets(manifests: Sequence[Manifest], targets: Sequence[Target]) -> 
         if target not in known:
             listed = ", ".join(map(str, sorted(known)))
             raise TargetError(f"no manifest builds for {target}: ask for one of {listed}, or add it to 'targets'")
+
+
+def _check_used(profiles: Sequence[Profile], variants: Sequence[Variant]) -> None:
+    targets = sorted({v.target for v in variants})
+    for profile in profiles:
+        if variants and not any(t.capability == profile.capability for t in targets):
+            raise TargetError(
+                f"{profile.name} is of capability {profile.capability}, and this build is for "
+                f"{', '.join(map(str, targets))}: leave its profile out, or add a target that it can run"
+            )
 
 
 def _description(entry: Entry, described: Mapping[Asked, Description | Undescribed]) -> Description:
@@ -168,7 +185,7 @@ def _chosen(entry: Entry, targets: Sequence[Target]) -> tuple[Target, ...]:
     return tuple(t for t in entry.targets if not targets or t in targets)
 
 
-def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target]) -> Iterator[_Draft]:
+def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], profiles: Profiles) -> Iterator[_Draft]:
     entry = matrix.entry
     tuned = tuple(k.name for k in matrix.keys if k.tuned)
     rows = tuple(matrix.rows())
@@ -176,7 +193,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target]) -
         refusal = None
         if not admitted(described.targets, target):
             refusal = f"its kernel is for {', '.join(described.targets)}"
-        environment = entry.environment(target)
+        environment = entry.environment(target, profiles.of(target))
         for row in rows:
             variant = Variant(
                 op=described.op,

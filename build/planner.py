@@ -10,6 +10,7 @@ from precast.build.known import Known
 from precast.build.manifest import Manifest, read_manifest
 from precast.build.notes import Notes
 from precast.build.plan import Plan, make_plan
+from precast.build.profile import Profiles
 from precast.loader.errors import FormatError
 from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
@@ -21,9 +22,11 @@ def plan_files(
     targets: Sequence[str] = (),
     name: str = "",
     limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
     notes: Notes | None = None,
 ) -> Plan:
-    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take.
+    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take;
+    ``profiles`` are the GPUs to build for, before those that the manifests name.
 
     What ``notes`` hold of the kernels is not asked again: where they hold all, none is imported.
     """
@@ -36,6 +39,7 @@ def plan_files(
         targets=[Target.parse(t) for t in targets],
         name=name,
         limit=limit,
+        profiles=profiles,
         notes=notes,
     )
 
@@ -46,6 +50,7 @@ def plan_of(
     targets: Sequence[Target] = (),
     name: str = "",
     limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
     notes: Notes | None = None,
 ) -> Plan:
     """The plan of manifests that have been read."""
@@ -54,4 +59,4 @@ def plan_of(
     first = targets[0] if targets else entries[0].targets[0]
     with Known(search, first, limit=limit, notes=notes) as known:
         described = known.describe([e.asked for e in entries])
-        return make_plan(manifests, described, targets=targets, judge=known.judge, name=name)
+        return make_plan(manifests, described, targets=targets, judge=known.judge, name=name, profiles=profiles)

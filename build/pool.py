@@ -15,6 +15,7 @@ from precast.build.compile import Failed, Outcome, outcome_of, request_for
 from precast.build.message import Message
 from precast.build.plan import Variant
 from precast.build.process import Worker, WorkerLost
+from precast.build.profile import Profiles
 from precast.build.schedule import Group, Schedule, Task
 
 _AHEAD_LIMIT = 32 << 10  # bytes; a request that waits must fit into the pipe, or both sides wait for each other
@@ -46,10 +47,17 @@ class Pool:
     """So many slots, each with at most one worker at a time. Iterate over ``events``; all ends when that does."""
 
     def __init__(
-        self, schedule: Schedule, *, jobs: int, search: Sequence[Path], limits: Limits, budget: Budget
+        self,
+        schedule: Schedule,
+        *,
+        jobs: int,
+        search: Sequence[Path],
+        profiles: Profiles,
+        limits: Limits,
+        budget: Budget,
     ) -> None:
         self._schedule, self._limits, self._budget = schedule, limits, budget
-        self._search = search
+        self._search, self._profiles = search, profiles
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -103,7 +111,7 @@ class Pool:
 
     @contextmanager
     def _worker(self, group: Group) -> Iterator[Worker]:
-        worker = Worker(group[0], dict(group[1]), self._search, memory=self._limits.memory)
+        worker = Worker(group[0], dict(group[1]), self._search, self._profiles.of(group[0]), memory=self._limits.memory)
         with self._lock:
             self._live.add(worker)
             if self._stop.is_set():

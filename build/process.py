@@ -1,4 +1,4 @@
-"""A worker process as a build sees it: start it, ask it, end it. Whatever happens to it is an error with its last words."""
+"""A worker process as a build sees it: started, asked, ended. What happens to it is an error with its last words."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from precast.build.capacity import resident
 from precast.build.message import Message
+from precast.build.profile import Profile
 from precast.build.tail import Tail
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.target import Target
@@ -34,9 +35,14 @@ class WorkerLost(PrecastError):
 
 
 class Worker:
-    """One process that compiles for one target under one environment."""
+    """One process that compiles for one target under one environment, as if the profile's GPU were there.
 
-    def __init__(self, target: Target, env: Mapping[str, str], search: Sequence[Path], *, memory: int = 0) -> None:
+    ``memory`` is what it may take in bytes; 0 is no bound.
+    """
+
+    def __init__(
+        self, target: Target, env: Mapping[str, str], search: Sequence[Path], profile: Profile, *, memory: int = 0
+    ) -> None:
         replies, theirs = os.pipe()
         command = [sys.executable, "-m", "precast.build.worker", "--reply-fd", str(theirs)]
         self._memory = memory
@@ -59,8 +65,8 @@ class Worker:
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=self._read_output, args=(self._process.stdout,), daemon=True)
         self._drain.start()
-        search_names = [str(path) for path in search]
-        self.send(Message({"do": "configure", "search": search_names, "mark": mark, "memory": memory}))
+        configuration = {"search": [str(path) for path in search], "profile": profile.to_json()}
+        self.send(Message({**configuration, "mark": mark, "memory": memory}))
 
     def ready(self, seconds: float) -> None:
         """Wait until the compiler is there, so long at most."""

@@ -1,121 +1,182 @@
-"""Profiles: what a GPU of each compute capability has, for builds on machines without one.
+"""Profiles: what a GPU answers when it is asked about itself, for builds on machines without one.
 
-Compiling can ask about the device: persistent kernels bake in how many SMs there are. The answer comes from here.
-The limits of a block are the capability's (CUDA C++ Programming Guide, "Technical Specifications per Compute
-Capability"). The SM count is a product's, and products of one capability differ: ``product`` names whose it is.
+Compiling can ask about the device: persistent kernels bake in how many SMs there are. The answers come from here. The
+names of facts are CUDA's own, those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case; besides them there are ``name``,
+``total_memory``, ``driver_version`` and ``max_active_clusters_N``, as many clusters of N blocks as run at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from precast.build.gpus import GPUS, TABLE, Fact, Gpu
+from precast.loader import fields
 from precast.loader.config import suggest
-from precast.loader.errors import TargetError
+from precast.loader.errors import FormatError, TargetError
 from precast.loader.target import Capability, Target
 
-KB = 1024
+CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
+Answer = int | str | None
+"""A fact, or None where the profile does not know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Facts about a device. ``shared_memory`` is what a block may opt in to, in bytes; ``max_cluster`` is the portable
-    size (a kernel may opt in to 16 on 9.0 and 10.0), and 1 where there are no clusters."""
+    """A GPU's facts, each with its source. ``measured`` ones were read from a device that was there."""
 
-    product: str
+    name: str
     capability: Capability
-    sm_count: int
-    shared_memory: int
-    shared_memory_per_sm: int
-    max_threads_per_sm: int
-    max_cluster: int
-    source: str
+    facts: Mapping[str, Fact]
+    measured: bool = False
+
+    @classmethod
+    def of_gpu(cls, gpu: Gpu) -> Profile:
+        """The profile of a named GPU: the product's facts over its architecture's.
+
+        >>> Profile.of_gpu(GPUS["B200"]).answer("multiprocessor_count")
+        148
+        """
+        facts = {**TABLE[gpu.capability], **gpu.facts}
+        return cls(name=gpu.name, capability=Capability(*gpu.capability), facts={**_clusters(facts), **facts})
+
+    def answer(self, name: str) -> Answer:
+        """One fact, or None where it is not known."""
+        found = self.facts.get(name)
+        return found.value if found else None
+
+    def answers(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Several facts, sorted by their names."""
+        return {name: self.answer(name) for name in sorted(set(names))}
+
+    def to_json(self) -> dict[str, Any]:
+        """What a worker is told."""
+        return {"name": self.name, "facts": {name: fact.value for name, fact in sorted(self.facts.items())}}
+
+    def __str__(self) -> str:
+        return f"{self.name}, read from a device" if self.measured else self.name
 
 
-def _profile(
-    product: str, capability: Capability, sms: int, block: int, sm: int, threads: int, cluster: int, source: str
-) -> Profile:
-    return Profile(
-        product=product,
-        capability=capability,
-        sm_count=sms,
-        shared_memory=block * KB,
-        shared_memory_per_sm=sm * KB,
-        max_threads_per_sm=threads,
-        max_cluster=cluster,
-        source=source,
-    )
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Which GPU each target is built for: those that were chosen, and the usual one of every other capability.
+
+    >>> Profiles.named(["H200"]).of(Target.parse("sm_90a")).answer("l2_cache_size")
+    62914560
+    """
+
+    chosen: tuple[Profile, ...] = ()
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> Profiles:
+        """The profiles of GPUs by their names; two of one capability contradict each other."""
+        return cls().over(tuple(profile_named(name) for name in dict.fromkeys(names)))
+
+    def over(self, profiles: Sequence[Profile]) -> Profiles:
+        """These profiles in place of what stood for their capabilities."""
+        for i, one in enumerate(profiles):
+            for other in profiles[:i]:
+                if one.capability == other.capability:
+                    raise TargetError(
+                        f"profiles {other.name} and {one.name} are both of capability {one.capability}: choose one"
+                    )
+        taken = {p.capability for p in profiles}
+        return Profiles((*profiles, *(p for p in self.chosen if p.capability not in taken)))
+
+    def of(self, target: Target) -> Profile:
+        """The profile that a target is built with."""
+        for profile in self.chosen:
+            if profile.capability == target.capability:
+                return profile
+        return profile_of(target)
 
 
-_PROFILES = {
-    p.capability: p
-    for p in (
-        _profile("A100", Capability(8, 0), 108, 163, 164, 2048, 1, "NVIDIA A100 Tensor Core GPU Architecture, 2020"),
-        _profile("RTX A6000", Capability(8, 6), 84, 99, 100, 1536, 1, "NVIDIA Ampere GA102 GPU Architecture, 2021"),
-        _profile(
-            "L40S", Capability(8, 9), 142, 99, 100, 1536, 1, "NVIDIA L40S data sheet: 18,176 CUDA cores, 128 an SM"
-        ),
-        _profile(
-            "H100 and H200 SXM",
-            Capability(9, 0),
-            132,
-            227,
-            228,
-            2048,
-            8,
-            "NVIDIA H100 Tensor Core GPU Architecture, 2022",
-        ),
-        _profile(
-            "B200", Capability(10, 0), 148, 227, 228, 2048, 8, "device properties of a B200: 74 SMs on each of two dies"
-        ),
-        _profile(
-            "B300", Capability(10, 3), 148, 227, 228, 2048, 8, "device properties of a B300 SXM6; a full chip has 160"
-        ),
-        _profile("RTX 5090", Capability(12, 0), 170, 99, 100, 1536, 8, "NVIDIA RTX Blackwell GPU Architecture, 2025"),
-        _profile("GB10", Capability(12, 1), 48, 99, 100, 1536, 8, "NVIDIA DGX Spark: 6,144 CUDA cores, 128 an SM"),
-    )
-}
+def profile_named(name: str) -> Profile:
+    """The profile of a GPU by its name.
 
-CAPABILITIES = tuple(_PROFILES)
+    >>> profile_named("B200").capability
+    Capability(major=10, minor=0)
+    """
+    if name not in GPUS:
+        raise TargetError(f"there is no profile {name!r}{suggest(name.upper(), GPUS)}")
+    return Profile.of_gpu(GPUS[name])
 
 
 def profile_of(target: Target) -> Profile:
-    """The profile a target is built with.
+    """The profile a target is built with unless another is chosen: the first GPU listed of its capability.
 
-    >>> profile_of(Target.parse("sm_100a")).sm_count
-    148
+    >>> profile_of(Target.parse("sm_100a")).name
+    'B200'
     """
-    found = _PROFILES.get(target.capability)
-    if found is None:
-        known = ", ".join(f"sm_{c.major}{c.minor}" for c in _PROFILES)
-        raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")
-    return found
+    for gpu in GPUS.values():
+        if gpu.capability == target.capability:
+            return Profile.of_gpu(gpu)
+    known = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
+    raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")
 
 
-def facts_of(target: Target) -> dict[str, str]:
+def parse_facts(value: object, source: str) -> dict[str, Fact]:
+    """Facts as another process has sent them, checked like anything that is read."""
+    return {name: Fact(answer, source) for name, answer in parse_answers(value).items() if answer is not None}
+
+
+def parse_answers(value: object) -> dict[str, Answer]:
+    """Answers by name: numbers, texts, or nothing."""
+    answers: dict[str, Answer] = {}
+    for name, answer in fields.as_object(value).items():
+        if isinstance(answer, bool) or not (answer is None or isinstance(answer, (int, str))):
+            raise FormatError(f"expected a number, a text or null, not {type(answer).__name__}", name[:80])
+        answers[name] = answer
+    return dict(sorted(answers.items()))
+
+
+# What ``${target...}`` may stand for in a manifest, besides every fact by its own name.
+_SHORT = {
+    "sm_count": "multiprocessor_count",
+    "shared_memory": "max_shared_memory_per_block_optin",
+    "shared_memory_per_sm": "max_shared_memory_per_multiprocessor",
+    "max_threads_per_sm": "max_threads_per_multiprocessor",
+    "max_cluster": "max_portable_cluster_size",
+}
+
+
+def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
     """What ``${target...}`` may stand for in a manifest.
 
     >>> facts = facts_of(Target.parse("sm_90a"))
     >>> facts["name"], facts["arch"], facts["sm_count"], facts["shared_memory"]
     ('sm_90a', '90', '132', '232448')
     """
-    profile = profile_of(target)
+    profile = profile or profile_of(target)
+    known = {name: str(fact.value) for name, fact in profile.facts.items()}
     return {
+        **known,
+        **{short: known[name] for short, name in _SHORT.items()},
         "name": str(target),
+        "product": profile.name,
         "arch": f"{target.major}{target.minor}",
         "capability": str(target.capability),
         "major": str(target.major),
         "minor": str(target.minor),
-        "sm_count": str(profile.sm_count),
-        "shared_memory": str(profile.shared_memory),
-        "shared_memory_per_sm": str(profile.shared_memory_per_sm),
-        "max_threads_per_sm": str(profile.max_threads_per_sm),
-        "max_cluster": str(profile.max_cluster),
     }
 
 
-def fact(target: Target, name: str) -> str:
+def fact(target: Target, name: str, profile: Profile | None = None) -> str:
     """One fact of a target by name."""
-    facts = facts_of(target)
+    facts = facts_of(target, profile)
     if name not in facts:
         raise TargetError(f"a target has no {name!r}{suggest(name, facts)}")
     return facts[name]
+
+
+def _clusters(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """How many clusters of each size can run at once. Two blocks fit in every pair of SMs; of larger ones it is the
+    most there can be: how its SMs are grouped is each chip's own. A loop over a grid of them is right either way."""
+    sms = facts["multiprocessor_count"]
+    assert isinstance(sms.value, int)
+    found = {}
+    for size in range(1, 17 if "cluster_launch" in facts else 2):
+        exact = "the SM count" if size == 1 else f"the SM count over {size}{'' if size == 2 else ', an upper bound'}"
+        found[f"max_active_clusters_{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
+    return found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.message import Message
+from precast.build.profile import Answer, parse_answers
 from precast.loader import fields
 from precast.loader.artifact import Host, Resources
 from precast.loader.errors import FormatError
@@ -33,15 +35,22 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A variant as it was built. ``seconds`` is for people: it never reaches a cache."""
+    """A variant as it was built. ``assumed`` is what it asked of its GPU, and what it was told; the key covers it.
+    ``seconds`` is for people: it never reaches a cache."""
 
     key: str
     products: tuple[Product, ...]
     seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The record as a file: its digest, then one message."""
-        header: dict[str, Any] = {"key": self.key, "seconds": self.seconds, "products": []}
+        header: dict[str, Any] = {
+            "key": self.key,
+            "seconds": self.seconds,
+            "assumed": dict(self.assumed),
+            "products": [],
+        }
         parts: list[bytes] = []
         for product in self.products:
             header["products"].append(
@@ -71,7 +80,12 @@ class Record:
             raise FormatError("the record is of another key", "key")
         parts = list(message.parts)
         products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
-        return cls(key=key, products=products, seconds=fields.get(header, "seconds", float))
+        return cls(
+            key=key,
+            products=products,
+            seconds=fields.get(header, "seconds", float),
+            assumed=fields.parsed(header, "assumed", parse_answers),
+        )
 
 
 def _product(value: object, parts: list[bytes]) -> Product:

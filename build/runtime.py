@@ -77,6 +77,5 @@ def run(command: list[str | Path], folder: str | Path, what: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         tool = Path(command[0]).name
-        raise LinkError(
-            f"{tool} failed on {what}; it said:\n{done.stderr.strip()[-4000:]}\nCheck the toolchain with 'precast doctor'"
-        )
+        said = done.stderr.strip()[-4000:]
+        raise LinkError(f"{tool} failed on {what}; it said:\n{said}\nCheck the toolchain with 'precast doctor'")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from precast.build import getters, manifest
+from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
 from precast.loader import artifact, index, signature
 from precast.loader.config import NAME, OP_NAME
@@ -42,10 +43,11 @@ def _manifest() -> Schema:
             "version": {"const": manifest.VERSION, "description": "The version of this format."},
             "name": _text(index.CACHE_NAME, "The name of the cache."),
             "targets": _some(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
+            "profiles": _some(_known_gpu(), "The GPU to assume for its targets, where a kernel asks its GPU anything."),
             "path": _some(_line(), "Folders, relative to this file, to import one's own modules from."),
             "kernels": {**entries, "description": "What to build."},
         },
-        optional=("targets", "path"),
+        optional=("targets", "profiles", "path"),
     )
     scalar = {"type": ["string", "number", "boolean", "null"]}
     value = {"anyOf": [scalar, {"type": "array", "items": {"$ref": "#/$defs/value"}}]}
@@ -252,6 +254,10 @@ def _whole(pattern: str) -> str:
 
 def _line() -> Schema:
     return {"type": "string", "maxLength": getters.TEXT}
+
+
+def _known_gpu() -> Schema:
+    return {"enum": list(GPUS)}
 
 
 def _known_target() -> Schema:

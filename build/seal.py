@@ -28,6 +28,7 @@ def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sou
         toolchain.versions,
         METHOD,
         [sources.digest(name) for name in _PACKERS],
+        {str(t): plan.profiles.of(t).to_json() for t in {v.target for v in plan.variants}},
         {op: [[key_to_json(k) for k in of.keys], of.doc] for op, of in plan.ops.items()},
         [
             [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.message import Message
+from precast.build.parts import Miscounted, Refused, parts_of
 from precast.loader.errors import PrecastError
 
 _TRACEBACK_LIMIT = 40_000
@@ -70,11 +71,15 @@ def _print_mark(mark: bytes) -> None:
 
 def _start(settings: Mapping[str, Any]) -> Message:
     """Start the compiler. From then on memory may grow by so much; what asks for more gets a MemoryError."""
-    from precast.build.capture import Catcher
-
-    global _catcher
+    global _answers, _catcher
     sys.path[:0] = settings["search"]
     try:
+        from precast.build.answers import Answers
+        from precast.build.capture import Catcher
+        from precast.build.standin import stand_in
+
+        _answers = Answers(settings["profile"]["name"], settings["profile"]["facts"])
+        stand_in(_answers)
         _catcher = Catcher().install()
     except Exception as error:
         return Message({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
@@ -99,55 +104,41 @@ def _answer(request: Mapping[str, Any]) -> Message:
         reply, parts = _compile(request)
     except (Exception, SystemExit) as error:
         message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
-        trace = "" if isinstance(error, _Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
+        trace = "" if isinstance(error, Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
         # A cache of its own, or memory taken before, may be why: then a new process does better.
-        again = isinstance(error, (_Miscounted, MemoryError))
+        again = isinstance(error, (Miscounted, MemoryError))
         return Message({"error": message, "traceback": trace, "again": again})
     return Message({**reply, "seconds": time.perf_counter() - started}, parts)
 
 
-class _Refused(PrecastError):
-    """What the function compiled is not what precast ships; the message says it all."""
-
-
-class _Miscounted(_Refused):
-    """It compiled more or fewer objects than asked for."""
-
-
 _catcher: Any = None
+_answers: Any = None
 
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import forget_compiled
+    from precast.kernels.declare import argument_names
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
     source = Source.parse(request["source"])
+    package = source.module.partition(".")[0]
     function = load(source)
-    forget_compiled(source.module)
+    for remembering in {package, *_catcher.packages, *_answers.askers}:
+        forget_compiled(remembering)
+    _answers.begin(package)
     _catcher.take()
-    call(function, request["config"])
-    caught = _catcher.take()
+    returned = call(function, request["config"])
     symbols = request["symbols"]
-    if len(caught) != len(symbols):
-        raise _Miscounted(_miscount(source, len(caught), len(symbols)))
+    caught = parts_of(_catcher.take(), returned, source=source, expected=len(symbols))
+    names = argument_names(function, request["config"])
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
-            raise _Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.to_json())
+            raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
+        signatures.append(one.signature.renamed(names).to_json())
         objects.append(_export(one.compiled, symbol))
-    return {"signatures": signatures}, objects
-
-
-def _miscount(source: object, caught: int, expected: int) -> str:
-    if not caught:
-        return f"{source} compiled nothing: it must call cute.compile, once for each object"
-    names = ", ".join(f"part{i}" for i in range(caught))
-    return (
-        f"{source} compiled {caught} objects where {expected} {'is' if expected == 1 else 'are'} expected: "
-        f"make it compile exactly one, or name them in the manifest, in their order: 'parts: [{names}]'"
-    )
+    return {"signatures": signatures, "assumed": _answers.asked()}, objects
 
 
 def _export(compiled: Any, symbol: str) -> bytes:

@@ -37,6 +37,13 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
+    ] = None,
+    profile_from_device: Annotated[
+        bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     memory: Annotated[
         int, typer.Option(min=0, help="MiB that one worker may take; 0 is its share of the free memory.", metavar="MIB")
@@ -47,15 +54,21 @@ def command(
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
     from precast.build.planner import plan_files
+    from precast.build.profile import Profiles
     from precast.build.store import Store, default_store
 
+    profiles = Profiles.named(profile or ())
+    if profile_from_device:
+        from precast.build.measure import measure
+
+        profiles = Profiles().over((*profiles.chosen, measure()))
     opened = Store(store or default_store())
     options = builder.Options(
         jobs=jobs or None, seconds=timeout, memory=memory * (1 << 20) or None, fail_fast=fail_fast
     )
     try:
         with _ended_like_ctrl_c():
-            plan = plan_files(manifests, targets=target or (), name=name, notes=opened.notes)
+            plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles, notes=opened.notes)
             with _shown(plan, as_json) as show:
                 report = builder.build(plan, output, store=opened, options=options, show=show)
     except KeyboardInterrupt:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from precast.kernels.errors import DeclarationError
 from precast.kernels.schema import keys_of, name_of
-from precast.loader.config import OP_NAME, Config, Key
+from precast.loader.config import NAME, OP_NAME, Config, Key
 from precast.loader.errors import TargetError
 from precast.loader.target import Target, TargetPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
+Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 _ATTRIBUTE = "__precast__"
 
 
@@ -46,7 +48,8 @@ class Declaration:
     ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
     verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
     kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
-    it needs, in bytes. A new ``version`` says that the kernel's results or arguments have changed.
+    it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own: a mapping, or
+    a function from a config to one. A new ``version`` says that the kernel's results or arguments have changed.
     """
 
     op: str
@@ -60,6 +63,7 @@ class Declaration:
     tolerance: Callable[[Config], Tolerance] | None = None
     cost: Callable[[Config, Problem], Cost] | None = None
     workspace: Callable[[Config, Problem], int] | None = None
+    arguments: Names = field(default_factory=dict)
     version: str = ""
 
     def refusal(self, config: Config, target: Target) -> str | None:
@@ -90,6 +94,7 @@ def kernel(
     tolerance: Callable[[Config], Tolerance] | None = None,
     cost: Callable[[Config, Problem], Cost] | None = None,
     workspace: Callable[[Config, Problem], int] | None = None,
+    arguments: Names | None = None,
     version: str = "",
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself stays as it is, and is called as before.
@@ -113,17 +118,23 @@ def kernel(
             tolerance=tolerance,
             cost=cost,
             workspace=workspace,
+            arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             version=version,
         )
-        _check(function, declaration)
-        try:
-            setattr(function, _ATTRIBUTE, declaration)
-        except AttributeError:
-            where = name_of(function)
-            raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
-        return function
+        return attach(function, declaration)
 
     return declare
+
+
+def attach(function: F, declaration: Declaration) -> F:
+    """Give a function a declaration, as ``kernel`` does."""
+    _check(function, declaration)
+    try:
+        setattr(function, _ATTRIBUTE, declaration)
+    except AttributeError:
+        where = name_of(function)
+        raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
+    return function
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
@@ -149,6 +160,15 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
     return result
 
 
+def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str, str]:
+    """What a function's declaration calls the arguments of its compiled object; empty where they keep their names."""
+    declared = getattr(function, _ATTRIBUTE, None)
+    if not isinstance(declared, Declaration):
+        return {}
+    names = declared.arguments
+    return names(config) if callable(names) else names
+
+
 def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(v, str) for v in value):
         raise DeclarationError(f"{name_of(function)}: {name} is {value!r}: write a list of strings")
@@ -161,6 +181,9 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         raise DeclarationError(f"{where}: op {declaration.op!r} is no name: use lower-case letters, digits, _ and dots")
     if not isinstance(declaration.version, str):
         raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
+    for name in () if callable(declaration.arguments) else declaration.arguments.values():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise DeclarationError(f"{where}: arguments: {name!r} is no name: use letters, digits and _")
     for pattern in declaration.targets:
         try:
             TargetPattern.parse(pattern)

@@ -74,7 +74,7 @@ def find(op: str) -> Source:
 
 
 def load(source: Source) -> Callable[..., Any]:
-    """Import the module and give the function.
+    """Import the module and give the function; a class of CUTLASS's operators becomes one.
 
     >>> load(Source.parse("json:dumps"))([1])
     '[1]'
@@ -88,10 +88,20 @@ def load(source: Source) -> Callable[..., Any]:
             public = [n for n in dir(value) if not n.startswith("__") and callable(getattr(value, n, None))]
             raise SourceError(f"{source}: {seen!r} has no {name!r}{suggest(name, public)}") from None
         seen = f"{seen}.{name}"
+    if _is_operator(value):
+        from precast.kernels.cutlass_operators import kernel_of
+
+        return kernel_of(value)
     if not callable(value):
         kind = type(value).__name__
         raise SourceError(f"{source} is {kind}, not a function: name the function that compiles the kernel")
     return value  # type: ignore[no-any-return]
+
+
+def _is_operator(value: object) -> bool:
+    """Whether a value is a class of CUTLASS's operators; their package need not be there."""
+    bases = value.__mro__ if isinstance(value, type) else ()
+    return any(base.__module__ == "cutlass.operators.base" and base.__name__ == "Operator" for base in bases)
 
 
 def _module(source: Source) -> Any:

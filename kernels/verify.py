@@ -10,6 +10,7 @@ from typing import Any
 from precast.kernels.declare import Declaration, Problem
 from precast.kernels.errors import DeclarationError
 from precast.loader.config import Config
+from precast.loader.signature import Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ def verify(
     """Launch every problem that the declaration names, and check every output.
 
     Every byte behind an output is poisoned before the launch, the padding between its rows too: what is left unwritten
-    shows, and so does what is written where it should not be.
+    shows, and so does what is written where it should not be. An output that is None is one the config does without.
     """
     if not declaration.verifiable:
         raise DeclarationError(
@@ -47,11 +48,23 @@ def verify(
     for number, problem in enumerate(declaration.problems(config)):
         values = declaration.inputs(config, problem, device=device, seed=seed + 1000 * number)
         expected = declaration.reference(config, values)  # before the launch: a kernel may work in place
-        for name in declaration.outputs:
+        outputs = [name for name in declaration.outputs if values[name] is not None]
+        for name in outputs:
             poison(values[name])
-        launch(*values.values())
-        for name in declaration.outputs:
+        _launch(launch, values)
+        for name in outputs:
             yield _check(declaration, config, problem, name, values[name], expected[name])
+
+
+def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """By name where the values cover what the kernel takes: what its target does not take is then left out."""
+    signature = getattr(launch, "signature", None)
+    taken = {a.name for a in signature.passed if not a.vacant} if isinstance(signature, Signature) else {""}
+    if taken <= set(values):
+        assert isinstance(signature, Signature)
+        launch(**{a.name: values[a.name] for a in signature.passed if a.name in values})
+    else:
+        launch(*values.values())
 
 
 def poison(tensor: Any) -> None:

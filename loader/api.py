@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.loader import driver
+from precast.loader.candidate import Candidate, Request, Source
 from precast.loader.config import suggest
 from precast.loader.discover import VARIABLE, Found, discover
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Once
-from precast.loader.resolve import Candidate, Request, Resolution, Source, resolve
+from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
 from precast.loader.trace import render
 
@@ -100,7 +101,7 @@ def explain(
     Examples
     --------
     >>> from precast import loader
-    >>> print(loader.explain("scale", {"dtype": "float32"}, target="sm_90a").chosen.artifact.target)
+    >>> print(loader.explain("scale", {"dtype": "float32"}, target="sm_90a").chosen.target)
     sm_90a
 
     See also: ``get``, ``variants``.
@@ -135,7 +136,7 @@ def variants(op: str) -> tuple[Candidate, ...]:
     Examples
     --------
     >>> from precast import loader
-    >>> sorted({str(v.artifact.target) for v in loader.variants("scale")})
+    >>> sorted({str(v.target) for v in loader.variants("scale")})
     ['sm_100a', 'sm_90a']
 
     See also: ``ops``, ``explain``.

@@ -28,7 +28,7 @@ class Kernel:
     """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
 
     A call launches on the current stream of the device that the tensors are on, and returns at once. Arguments go by
-    position, or by the names the author gave them. ``obstacle`` says without a call whether a call would launch.
+    position, or by the names the author gave them; by name, those that can only be None are left out. ``obstacle`` says without a call whether a call would launch.
 
     See also: ``precast.loader.get``, which makes kernels; ``kernel.signature``, what one takes.
     """
@@ -101,7 +101,9 @@ class Kernel:
                 raise TypeError(f"{self.op}() got {name!r} twice, by position and by name: give it once")
             if name not in self.names:
                 raise TypeError(f"{self.op}() has no argument {name!r}: it takes {', '.join(self.names)}")
-        missing = [name for name in self.names[len(args) :] if name not in named]
+        left = self.signature.passed[len(args) :]
+        named = {**{a.name: a.filling for a in left if a.vacant}, **named}
+        missing = [a.name for a in left if a.name not in named]
         if missing:
             raise TypeError(f"{self.op}() misses {', '.join(missing)}: it takes {', '.join(self.names)}")
         return (*args, *(named[name] for name in self.names[len(args) :]))

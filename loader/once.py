@@ -46,9 +46,6 @@ class Once(Generic[K, V]):
                 self._ready[key] = make()
         return self._ready[key]
 
-    def __len__(self) -> int:
-        return len(self._ready)
-
 
 _tables: weakref.WeakSet[Once[Any, Any]] = weakref.WeakSet()
 

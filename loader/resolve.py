@@ -7,96 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.loader.artifact import Artifact
-from precast.loader.config import Key, Value, normalise
+from precast.loader.candidate import Candidate, Request, Source, Wanted
 from precast.loader.errors import ConfigError, FormatError, TargetError
-from precast.loader.index import Index, OpIndex
 from precast.loader.machine import Machine, version
 from precast.loader.target import Target
 
 _CUDA = "nvidia-cuda-runtime-cu"
 _FFI = "apache-tvm-ffi"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
-
-    cache: str
-    precedence: int
-    index: Index
-    op: OpIndex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
-
-    op: str
-    config: Mapping[str, object] = field(default_factory=dict)
-    problem: Mapping[str, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
-
-    keys: tuple[Key, ...]
-    values: dict[str, Value]
-
-    @classmethod
-    def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
-        """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
-        values = normalise(keys, request.config, op=request.op)
-        for key in keys:
-            if key.name not in values and not key.tuned:
-                if not key.has_default:
-                    raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
-                values[key.name] = key.default
-        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
-
-    def differing(self, config: object) -> tuple[str, ...]:
-        """The keys in which a config, raw or parsed, is not what is wanted."""
-        if not isinstance(config, Mapping):
-            return tuple(self.values)
-        return tuple(name for name, value in self.values.items() if not same(config.get(name, _NOTHING), value))
-
-
-_NOTHING = object()
-
-
-def same(one: object, other: object) -> bool:
-    """Equal in value and type; a list and a tuple of the same values are the same.
-
-    >>> same([1, 2], (1, 2)), same(1, True)
-    (True, False)
-    """
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and one == other
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An artifact in one cache."""
-
-    source: Source
-    artifact: Artifact
-
-    @property
-    def rank(self) -> tuple[Any, ...]:
-        """Lower is better: exact, family, plain target; the cache's precedence; the author's order; then by kind, key.
-
-        No two candidates of one resolution have the same rank, so that the order they come in decides nothing.
-        """
-        artifact = self.artifact
-        return (
-            *artifact.target.rank,
-            self.source.precedence,
-            artifact.rank,
-            artifact.kind != "object",
-            artifact.key,
-        )
 
 
 @dataclass(frozen=True, slots=True)

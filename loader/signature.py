@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.loader import fields
-from precast.loader.errors import FormatError
+from precast.loader.errors import ConfigError, FormatError
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str
@@ -51,6 +52,16 @@ class Argument:
     def passed(self) -> bool:
         """Whether the caller passes it."""
         return self.kind != "env_stream"
+
+    @property
+    def vacant(self) -> bool:
+        """Whether nothing can be passed for it but ``filling``."""
+        return self.kind == "none" or (self.kind == "tuple" and all(m.vacant for m in self.members))
+
+    @property
+    def filling(self) -> tuple[Any, ...] | None:
+        """What is passed for a vacant argument."""
+        return tuple(m.filling for m in self.members) if self.kind == "tuple" else None
 
     def __str__(self) -> str:
         if self.kind == "tensor":
@@ -118,7 +129,8 @@ class Signature:
     """All arguments of a kernel, in call order, and the symbols that their shapes share.
 
     >>> n = Symbol(dtype="int32")
-    >>> print(Signature(arguments=(Argument(name="x", kind="tensor", dtype="float32", shape=("n",)),), symbols={"n": n}))
+    >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=("n",))
+    >>> print(Signature(arguments=(x,), symbols={"n": n}))
     (x: float32[n])
     """
 
@@ -129,6 +141,18 @@ class Signature:
     def passed(self) -> tuple[Argument, ...]:
         """The arguments a caller passes, in order."""
         return tuple(a for a in self.arguments if a.passed)
+
+    def renamed(self, names: Mapping[str, str]) -> Signature:
+        """The same signature with other names for its arguments; those that ``names`` lacks keep theirs.
+
+        >>> print(Signature(arguments=(Argument(name="mX", kind="scalar", dtype="int32"),)).renamed({"mX": "x"}))
+        (x: int32)
+        """
+        given = [names.get(a.name, a.name) for a in self.arguments]
+        for name in given:
+            if given.count(name) > 1:
+                raise ConfigError(f"two arguments would be called {name!r}: give each a name of its own")
+        return replace(self, arguments=tuple(replace(a, name=n) for a, n in zip(self.arguments, given, strict=True)))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"

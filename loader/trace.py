@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from precast.loader.candidate import Candidate, Request, Wanted
 from precast.loader.config import thaw
 from precast.loader.errors import ConfigError
-from precast.loader.resolve import Candidate, Rejected, Request, Resolution, Wanted
+from precast.loader.resolve import Rejected, Resolution
 from precast.loader.target import Capability
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -63,8 +64,6 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 
 
 def watched(user: User, *arguments: object) -> dict[str, list[str]]:
-    import json
-
     done = subprocess.run(
         [sys.executable, "-c", WATCH, "build", str(user.manifest), "-o", str(user.cache), *map(str, arguments)],
         env=environment(user.store), capture_output=True, text=True, check=False,

@@ -169,4 +169,4 @@ def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, s
     assert is_whole(cache)
     (small_disk / "ballast").unlink()
     assert precast(store, "build", mine, "-o", cache, "-j", 1).returncode == 0
-    assert [p for p in small_disk.rglob(".*")] == []
+    assert list(small_disk.rglob(".*")) == []

@@ -15,6 +15,7 @@ from precast.build.compile import Failed
 from precast.build.message import Message
 from precast.build.pool import Limits, Pool, Started
 from precast.build.process import WorkerLost
+from precast.build.profile import Profiles
 from precast.build.schedule import Schedule, Task
 from precast.loader.target import Target
 from tests.build.variants import variant
@@ -30,7 +31,9 @@ class FakeWorker:
     made: list[FakeWorker]
     size = SMALL
 
-    def __init__(self, target: Target, env: Mapping[str, str], search: Sequence[Path], *, memory: int) -> None:
+    def __init__(
+        self, target: Target, env: Mapping[str, str], search: Sequence[Path], profile: object, *, memory: int
+    ) -> None:
         self.pid = len(self.made) + 1
         self.sent: list[int] = []
         self.answered = 0
@@ -74,7 +77,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[int, Failed
         monkeypatch.setattr(pools, "resident", lambda pid: size * made[pid - 1].answered or SMALL)
         schedule = Schedule([Task(variant(n), 10.0) for n in range(count)])
         limits = Limits(seconds=1, memory=1 << 30)
-        pool = Pool(schedule, jobs=jobs, search=(), limits=limits, budget=budget or Budget(None))
+        pool = Pool(schedule, jobs=jobs, search=(), profiles=Profiles(), limits=limits, budget=budget or Budget(None))
         outcomes: dict[int, Failed] = {}
         for event in pool.events():
             if not isinstance(event, Started):
@@ -175,7 +178,9 @@ def test_leaving_early_ends_every_worker(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pools, "Worker", type("Fake", (FakeWorker,), {"answer": answer, "made": made}))
     monkeypatch.setattr(pools, "resident", lambda pid: SMALL)
     schedule = Schedule([Task(variant(n), 10.0) for n in range(8)])
-    pool = Pool(schedule, jobs=3, search=(), limits=Limits(seconds=1, memory=1 << 30), budget=Budget(None))
+    pool = Pool(
+        schedule, jobs=3, search=(), profiles=Profiles(), limits=Limits(seconds=1, memory=1 << 30), budget=Budget(None)
+    )
     events = pool.events()
     while isinstance(next(events), Started):
         pass

@@ -38,6 +38,7 @@ def matters(folder: Path, source: str, *changed: str) -> dict[str, bool]:
     return found
 
 
+METADATA = "Metadata-Version: 2.1\nName: theirs-dist\n"
 PACKAGE = {
     "acme/__init__.py": "",
     "acme/norm.py": "from . import tiles\nfrom .deep.more import thing\n\ndef build():\n    from acme import late\n",
@@ -129,7 +130,7 @@ def test_a_compiled_module_counts_by_its_content(tmp_path: Path) -> None:
 def test_a_module_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
     write(tmp_path, {"acme/__init__.py": ""})
     for source in ("nowhere:f", "acme.nowhere:f"):
-        with pytest.raises(ObjectError, match="there is no module '.*nowhere': install its distribution, or add"):
+        with pytest.raises(ObjectError, match=r"there is no module '.*nowhere': install its distribution, or add"):
             source_digest(source, [tmp_path])
 
 
@@ -154,7 +155,7 @@ def test_the_version_of_someone_elses_package_counts(tmp_path: Path) -> None:
             tmp_path / str(number),
             {
                 "theirs/__init__.py": text,
-                f"theirs_dist-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: theirs-dist\nVersion: {version}\n",
+                f"theirs_dist-{version}.dist-info/METADATA": f"{METADATA}Version: {version}\n",
                 f"theirs_dist-{version}.dist-info/top_level.txt": "theirs\n",
             },
         )

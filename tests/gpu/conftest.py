@@ -1,36 +1,25 @@
-"""What needs a GPU is skipped elsewhere, and says so."""
+"""On a machine with a GPU, these tests need a cache that was built elsewhere."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-
-def obstacle() -> str | None:
-    """Why nothing can be launched here, or None."""
-    if importlib.util.find_spec("torch") is None:
-        return "torch is not installed"
-    import torch
-
-    if not torch.cuda.is_available():
-        return "there is no CUDA device here"
-    from precast import loader
-
-    if not loader.ops():
-        return "no cache is installed: run 'tests/gpu/run KIT', with a kit made by tests/gpu/kit.py"
-    return None
+from tests.conftest import no_device
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without a cache there is nothing to launch, and that is said instead of passed over."""
     here = [item for item in items if Path(__file__).parent in item.path.parents]
-    reason = obstacle() if here else None
-    for item in here:
-        item.add_marker(pytest.mark.gpu)
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+    if here and not no_device():
+        from precast import loader
+
+        if not loader.ops():
+            raise pytest.UsageError(
+                "no cache is installed: run 'tests/gpu/run KIT', with a kit made by tests/gpu/kit.py"
+            )
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import importlib.util
 from typing import Any
 
 import pytest
-import variants
 
 from precast import loader
 from precast.kernels.verify import verify
+from tests.gpu import variants
 
 CASES = variants.runnable()
 

@@ -115,12 +115,25 @@ def test_an_exact_target_wins_over_an_earlier_cache(native: Native, tmp_path: Pa
 def test_what_there_is(path: Path, use: Use) -> None:
     use(path)
     assert loader.ops() == ("scale", "twice")
-    assert len(loader.variants("scale")) == 12
+    listed = loader.variants("scale")
+    assert len(listed) == 12 and {v.cache for v in listed} == {"demo"}
+    assert all(loader.get("scale", v.config, target=str(v.target)).artifact == v.artifact for v in listed)
     done = loader.preload(["twice", ("scale", {"dtype": "f32"})], target="sm_90a")
     assert [one.kernel.op for one in done.loaded] == ["twice", "scale"] and done.seconds > 0
     assert str(done).startswith("2 kernels in ") and "scale {dtype: float32" in str(done)
     with pytest.raises(loader.ConfigError, match="give the name of an op, or a pair"):
         loader.preload([("scale",)], target="sm_90a")  # type: ignore[list-item]
+
+
+def test_a_missing_variant(path: Path, use: Use) -> None:
+    use(path)
+    with pytest.raises(loader.VariantNotFound) as caught:
+        loader.get("scale", {"dtype": "int8", "threads": 64}, target="sm_90a")
+    text = str(caught.value)
+    assert text.count("refused") == 12 and "dtype is 'float16', not 'int8'; threads is 256, not 64" in text
+    assert text.endswith("  - kernel: scale\n      config: {dtype: int8, threads: 64}\n      targets: [sm_90a]")
+    decision = caught.value.resolution
+    assert isinstance(decision, loader.Resolution) and len(decision.rejected) == 12 and decision.chosen is None
 
 
 def test_no_cache_at_all(use: Use) -> None:

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precast.loader.artifact import Artifact, Blob, Host
+from precast.loader.candidate import Candidate, Request, Source, same
 from precast.loader.config import Key
 from precast.loader.errors import ConfigError
 from precast.loader.index import Index, OpIndex, Runtime
 from precast.loader.machine import Machine
-from precast.loader.resolve import Candidate, Request, Resolution, Source, resolve, same
+from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Capability, Target
 from precast.loader.trace import render
 
@@ -180,10 +181,18 @@ def test_what_is_missing_says_how_to_build_it() -> None:
     found = ask(source(scale(), scale("sm_100a", dtype="float16")), dtype="f32", layout="no: 1")
     text = str(found)
     assert "nearest: {dtype: bfloat16, layout: row, threads: 128} for sm_90a" in text
+    nearer = ask(source(scale(), scale(dtype="float32")), dtype="f32", layout="no: 1")
+    assert "nearest: {dtype: float32, layout: row, threads: 128} for sm_90a\nto build it" in str(nearer)
     lines = text.split("install the cache:\n")[1]
     assert yaml.safe_load(lines) == {
         "kernels": [{"kernel": "scale", "config": {"dtype": "float32", "layout": "no: 1"}, "targets": ["sm_90a"]}]
     }
+
+
+def test_choosing_parses_only_what_may_fit() -> None:
+    one = source(*(scale(threads=n) for n in range(50)), scale(dtype="float16"), scale("sm_100a"))
+    found = resolve(Request(op="scale", config={"dtype": "bf16", "threads": 7}), HERE, [one], full=False)
+    assert found.chosen is not None and len(one.op._parsed) == 1
 
 
 def test_a_long_trace_is_counted() -> None:

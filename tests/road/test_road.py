@@ -82,7 +82,7 @@ def test_every_cubin_is_for_the_target_its_index_says(user: Path, tmp_path: Path
     targets = "[sm_80, sm_90a, sm_100a, sm_120a]"
     built = precast("build", manifest(user, "plain", dtypes="[float32]", targets=targets), "-o", cache)
     assert built.returncode == 0, built.stderr
-    opened = Cache.open(cache)
+    opened = Cache(cache)
     artifacts = opened.op("user.plain").artifacts
     assert len(artifacts) == 4
     for artifact in artifacts:

@@ -1,0 +1,193 @@
+"""``quack.rmsnorm_bwd`` and ``quack.layernorm_bwd``: the gradients of the norms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from precast.kernels import samples
+from precast.kernels.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.dtypes import bits, to_cutlass
+from precast.kernels.hints import DType
+from precast.kernels.quack import library, norms
+from precast.kernels.quack.library import QUACK
+from precast.loader.config import Config
+from precast.loader.target import Target
+
+ARGUMENTS = {
+    "mX": "x", "mW": "weight", "mdO": "dout", "mdResO": "dresidual_out", "mRstd": "rstd", "mMean": "mean",
+    "mdX": "dx", "mdW": "dweight", "mdRes": "dresidual", "mdB": "dbias", "sm_count": "blocks",
+}  # fmt: skip
+_ONE_ROW_A_STEP = 512  # wider rows than this are taken one at a time by each block
+_WIDEST = 131_072
+
+
+def supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    if samples.integer(config, "hidden") > _WIDEST:
+        return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {_WIDEST}"
+    return norms.supports(config, target)
+
+
+def problems(config: Config) -> Sequence[Problem]:
+    """Few rows and many, for one block and for many; narrow rows are shared out in a way that one block leaves out."""
+    narrow = samples.integer(config, "hidden") <= _ONE_ROW_A_STEP
+    step = library.step(samples.integer(config, "hidden"), str(config["dtype"]))
+    shapes = [(1, 0, 1), (17, step, 1), (129, 0, 16), (300, 3 * step, 132), (4096, 0, 264)]
+    return [{"rows": r, "padding": p, "blocks": 1 if narrow else b} for r, p, b in shapes]
+
+
+def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+    """Every argument that the config has, by name."""
+    import torch
+
+    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    layernorm = "bias" in config
+
+    def matrix(seed: int | None = None) -> Any:
+        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
+
+    def partial() -> Any:
+        return samples.empty((problem["blocks"], hidden), "float32", device=device)
+
+    x = matrix(seed)
+    mean = x.double().mean(dim=-1) if layernorm else torch.zeros((), dtype=torch.float64, device=device)
+    rstd = ((x.double() - mean.unsqueeze(-1)).square().mean(dim=-1) + 1e-6).rsqrt()
+    residual = bool(config.get("residual"))
+    return {
+        "x": x,
+        "weight": samples.normal((hidden,), norms.weight_dtype(config), device=device, seed=seed + 1),
+        "dout": matrix(seed + 2),
+        "dresidual_out": matrix(seed + 3) if residual else None,
+        "rstd": rstd.float(),
+        "mean": mean.float() if layernorm else None,
+        "dx": matrix(),
+        "dweight": partial(),
+        "dresidual": None,
+        "dbias": partial() if config.get("bias") else None,
+        "blocks": problem["blocks"],
+    }
+
+
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The gradients in float64. A block takes every ``blocks``-th row, and leaves its own sum."""
+    x, dout, rstd = inputs["x"].double(), inputs["dout"].double(), inputs["rstd"].double().unsqueeze(-1)
+    layernorm = inputs["mean"] is not None
+    if layernorm:
+        x = x - inputs["mean"].double().unsqueeze(-1)
+    normal = x * rstd
+    weighted = dout * (inputs["weight"].double() + float(str(config.get("weight_offset", 0.0))))
+    dx = weighted - normal * (normal * weighted).mean(dim=-1, keepdim=True)
+    if layernorm:
+        dx = dx - weighted.mean(dim=-1, keepdim=True)
+    dx = dx * rstd
+    if inputs["dresidual_out"] is not None:
+        dx = dx + inputs["dresidual_out"].double()
+    found = {"dx": dx, "dweight": _by_block(dout * normal, inputs["blocks"])}
+    return {**found, "dbias": _by_block(dout, inputs["blocks"])} if inputs["dbias"] is not None else found
+
+
+def _by_block(rows: Any, blocks: int) -> Any:
+    import torch
+
+    padded = torch.nn.functional.pad(rows, (0, 0, 0, -len(rows) % blocks))
+    return padded.view(-1, blocks, rows.shape[1]).sum(dim=0)
+
+
+def tolerance(config: Config) -> Tolerance:
+    """Sums of products of both signs: what cancels leaves an error in proportion to its parts, not to the sum."""
+    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    return Tolerance(rtol=stored.rtol, atol=2e-4)
+
+
+def cost(config: Config, problem: Problem) -> Cost:
+    """Every matrix read or written once; the partial sums written once."""
+    hidden = samples.integer(config, "hidden")
+    matrices = 4 if config.get("residual") else 3
+    memory = matrices * problem["rows"] * hidden * bits(str(config["dtype"])) + problem["blocks"] * hidden * 32
+    return Cost(10 * problem["rows"] * hidden, memory // 8)
+
+
+def _compile(
+    dtype: str, hidden: int, *, weight: str, bias: bool, residual: bool, layernorm: bool, weight_offset: float
+) -> Any:
+    value = to_cutlass(dtype)
+    return QUACK.call(
+        "quack.rmsnorm:_compile_rmsnorm_bwd",
+        N=hidden,
+        dtype=value,
+        dout_dtype=value,
+        dx_dtype=value,
+        weight_dtype=to_cutlass(weight),
+        has_db_partial=bias,
+        dres_dtype=None,
+        dres_out_dtype=value if residual else None,
+        has_dw_partial=True,
+        per_head=False,
+        T_hint=0,
+        is_layernorm=layernorm,
+        weight_offset=weight_offset,
+        config=None,
+    )
+
+
+@kernel(
+    op="quack.rmsnorm_bwd",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["dx", "dweight"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def rmsnorm_bwd(
+    dtype: DType,
+    hidden: int,
+    weight_dtype: DType | None = None,
+    residual: bool = False,
+    weight_offset: float = 0.0,
+) -> Any:
+    """Gradients of ``quack.rmsnorm``: ``(x, weight, dout, dresidual_out, rstd, -, dx, dweight, -, -, blocks)``.
+
+    ``x``, ``dout`` and ``dx`` are ``[rows, hidden]``; ``x`` is what was normalised (``residual_out`` of the forward
+    pass, where there was a residual), and ``rstd`` what that pass kept. ``dweight`` is ``[blocks, hidden]`` of float32:
+    each of ``blocks`` blocks leaves its sum, and the caller adds them up; about twice as many as the GPU has
+    multiprocessors is a good number. With ``residual``, ``dresidual_out`` is added to ``dx``. At least one row.
+    """
+    return _compile(
+        dtype,
+        hidden,
+        weight=weight_dtype or dtype,
+        bias=False,
+        residual=residual,
+        layernorm=False,
+        weight_offset=weight_offset,
+    )
+
+
+@kernel(
+    op="quack.layernorm_bwd",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["dx", "dweight", "dbias"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def layernorm_bwd(dtype: DType, hidden: int, weight_dtype: DType | None = "float32", bias: bool = True) -> Any:
+    """Gradients of ``quack.layernorm``: ``(x, weight, dout, -, rstd, mean, dx, dweight, -, dbias, blocks)``.
+
+    As ``quack.rmsnorm_bwd``; ``rstd`` and ``mean`` are what the forward pass kept, and ``dbias`` is ``[blocks,
+    hidden]`` of float32, to be added up like ``dweight``.
+    """
+    return _compile(
+        dtype, hidden, weight=weight_dtype or dtype, bias=bias, residual=False, layernorm=True, weight_offset=0.0
+    )

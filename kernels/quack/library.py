@@ -1,0 +1,73 @@
+"""The library itself, and what its kernels have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Any
+
+from precast.kernels import samples
+from precast.kernels.declare import Problem
+from precast.kernels.dtypes import bits
+from precast.kernels.upstream import Upstream
+from precast.loader.config import Config
+
+QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
+TARGETS = ("sm_90+",)
+_WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to this width
+
+
+def refusal(config: Config, width: str, *, divisor: int = 1) -> str | None:
+    """Why a config cannot be built: the library is missing, or its dtype or width is not for it."""
+    reason = QUACK.obstacle() or samples.unsupported_dtype(config)
+    if reason:
+        return reason
+    size = samples.integer(config, width)
+    if not 0 < size <= _WIDEST:
+        return f"{width} is {size}: use a number from {divisor} to {_WIDEST}"
+    below = size // divisor * divisor
+    if size == below:
+        return None
+    near = f"{below} or {below + divisor}" if below else f"{divisor} or a multiple of it"
+    return (
+        f"{width} is {size}, which {divisor} does not divide: rows of {config['dtype']} are read 16 bytes at a time; "
+        f"use {near}"
+    )
+
+
+def vector(dtype: str) -> int:
+    """How many elements 16 bytes hold."""
+    return 128 // bits(dtype)
+
+
+def step(width: int, *dtypes: str) -> int:
+    """What divides the row strides of matrices of this width: as much of 16 bytes as the width allows.
+
+    >>> step(4096, "bfloat16"), step(4096, "bfloat16", "float32"), step(33, "bfloat16")
+    (8, 4, 1)
+    """
+    return gcd(width, *map(vector, dtypes))
+
+
+def row_problems(width: int, pad: int) -> Sequence[Problem]:
+    """One row, few, an odd number, rows that stand apart by as little as they may, and a large matrix last.
+
+    >>> row_problems(4096, 8)[0]
+    {'rows': 1, 'padding': 0}
+    """
+    cases = [(1, 0), (2, pad), (17, 0), (129, pad), (1031, 3 * pad), (max(64, (1 << 25) // width), 0)]
+    return [{"rows": rows, "padding": padding} for rows, padding in cases]
+
+
+def matrix(config: Config, problem: Problem, width: str, *, dtype: str, device: Any, seed: int | None) -> Any:
+    """A matrix of a problem's rows: normally distributed, or to be written where there is no seed."""
+    columns = samples.integer(config, width)
+    shape, stride = (problem["rows"], columns), columns + problem["padding"]
+    if seed is None:
+        return samples.empty(shape, dtype, device=device, row_stride=stride)
+    return samples.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
+
+
+def per_row(problem: Problem, *, device: Any) -> Any:
+    """A float32 number for each row, to be written."""
+    return samples.empty((problem["rows"],), "float32", device=device)

@@ -1,0 +1,115 @@
+"""Candidates: an artifact in one cache, and a request in the terms of that cache's op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.loader.artifact import Artifact
+from precast.loader.config import Key, Value, normalise
+from precast.loader.errors import ConfigError
+from precast.loader.index import Index, OpIndex
+from precast.loader.signature import Signature
+from precast.loader.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
+
+    cache: str
+    precedence: int
+    index: Index = field(repr=False)
+    op: OpIndex = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
+
+    op: str
+    config: Mapping[str, object] = field(default_factory=dict)
+    problem: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
+
+    keys: tuple[Key, ...]
+    values: dict[str, Value]
+
+    @classmethod
+    def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
+        """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
+        values = normalise(keys, request.config, op=request.op)
+        for key in keys:
+            if key.name not in values and not key.tuned:
+                if not key.has_default:
+                    raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
+                values[key.name] = key.default
+        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
+
+    def differing(self, config: object) -> tuple[str, ...]:
+        """The keys in which a config, raw or parsed, is not what is wanted."""
+        if not isinstance(config, Mapping):
+            return tuple(self.values)
+        return tuple(name for name, value in self.values.items() if not same(config.get(name, _NOTHING), value))
+
+
+_NOTHING = object()
+
+
+def same(one: object, other: object) -> bool:
+    """Equal in value and type; a list and a tuple of the same values are the same.
+
+    >>> same([1, 2], (1, 2)), same(1, True)
+    (True, False)
+    """
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An artifact in one cache."""
+
+    source: Source = field(repr=False)
+    artifact: Artifact
+
+    @property
+    def cache(self) -> str:
+        """The name of the cache it is in."""
+        return self.source.cache
+
+    @property
+    def config(self) -> Mapping[str, Value]:
+        """Its full config."""
+        return self.artifact.config
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes."""
+        return self.artifact.signature
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Lower is better: exact, family, plain target; the cache's precedence; the author's order; then by kind, key.
+
+        No two candidates of one resolution have the same rank, so that the order they come in decides nothing.
+        """
+        artifact = self.artifact
+        return (
+            *artifact.target.rank,
+            self.source.precedence,
+            artifact.rank,
+            artifact.kind != "object",
+            artifact.key,
+        )
