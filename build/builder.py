@@ -20,7 +20,7 @@ from precast.build.pack import pack
 from precast.build.plan import Plan, Variant
 from precast.build.pool import Limits, Pool, watch
 from precast.build.record import Record
-from precast.build.report import Built, Progress, Report
+from precast.build.report import Built, Progress, Report, State
 from precast.build.runtime import RuntimeLibrary, link_runtime
 from precast.build.schedule import Schedule, ordered
 from precast.build.seal import inputs_digest, is_sealed, seal
@@ -182,12 +182,10 @@ class _Run:
         self.store.put(self.keys[variant.identity], record)
         return record
 
-    def _step(self, variant: Variant, state: str, *, seconds: float = 0.0, reason: str = "") -> None:
+    def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, reason: str = "") -> None:
         self.done += state != "started"
         total = len(self.plan.variants)
-        self.show(
-            Progress(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason)  # type: ignore[arg-type]
-        )
+        self.show(Progress(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
 
 
 def _taken(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Iterator[tuple[Variant, Record | Failed]]:

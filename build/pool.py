@@ -1,4 +1,4 @@
-"""The pool: worker processes that serve a schedule. Whatever happens to one costs the variant it was at, and no other."""
+"""The pool: worker processes that serve a schedule. What happens to one costs the variant it was at, and no other."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def scratch_file(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing behind."""
+    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch_file(path.parent, WRITING) as temporary:

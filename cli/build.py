@@ -28,7 +28,7 @@ def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the cache.", metavar="CACHE")],
     jobs: Annotated[
         int,
-        typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is as many as processors and free memory allow.", metavar="N"),
+        typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: as many as fit this machine.", metavar="N"),
     ] = 0,
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Build for this target alone; may be repeated.")
@@ -49,8 +49,10 @@ def command(
         int, typer.Option(min=0, help="MiB that one worker may take; 0 is its share of the free memory.", metavar="MIB")
     ] = 0,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="End at the first failure; write no cache.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events, one JSON object a line; the last is the report.")] = False,
-) -> None:  # fmt: skip
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print events, one JSON object a line; the last is the report.")
+    ] = False,
+) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
     from precast.build.planner import plan_files
