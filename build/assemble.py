@@ -8,7 +8,11 @@ from precast.build.errors import ObjectError
 from precast.build.key import record_key
 from precast.build.link import Linker
 from precast.build.record import Product, Record
+from precast.build.rehearsal import rehearse
 from precast.build.toolchain import Toolchain
+
+# The compiler puts this into the host code of a launch that needs more than there is, and of no other.
+_OVERSIZED = b"launch shared memory exceeds current GPU arch"
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
@@ -27,7 +31,16 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                     f"{one.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
                     "remove '--gpu-arch' from the kernel's compile options"
                 )
+        if _OVERSIZED in one.code:
+            raise ObjectError(
+                f"{one.symbol} asks for more shared memory than a block of {compiled.variant.target} has: "
+                "use smaller tiles, fewer stages or a larger cluster"
+            )
         library = linker.link(one.code, one.symbol)
+        plan = compiled.plan if len(compiled.objects) == 1 else None
+        rehearsed = plan is not None and "cubin" in compiled.variant.emit
+        if plan is not None and rehearsed:
+            rehearse(toolchain, one.code, one.symbol, one.signature, plan, [cubin.code for cubin in cubins])
         products.append(
             Product(
                 op=one.op,
@@ -39,6 +52,8 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 obj=one.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
+                plan=plan,
+                rehearsed=rehearsed,
             )
         )
     return Record(

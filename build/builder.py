@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precast.build.assemble import assemble
 from precast.build.cachedir import write_cache
-from precast.build.capacity import Budget, default_jobs, free_memory, memory_bound
+from precast.build.capacity import default_jobs
 from precast.build.compile import Failed, Outcome
 from precast.build.costs import Costs
 from precast.build.earlier import Earlier
+from precast.build.executor import Executor, Local
 from precast.build.key import variant_key
 from precast.build.link import Linker
 from precast.build.pack import pack
 from precast.build.plan import Plan, Variant
-from precast.build.pool import Limits, Pool, watch
 from precast.build.record import Record
 from precast.build.report import Built, Progress, Report, State
 from precast.build.runtime import RuntimeLibrary, link_runtime
-from precast.build.schedule import Schedule, ordered
 from precast.build.seal import inputs_digest, is_sealed, seal
 from precast.build.source import Sources
 from precast.build.store import Store
@@ -38,12 +37,16 @@ Show = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a build goes about it. ``jobs`` and ``memory`` (bytes a worker may take) are chosen where not given."""
+    """How a build goes about it. ``jobs`` and ``memory`` (bytes a worker may take) are chosen where not given.
+
+    ``executor`` says where the compiling is done: in worker processes of this machine, unless it is given.
+    """
 
     jobs: int | None = None
     seconds: float = SECONDS
     memory: int | None = None
     fail_fast: bool = False
+    executor: Executor | None = None
 
 
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
@@ -63,7 +66,8 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
     run = _Run(plan, keys, store, sources, toolchain, options, show)
     report = run.go()
-    if not run.records or (options.fail_fast and report.failed):
+    if report.failed and (options.fail_fast or not run.records):
+        store.finish()
         return report
     whole = _without(plan, {f.variant.identity for f in report.failed})
     assert run.runtime is not None
@@ -72,6 +76,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         threads=default_jobs(), earlier=Earlier(cache, store.notes),
     )  # fmt: skip
     write_cache(cache, packed)
+    store.finish()
     if report.complete:
         seal(store.notes, inputs, packed)
     return replace(report, files=len(packed), size=sum(map(len, packed.values())))
@@ -94,6 +99,7 @@ class _Run:
 
     def go(self) -> Report:
         """Fill ``records`` from the store and by compiling; the report of it."""
+        self.store.prepare((self.keys[v.identity], self.plan.profiles.of(v.target)) for v in self.plan.variants)
         reused, missing = self._stored()
         built: list[Built] = []
         failed: list[Failed] = []
@@ -128,7 +134,7 @@ class _Run:
         missing: list[Variant] = []
         for variant in self.plan.variants:
             record = self.store.get(self.keys[variant.identity], self.plan.profiles.of(variant.target))
-            if record is None:
+            if record is None or not record.serves(variant.emit):
                 missing.append(variant)
             else:
                 self.records[variant.identity] = _slim(variant, record)
@@ -147,27 +153,19 @@ class _Run:
         with (
             Linker(self.toolchain, self.runtime) as linker,
             linkers,
-            closing(self._outcomes(missing, costs)) as outcomes,
+            _left(self._outcomes(missing, costs)) as outcomes,
         ):
             for outcome in outcomes:
                 waiting[linkers.submit(self._finish, outcome, linker)] = outcome.variant
                 yield from _taken(waiting, most=_BACKLOG)
             yield from _taken(waiting, most=0)
 
-    def _outcomes(self, missing: list[Variant], costs: Costs) -> Generator[Outcome, None, None]:
-        chosen = self.options.jobs
-        jobs = min(chosen or default_jobs(), len(missing))
-        limits = Limits(seconds=self.options.seconds, memory=self.options.memory or memory_bound(jobs))
-        pool = Pool(
-            Schedule(ordered(missing, costs.of(missing))),
-            jobs=jobs,
-            search=self.plan.search,
-            profiles=self.plan.profiles,
-            limits=limits,
-            budget=Budget(None if chosen else free_memory()),
+    def _outcomes(self, missing: list[Variant], costs: Costs) -> Iterator[Outcome]:
+        options = self.options
+        executor = options.executor or Local(
+            options.jobs, options.memory, costs.of(missing), lambda variant: self._step(variant, "started")
         )
-        with closing(pool.events()) as events:
-            yield from watch(events, lambda variant: self._step(variant, "started"))
+        return executor.compile(self.plan, missing, seconds=options.seconds)
 
     def _finish(self, outcome: Outcome, linker: Linker) -> Record | Failed:
         if isinstance(outcome, Failed):
@@ -186,6 +184,16 @@ class _Run:
         self.done += state != "started"
         total = len(self.plan.variants)
         self.show(Progress(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
+
+
+@contextmanager
+def _left(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
+    """Have an executor end what it has started, also when its outcomes are not all taken."""
+    try:
+        yield outcomes
+    finally:
+        if isinstance(outcomes, Generator):
+            outcomes.close()
 
 
 def _taken(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Iterator[tuple[Variant, Record | Failed]]:

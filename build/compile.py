@@ -11,6 +11,7 @@ from precast.build.plan import Variant
 from precast.build.profile import Answer, parse_answers
 from precast.loader.config import thaw
 from precast.loader.errors import FormatError
+from precast.loader.plan import LaunchPlan
 from precast.loader.signature import Signature
 
 
@@ -32,6 +33,7 @@ class Compiled:
     objects: tuple[Object, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
+    plan: LaunchPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +76,11 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
+        plan = None if header["plan"] is None else LaunchPlan.parse(header["plan"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         return Failed(variant=variant, reason=f"the worker's answer is not what it should be: {error}", details=output)
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
     )
-    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed)
+    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, plan=plan)

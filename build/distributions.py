@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from collections.abc import Collection, Mapping
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,37 @@ class Distributions:
         self._notes = notes
         self._table: dict[str, list[str]] | None = None
         self._versions: dict[str, str] = {}
+        self._lists: dict[str, tuple[Path, str]] = {}
 
-    def versions(self, modules: Iterable[str]) -> dict[str, str]:
-        """The version of every distribution that has one of these top modules; a module of none is left out.
+    def versions(self, modules: Mapping[str, Collection[Path]]) -> dict[str, str]:
+        """The version of every distribution that one of these files comes from; they are listed by top module.
 
-        >>> list(Distributions().versions(["yaml", "no_such_module"]))
+        Several distributions may share a top module: one that has none of the files does not count.
+
+        >>> import yaml
+        >>> list(Distributions().versions({"yaml": [Path(yaml.__file__).resolve()], "no_such_module": []}))
         ['PyYAML']
         """
-        names = {name for module in modules for name in self._by_module().get(module, [])}
+        names = {
+            name
+            for module, files in modules.items()
+            for name in self._by_module().get(module, [])
+            if self._owns(name, module, files)
+        }
         return {name: self._version(name) for name in sorted(names)}
+
+    def _owns(self, name: str, module: str, files: Collection[Path]) -> bool:
+        """Whether one of the files is the distribution's, by its list of files; one that lists none of the module's
+        (an editable install) is taken to own them all."""
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            return False
+        if name not in self._lists:
+            self._lists[name] = (Path(str(found.locate_file(""))).resolve(), "\n" + (found.read_text("RECORD") or ""))
+        root, listed = self._lists[name]
+        inside = [f for f in files if f.is_relative_to(root)]
+        return f"\n{module}/" not in listed or any(f"\n{f.relative_to(root).as_posix()}," in listed for f in inside)
 
     def _version(self, name: str) -> str:
         if name not in self._versions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 from typing import TYPE_CHECKING
 
 from precast.build.errors import ObjectError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:  # a build with nothing to do reads no ELF file, and does not 
 
 _GLIBC = re.compile(r"GLIBC_2\.(\d+)(?:\.\d+)?", re.ASCII)
 _FATBIN = b"\x50\xed\x55\xba"
+_NV_SIZED, _NV_PARAMETER = 4, 0x17  # .nv.info: an attribute with a payload; the one of a kernel's parameter
+_FATBIN_HEAD = struct.Struct("<IHHQ")  # the four bytes, a version, this header's size, the size of the rest
 _ARCHES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 
@@ -35,6 +38,19 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
                 if data.startswith(_FATBIN):
                     found[index, start] = data
     return tuple(found[place] for place in sorted(found))
+
+
+def embedded(library: bytes) -> tuple[bytes, ...]:
+    """The same containers in a linked library, which no symbol names any more: found by how they begin."""
+    found, at = [], library.find(_FATBIN)
+    while at >= 0:
+        head = library[at : at + _FATBIN_HEAD.size]
+        if len(head) == _FATBIN_HEAD.size:
+            _, version, size, rest = _FATBIN_HEAD.unpack(head)
+            if version == 1 and size == _FATBIN_HEAD.size and at + size + rest <= len(library):
+                found.append(library[at : at + size + rest])
+        at = library.find(_FATBIN, at + 1)
+    return tuple(found)
 
 
 def symbols(obj: bytes) -> frozenset[str]:
@@ -99,3 +115,26 @@ def _open(data: bytes, what: str) -> ELFFile:
         return ELFFile(io.BytesIO(data))
     except ELFError as error:
         raise ObjectError(f"{what} is not an ELF file ({error}): report the kernel that made it") from None
+
+
+def kernels(cubin: bytes) -> tuple[str, ...]:
+    """The kernels in device code, by their symbols."""
+    names = (s.name for s in _open(cubin, "the device code").iter_sections())
+    return tuple(name.removeprefix(".nv.info.") for name in names if name.startswith(".nv.info."))
+
+
+def kernel_parameters(cubin: bytes, kernel: str) -> tuple[tuple[int, int], ...]:
+    """The offset and the size of each parameter of a kernel, in order, as its device code says."""
+    section = _open(cubin, "the device code").get_section_by_name(f".nv.info.{kernel}")
+    if section is None:
+        raise ObjectError(f"the device code says nothing of {kernel}: report the kernel that made it")
+    data, found, place = section.data(), {}, 0
+    while place + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, place)
+        place += 4
+        if form == _NV_SIZED:
+            if attribute == _NV_PARAMETER and size >= 12:
+                _, ordinal, offset, packed = struct.unpack_from("<IHHI", data, place)
+                found[ordinal] = (offset, packed >> 18)
+            place += size
+    return tuple(found[ordinal] for ordinal in sorted(found))

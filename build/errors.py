@@ -53,9 +53,29 @@ class LinkError(PrecastError):
     """The linker refused an object."""
 
 
+class PlanError(PrecastError):
+    """A launch plan is not what the kernel's own host code does."""
+
+
 class StoreError(PrecastError):
     """The store, or the place of a cache, cannot be read or written."""
 
 
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
+
+
+class BundleError(PrecastError):
+    """The wheels of a bundle cannot be collected."""
+
+
+class MergeError(PrecastError):
+    """Caches contradict each other, and cannot become one."""
+
+
+class ClusterError(PrecastError):
+    """The machines that should compile cannot be reached, or are not set up as this one is."""
+
+
+class RemoteError(PrecastError):
+    """The place of a remote cache cannot be used as it is named."""

@@ -17,7 +17,7 @@ from precast.build.runtime import runtime_digest
 from precast.build.toolchain import DSL, Toolchain
 from precast.loader.config import canonical
 
-VERSION = 2  # of what a build makes out of the same inputs: raise it when that changes
+VERSION = 3  # of what a build makes out of the same inputs: raise it when that changes
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from precast.build.describe import Describer, Description, Undescribed, describing
-from precast.build.distributions import Distributions
 from precast.build.manifest import Asked
 from precast.build.notes import Notes, key_of
 from precast.build.plan import Variant
@@ -100,7 +100,7 @@ class Known:
 
     def _reading(self) -> list[Any]:
         if not self._readers:
-            versions = Distributions(self._notes).versions(["cutlass", "tvm_ffi"]) or list(PACKAGES)
+            versions = [version(name) for name in PACKAGES]
             self._readers = [versions, *(self._sources.digest(name) for name in _READERS)]
         return self._readers
 

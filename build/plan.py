@@ -41,6 +41,7 @@ class Variant:
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     rank: int = 0
+    registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
 
     @property
     def identity(self) -> str:
@@ -205,6 +206,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
                 emit=entry.emit,
                 env=environment,
                 parts=entry.parts,
+                registered=entry.source is None,
             )
             yield _Draft(variant, entry, refusal)
 

@@ -14,7 +14,7 @@ from precast.build.capacity import Budget, resident
 from precast.build.compile import Failed, Outcome, outcome_of, request_for
 from precast.build.message import Message
 from precast.build.plan import Variant
-from precast.build.process import Worker, WorkerLost
+from precast.build.process import START_SECONDS, Worker, WorkerLost
 from precast.build.profile import Profiles
 from precast.build.schedule import Group, Schedule, Task
 
@@ -30,7 +30,7 @@ class Limits:
 
     seconds: float
     memory: int
-    start: float = 300.0
+    start: float = START_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ class _Life:
     def _answered(self, worker: Worker, reply: Message) -> None:
         task = self._given.popleft()
         self._sent -= 1
-        request, self._served = self._served, self._served + 1
-        if reply.header.get("again") is True and request and not task.fresh:
+        used, self._served = bool(self._served), self._served + 1
+        if reply.header.get("again") is True and used and not task.fresh:
             self._schedule.give_back(task.again())
         else:
             failed = "error" in reply.header
-            output = worker.output(request, wait=1.0) if failed else ""
+            output = worker.output if failed else ""
             self._put(outcome_of(task.variant, reply, output))
         if self._sent:
             self._put(Started(self._given[0].variant))

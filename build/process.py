@@ -22,7 +22,9 @@ from precast.build.tail import Tail
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.target import Target
 
+START_SECONDS = 300.0  # for the compiler to be imported, on a busy machine
 _CHUNK = 1 << 16
+_TAIL_SECONDS = 1.0  # for what was printed to arrive: it comes by another way than the answer
 _WATCH_SECONDS = 0.1  # between two looks at how much memory a worker holds
 
 
@@ -47,6 +49,8 @@ class Worker:
         command = [sys.executable, "-m", "precast.build.worker", "--reply-fd", str(theirs)]
         self._memory = memory
         self._gone = False
+        self._ready = False
+        self._answered = 0
         try:
             self._process = subprocess.Popen(
                 command,
@@ -69,8 +73,9 @@ class Worker:
         self.send(Message({**configuration, "mark": mark, "memory": memory}))
 
     def ready(self, seconds: float) -> None:
-        """Wait until the compiler is there, so long at most."""
-        reply = self.receive(seconds)
+        """Wait until the compiler is there, so long at most. Whoever does not is made to by the first ``receive``."""
+        self._ready = True
+        reply = self._receive(seconds)
         if "error" in reply.header:
             self.kill()
             raise WorkerLost(str(reply.header["error"]), str(reply.header.get("traceback", "")) or self._tail.last())
@@ -84,6 +89,13 @@ class Worker:
 
     def receive(self, seconds: float) -> Message:
         """Wait for an answer, so long at most; a worker that does not give one is ended."""
+        if not self._ready:
+            self.ready(START_SECONDS)
+        message = self._receive(seconds)
+        self._answered += 1
+        return message
+
+    def _receive(self, seconds: float) -> Message:
         pipe = _Patient(self._replies, time.monotonic() + seconds, self._check_memory)
         try:
             message = Message.read(pipe)  # type: ignore[arg-type]
@@ -111,9 +123,10 @@ class Worker:
         """The process, while it lives."""
         return self._process.pid
 
-    def output(self, request: int, wait: float = 0.0) -> str:
-        """The end of what the process printed during a request, counted from 0."""
-        return self._tail.text(request, wait)
+    @property
+    def output(self) -> str:
+        """The end of what the process printed at the request that it answered last."""
+        return self._tail.text(self._answered - 1, wait=_TAIL_SECONDS)
 
     def close(self) -> None:
         """Let the process end by itself; end it if it does not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from precast.build.profile import Answer, parse_answers
 from precast.loader import fields
 from precast.loader.artifact import Host, Resources
 from precast.loader.errors import FormatError
+from precast.loader.plan import LaunchPlan
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
@@ -20,7 +21,10 @@ _DIGEST = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of."""
+    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
+
+    ``rehearsed`` says that the launch plan was held against the object's own host code.
+    """
 
     op: str
     symbol: str
@@ -31,6 +35,8 @@ class Product:
     obj: bytes
     library: bytes
     cubins: tuple[bytes, ...]
+    plan: LaunchPlan | None = None
+    rehearsed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,10 @@ class Record:
     products: tuple[Product, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
+
+    def serves(self, kinds: Iterable[str]) -> bool:
+        """Whether artifacts of these kinds can be made of it: a cubin's launch plan must have been rehearsed."""
+        return "cubin" not in kinds or all(p.rehearsed or p.plan is None for p in self.products)
 
     def encode(self) -> bytes:
         """The record as a file: its digest, then one message."""
@@ -62,6 +72,8 @@ class Record:
                     "host": product.host.to_json(),
                     "resources": [r.to_json() for r in product.resources],
                     "cubins": len(product.cubins),
+                    "plan": product.plan.to_json() if product.plan else None,
+                    "rehearsed": product.rehearsed,
                 }
             )
             parts += [product.obj, product.library, *product.cubins]
@@ -104,4 +116,6 @@ def _product(value: object, parts: list[bytes]) -> Product:
         obj=obj,
         library=library,
         cubins=tuple(cubins),
+        plan=fields.parsed(data, "plan", lambda v: None if v is None else LaunchPlan.parse(v)),
+        rehearsed=fields.get(data, "rehearsed", bool),
     )

@@ -14,7 +14,7 @@ from typing import Any
 from precast.build import getters, manifest
 from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, signature
+from precast.loader import artifact, index, plan, signature, tuning
 from precast.loader.config import NAME, OP_NAME
 from precast.loader.fields import SHA256
 from precast.loader.target import Target
@@ -100,7 +100,8 @@ def _rows() -> Schema:
 
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
-    runtime = _object({"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
+    library = {"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
+    runtime = _object(library, optional=("fastcall",))
     entry = _object({"sha256": _text(SHA256), "size": _count(index.OP_LIMIT), "artifacts": _count(1_000_000)})
     root = _object(
         {
@@ -125,15 +126,18 @@ def _op() -> Schema:
             "doc": {"type": "string"},
             "keys": _list(_key(), 256),
             "artifacts": _list({"$ref": "#/$defs/artifact"}, 1_000_000),
+            "tuning": _list({"$ref": "#/$defs/measured"}, tuning.MOST),
         },
-        optional=("doc",),
+        optional=("doc", "tuning"),
     )
     parts = {
         "artifact": _artifact(),
+        "measured": _measured(),
         "argument": _argument(),
         "signature": _signature(),
         "blob": _blob(),
         "host": _host(),
+        "plan": _plan(),
     }
     return _document("precast ops/<op>.json", root, {**parts, "value": _frozen()})
 
@@ -168,11 +172,48 @@ def _artifact() -> Schema:
             "resources": _list(_object({"kernel": {"type": "string"}, **sizes}), 256),
             "provenance": {"type": "object"},
             "evidence": _list({"type": "object"}, 256),
+            "plan": {"$ref": "#/$defs/plan"},
         },
-        optional=("resources", "provenance", "evidence"),
+        optional=("resources", "provenance", "evidence", "plan"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
-    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}}}}
+    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "plan": False}}}
+
+
+def _plan() -> Schema:
+    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": _expression()}
+    return _object(
+        {
+            **dict.fromkeys(("grid", "block", "cluster"), extent),
+            "shared": _expression(),
+            "parameters": _list({"type": "string"}, 64),
+        }
+    )
+
+
+def _expression(depth: int = 0) -> Schema:
+    """A number, a size, or a function of two, to a bounded depth."""
+    bound = 2**62 - 1
+    plain: list[Schema] = [{"type": "integer", "minimum": -bound, "maximum": bound}, _text(plan.SIZE)]
+    if depth == plan.DEPTH:
+        return {"anyOf": plain}
+    deeper = _expression(depth + 1)
+    parts = [{"enum": sorted(plan.FUNCTIONS)}, deeper, deeper]
+    return {"anyOf": [*plain, {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}]}
+
+
+def _measured() -> Schema:
+    size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+    problem = {"type": "object", "minProperties": 1, "maxProperties": 32, "propertyNames": _text(NAME)}
+    times = _table({"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}, 10_000)
+    return _object(
+        {
+            "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
+            "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
+            "problem": {**problem, "additionalProperties": size},
+            "times": {**times, "propertyNames": _text(SHA256)},
+        }
+    )
 
 
 def _signature() -> Schema:
@@ -193,6 +234,7 @@ def _argument() -> Schema:
         "device": {"type": "string"},
         "value": {"type": ["string", "number", "boolean", "null"]},
         "members": _list({"$ref": "#/$defs/argument"}, 64),
+        "written": {"type": "boolean"},
     }
     return _object(properties, optional=tuple(n for n in properties if n not in ("name", "kind")))
 

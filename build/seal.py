@@ -31,7 +31,7 @@ def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sou
         {str(t): plan.profiles.of(t).to_json() for t in {v.target for v in plan.variants}},
         {op: [[key_to_json(k) for k in of.keys], of.doc] for op, of in plan.ops.items()},
         [
-            [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source]
+            [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source, v.registered]
             for v in plan.variants
         ],
     )

@@ -58,6 +58,15 @@ def source_digest(source: str, search: Sequence[Path]) -> str:
     return Sources(search).digest(source)
 
 
+def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
+    """The files in the search folders that ``module:function`` reaches: what another machine needs to compile it.
+
+    >>> source_files("precast.kernels.registry:load", [])
+    ()
+    """
+    return Sources(search).files(source)
+
+
 class Sources:
     """The sources of one build: each file is read once, so that all keys speak of the same moment."""
 
@@ -72,6 +81,11 @@ class Sources:
     def digest(self, source: str) -> str:
         """The digest of ``module:function``."""
         return self._source(source).digest
+
+    def files(self, source: str) -> tuple[Path, ...]:
+        """The files in the search folders that it reaches."""
+        files = (file for file, _ in self._source(source).files)
+        return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
 
     def changed(self, source: str) -> Path | None:
         """A file that is no longer what the digest was taken of, or None."""
@@ -92,14 +106,14 @@ class Sources:
             )
         homes = finder.homes(chain)
         reached: dict[str, _Module] = {}
-        others: set[str] = set()
+        others: dict[str, set[Path]] = {}
         pending = list(chain)
         while pending:
             module = pending.pop()
             if module.name in reached:
                 continue
             if not any(module.file.is_relative_to(home) for home in homes):
-                others.add(module.name.partition(".")[0])
+                others.setdefault(module.name.partition(".")[0], set()).add(module.file)
                 continue
             reached[module.name] = module
             for wanted in self._file(module).names:
@@ -135,7 +149,7 @@ class _Finder:
 
     def __init__(self, search: tuple[Path, ...]) -> None:
         self._search = search
-        self._roots = tuple(folder.resolve() for folder in search)
+        self.roots = tuple(folder.resolve() for folder in search)
         self._path = [*map(str, search), *filter(None, sys.path)]
         self._specs: dict[str, ModuleSpec | None] = {}
 
@@ -146,8 +160,8 @@ class _Finder:
     def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
         """The folder of the outermost package. A module without one has its namespace's, or is alone."""
         outermost = chain[0]
-        if any(outermost.file.is_relative_to(root) for root in self._roots):
-            return self._roots
+        if any(outermost.file.is_relative_to(root) for root in self.roots):
+            return self.roots
         return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
 
     def _walk(self, name: str) -> Iterator[_Module]:

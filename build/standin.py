@@ -7,14 +7,17 @@ Nothing can be launched or allocated on it.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from precast.build.answers import Answers
 from precast.build.imports import after_import
 
+_TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
 _CONTEXT = 1  # any number but 0, which would say that no context is current
 
 # Names that torch and the CUDA runtime have for facts, where they are not the driver's.
@@ -74,6 +77,37 @@ def stand_in(answers: Answers) -> None:
         "cuda.bindings.runtime": _runtime,
     }
     after_import({name: functools.partial(change, answers) for name, change in changes.items()})
+
+
+@contextlib.contextmanager
+def toolkit(version: int = _TOOLKIT) -> Iterator[None]:
+    """While the compiler is imported, a driver that runs this CUDA toolkit and none newer.
+
+    Where its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
+    runs, or the newest of all where there is none: what it compiles would depend on the machine, and be linked with
+    the runtime of another toolkit.
+    """
+    real = ctypes.CDLL
+
+    def load(name: Any, *args: Any, **kwargs: Any) -> Any:
+        return _Driver(version) if name == "libcuda.so.1" else real(name, *args, **kwargs)
+
+    ctypes.CDLL = load  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        ctypes.CDLL = real  # type: ignore[misc]
+
+
+class _Driver:
+    """The driver's library, as far as it is asked for its version."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+
+    def cuDriverGetVersion(self, result: Any) -> int:
+        result._obj.value = self._version
+        return 0
 
 
 class Properties:

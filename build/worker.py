@@ -76,11 +76,12 @@ def _start(settings: Mapping[str, Any]) -> Message:
     try:
         from precast.build.answers import Answers
         from precast.build.capture import Catcher
-        from precast.build.standin import stand_in
+        from precast.build.standin import stand_in, toolkit
 
         _answers = Answers(settings["profile"]["name"], settings["profile"]["facts"])
         stand_in(_answers)
-        _catcher = Catcher().install()
+        with toolkit():
+            _catcher = Catcher().install()
     except Exception as error:
         return Message({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
     if settings["memory"]:
@@ -117,7 +118,7 @@ _answers: Any = None
 
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     from precast.build.capture import forget_compiled
-    from precast.kernels.declare import argument_names
+    from precast.kernels.declare import argument_names, outputs_of, plan_of
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
@@ -136,9 +137,11 @@ def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     for one, symbol in zip(caught, symbols, strict=True):
         if one.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.renamed(names).to_json())
+        signatures.append(one.signature.renamed(names).writing(outputs_of(function)).to_json())
         objects.append(_export(one.compiled, symbol))
-    return {"signatures": signatures, "assumed": _answers.asked()}, objects
+    plan = plan_of(function, request["config"])
+    said = {"signatures": signatures, "plan": plan.to_json() if plan else None, "assumed": _answers.asked()}
+    return said, objects
 
 
 def _export(compiled: Any, symbol: str) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ from precast.cli.rate import Rate
 if TYPE_CHECKING:
     from precast.build.plan import Plan
     from precast.build.report import Progress, Report
+    from precast.build.store import Store
 
 _INTERRUPTED = 130
 
@@ -37,6 +38,24 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
     ] = None,
+    shard: Annotated[
+        str, typer.Option(help="Build the I-th of N parts alone; 'precast merge' joins them.", metavar="I/N")
+    ] = "",
+    executor: Annotated[
+        Literal["local", "dask"], typer.Option(help="Where to compile: here, or on a Dask cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str, typer.Option(help="The Dask scheduler, such as tcp://10.0.0.5:8786.", metavar="ADDRESS")
+    ] = "",
+    remote_cache: Annotated[
+        str,
+        typer.Option(
+            help="A store that machines share: s3://, gs://, file://...", envvar="PRECAST_REMOTE_CACHE", metavar="URL"
+        ),
+    ] = "",
+    remote_read_only: Annotated[
+        bool, typer.Option("--remote-read-only", help="Take from the shared store, and put nothing into it.")
+    ] = False,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
@@ -55,22 +74,31 @@ def command(
 ) -> None:
     """Compile the variants of manifests into a cache."""
     from precast.build import builder
+    from precast.build.cluster import Cluster
     from precast.build.planner import plan_files
     from precast.build.profile import Profiles
-    from precast.build.store import Store, default_store
+    from precast.build.shard import Shard, part_of
 
+    if (executor == "dask") != bool(scheduler):
+        raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
     profiles = Profiles.named(profile or ())
     if profile_from_device:
         from precast.build.measure import measure
 
         profiles = Profiles().over((*profiles.chosen, measure()))
-    opened = Store(store or default_store())
+    opened = open_store(store, remote_cache, read_only=remote_read_only)
     options = builder.Options(
-        jobs=jobs or None, seconds=timeout, memory=memory * (1 << 20) or None, fail_fast=fail_fast
+        jobs=jobs or None,
+        seconds=timeout,
+        memory=memory * (1 << 20) or None,
+        fail_fast=fail_fast,
+        executor=Cluster(scheduler) if scheduler else None,
     )
     try:
         with _ended_like_ctrl_c():
             plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles, notes=opened.notes)
+            if shard:
+                plan = part_of(plan, Shard.parse(shard))
             with _shown(plan, as_json) as show:
                 report = builder.build(plan, output, store=opened, options=options, show=show)
     except KeyboardInterrupt:
@@ -82,6 +110,21 @@ def command(
     _finish(plan, report, output, as_json)
     if not report.complete:
         raise typer.Exit(1)
+
+
+def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Store:
+    """The store at a path, or the user's; with a remote behind it, where one is named."""
+    from precast.build.store import Store, default_store
+
+    path = path or default_store()
+    if not remote_cache:
+        return Store(path)
+    from precast.build.remote import Remote, SharedStore
+
+    def warn(text: str) -> None:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
+    return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 
 # One file a command, in the order of the road. What stands here and has a file is a command.
 ROAD = (
-    "plan", "build", "check", "wheel", "list", "show", "export", "merge", "diff",
+    "plan", "build", "check", "wheel", "bundle", "list", "show", "export", "merge", "diff",
     "reproduce", "verify", "bench", "tune", "doctor", "schema", "new", "report",
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from precast.kernels.errors import DeclarationError
 from precast.kernels.schema import keys_of, name_of
 from precast.loader.config import NAME, OP_NAME, Config, Key
 from precast.loader.errors import TargetError
+from precast.loader.plan import LaunchPlan
 from precast.loader.target import Target, TargetPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +50,8 @@ class Declaration:
     verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
     kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
     it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own: a mapping, or
-    a function from a config to one. A new ``version`` says that the kernel's results or arguments have changed.
+    a function from a config to one. ``launch`` says how a cubin of it is launched; without it a kernel is shipped with
+    its own host code only. A new ``version`` says that the kernel's results or arguments have changed.
     """
 
     op: str
@@ -64,6 +66,7 @@ class Declaration:
     cost: Callable[[Config, Problem], Cost] | None = None
     workspace: Callable[[Config, Problem], int] | None = None
     arguments: Names = field(default_factory=dict)
+    launch: Callable[[Config], LaunchPlan] | None = None
     version: str = ""
 
     def refusal(self, config: Config, target: Target) -> str | None:
@@ -95,6 +98,7 @@ def kernel(
     cost: Callable[[Config, Problem], Cost] | None = None,
     workspace: Callable[[Config, Problem], int] | None = None,
     arguments: Names | None = None,
+    launch: Callable[[Config], LaunchPlan] | None = None,
     version: str = "",
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself stays as it is, and is called as before.
@@ -119,6 +123,7 @@ def kernel(
             cost=cost,
             workspace=workspace,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
+            launch=launch,
             version=version,
         )
         return attach(function, declaration)
@@ -169,6 +174,23 @@ def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str,
     return names(config) if callable(names) else names
 
 
+def outputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments that a function's declaration says its compiled object writes; none where it declares nothing."""
+    declared = getattr(function, _ATTRIBUTE, None)
+    return declared.outputs if isinstance(declared, Declaration) else ()
+
+
+def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:
+    """How a function's declaration says that a cubin of its compiled object is launched; None where it does not say."""
+    declared = getattr(function, _ATTRIBUTE, None)
+    if not isinstance(declared, Declaration) or declared.launch is None:
+        return None
+    plan = declared.launch(config)
+    if not isinstance(plan, LaunchPlan):
+        raise DeclarationError(f"{name_of(function)}: launch gave {plan!r}: return a precast.loader.plan.LaunchPlan")
+    return plan
+
+
 def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(v, str) for v in value):
         raise DeclarationError(f"{name_of(function)}: {name} is {value!r}: write a list of strings")
@@ -189,7 +211,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "workspace"):
+    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "workspace", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

@@ -15,6 +15,7 @@ from precast.kernels.dtypes import bits, to_cutlass
 from precast.kernels.hints import DType, Tuned
 from precast.kernels.rows import Split
 from precast.loader.config import Config
+from precast.loader.plan import LaunchPlan
 from precast.loader.target import Target
 
 _THREADS = (32, 64, 128, 256, 512, 1024)
@@ -96,6 +97,18 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(4 * elements, (2 * elements + samples.integer(config, "hidden")) * bits(str(config["dtype"])) // 8)
 
 
+def launch(config: Config) -> LaunchPlan:
+    """As many rows a block as its threads allow, and one block where there is no row.
+
+    >>> launch({"dtype": "bfloat16", "hidden": 128, "threads": 128}).launch({"x.shape[0]": 33}).grid
+    (3, 1, 1)
+    """
+    threads = samples.integer(config, "threads")
+    split = Split.of(samples.integer(config, "hidden"), bits(str(config["dtype"])), threads)
+    blocks = ("max", ("ceil_div", "x.shape[0]", split.rows), 1)
+    return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "weight", "out", "eps"))
+
+
 @kernel(
     op="rmsnorm",
     targets=["sm_80+"],
@@ -106,6 +119,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    launch=launch,
     version="1",
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:

@@ -14,6 +14,7 @@ from precast.kernels.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.dtypes import bits, to_cutlass
 from precast.kernels.hints import DType, Tuned
 from precast.loader.config import Config
+from precast.loader.plan import LaunchPlan
 from precast.loader.target import Target
 
 _THREADS = (32, 64, 128, 256, 512, 1024)
@@ -78,6 +79,18 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(flops=n, bytes=2 * n * bits(str(config["dtype"])) // 8)
 
 
+def launch(config: Config) -> LaunchPlan:
+    """One block a tile, and one for an empty tensor.
+
+    >>> launch({"dtype": "bfloat16", "threads": 128, "unroll": 4}).launch({"x.shape[0]": 5000}).grid
+    (2, 1, 1)
+    """
+    threads, unroll = samples.integer(config, "threads"), samples.integer(config, "unroll")
+    tile = 128 // bits(str(config["dtype"])) * threads * unroll
+    blocks = ("max", ("ceil_div", "x.shape[0]", tile), 1)
+    return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "out", "factor"))
+
+
 @kernel(
     op="scale",
     targets=["sm_80+"],
@@ -88,6 +101,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    launch=launch,
     version="1",
 )
 def scale(dtype: DType, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:

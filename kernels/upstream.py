@@ -1,7 +1,7 @@
 """Upstream: libraries whose own kernels are compiled as they are, each pinned to the version that its adapter knows.
 
-An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that it
-calls. Where one of these is not as stated, the message says which, before anything is compiled with a wrong guess.
+An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that
+it calls. Where one of these is not as stated, the message says which, before anything is compiled on a wrong guess.
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ class Upstream:
         if reason:
             raise UpstreamError(reason)
         return importlib.import_module(name)
+
+    def switch(self, module: str, **values: Any) -> None:
+        """Set variables of one of its modules; a name that it does not have is refused."""
+        found = self.module(module)
+        for name, value in values.items():
+            if not hasattr(found, name):
+                raise UpstreamError(
+                    f"{module} has no {name}, which its adapter sets: pip install '{self}', or mend the adapter"
+                )
+            setattr(found, name, value)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
         """Call one of its functions by ``module:function``, past its caches: each call compiles."""

@@ -14,6 +14,7 @@ from precast.loader.errors import (
     CacheError,
     ConfigError,
     FormatError,
+    Frozen,
     IntegrityError,
     LoadError,
     NoCudaDevice,
@@ -26,11 +27,14 @@ from precast.loader.errors import (
 from precast.loader.kernel import Kernel
 from precast.loader.preload import Preload, preload
 from precast.loader.resolve import Resolution
+from precast.loader.state import Stats, freeze, stats
+from precast.loader.torch_op import torch_op
 
 __all__ = [
     "CacheError",
     "ConfigError",
     "FormatError",
+    "Frozen",
     "IntegrityError",
     "Kernel",
     "LoadError",
@@ -39,13 +43,17 @@ __all__ = [
     "PrecastError",
     "Preload",
     "Resolution",
+    "Stats",
     "TargetError",
     "VariantNotFound",
     "WrongDevice",
     "caches",
     "explain",
+    "freeze",
     "get",
     "ops",
     "preload",
+    "stats",
+    "torch_op",
     "variants",
 ]

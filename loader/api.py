@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from precast.loader import driver
+from precast.loader import driver, state
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
 from precast.loader.candidate import Candidate, Request, Source
 from precast.loader.config import suggest
 from precast.loader.discover import VARIABLE, Found, discover
@@ -15,14 +19,17 @@ from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFo
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Once
+from precast.loader.pin import Pins, check_pins
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
-from precast.loader.trace import render
+from precast.loader.trace import flow, render
 
-_SHOWN = 40
+_SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
+_REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
 
 _found: tuple[Found, ...] | None = None
+_pins: Pins | None = None
 _finding = threading.RLock()
 _kernels: Once[tuple[Any, ...], Kernel] = Once()
 _ready: dict[tuple[Any, ...], Kernel] = {}
@@ -68,14 +75,15 @@ def get(
     """
     try:
         items = tuple(config.items()) if config else ()
-        key = (op, device, target, items, tuple([type(value) for _, value in items]))
+        sizes = tuple(problem.items()) if problem else None
+        key = (op, device, target, sizes, items, tuple([type(value) for _, value in items]))
         return _ready[key]
     except (KeyError, TypeError):  # not asked for before, or a list in the config
         pass
-    kernel, lasting = _get(op, config or {}, device, target, problem)
-    if lasting and all(_is_simple(value) for value in (config or {}).values()):
-        _ready[key] = kernel
-    return kernel
+    found = obtain(op, config or {}, device, target, problem)
+    if found.lasting and len(_ready) < _REMEMBERED and all(_is_simple(value) for value in (config or {}).values()):
+        _ready[key] = found.kernel
+    return found.kernel
 
 
 def explain(
@@ -145,13 +153,16 @@ def variants(op: str) -> tuple[Candidate, ...]:
     return tuple(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
 
 
-def caches(*, refresh: bool = False) -> tuple[Found, ...]:
+def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[Found, ...]:
     """List the caches in the order they are asked, the broken ones with their error.
 
     Parameters
     ----------
     refresh
         Look again at ``PRECAST_CACHE_PATH`` and the installed wheels. Kernels that were handed out stay good.
+    pins
+        The SHA-256 that each cache's ``index.json`` must have, by the name of the cache, from now on: other caches are
+        refused. This looks again, and goes before ``PRECAST_PIN``.
 
     Examples
     --------
@@ -161,32 +172,61 @@ def caches(*, refresh: bool = False) -> tuple[Found, ...]:
 
     See also: ``ops``.
     """
-    global _found
+    global _found, _pins
     with _finding:
-        if _found is None or refresh:
+        if pins is not None:
+            _pins = check_pins(pins.items())
+        if _found is None or refresh or pins is not None:
             _ready.clear()
-            _found = discover()
+            _found = None  # what was found before must not outlive a look that fails
+            _found = discover(pins=_pins)
         return _found
 
 
-def _get(
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A kernel, the cache it is from, and whether the same call has the same answer for the rest of this process."""
+
+    kernel: Kernel
+    cache: Cache
+    lasting: bool
+
+
+def obtain(
     op: str, config: Mapping[str, object], device: object, target: str | None, problem: Mapping[str, int] | None
-) -> tuple[Kernel, bool]:
-    """The kernel, and whether the same call has the same answer for the rest of this process."""
-    request = Request(op=op, config=config, problem=_checked(problem))
+) -> Obtained:
+    """What ``get`` does for a request that it does not remember."""
+    start, missed = time.perf_counter(), True
+    try:
+        places = caches()
+        chosen, machine = _choose(Request(op=op, config=config, problem=_checked(problem)), device, target, places)
+        missed = False
+        cache = places[chosen.source.precedence].cache
+        assert cache is not None  # a source is made of an opened cache
+        number = None if device is None or machine.device is None else machine.device.ordinal
+        kernel = _kernels.get((cache, chosen.artifact.key, number), lambda: _open(cache, op, chosen.artifact, number))
+        settled = target is not None or device is not None or driver.driver().uniform
+        return Obtained(kernel, cache, settled)
+    finally:
+        state.count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
+
+
+def _choose(
+    request: Request, device: object, target: str | None, places: tuple[Found, ...]
+) -> tuple[Candidate, Machine]:
     machine = _machine(device, target)
-    places = caches()
-    sources, notes = _sources(op, places)
+    sources, notes = _sources(request.op, places)
     chosen = resolve(request, machine, sources, full=False).chosen
     if chosen is None:
         raise _refusal(resolve(request, machine, sources, notes=notes))
-    cache = places[chosen.source.precedence].cache
-    assert cache is not None  # a source is made of an opened cache
-    number = None if device is None or machine.device is None else machine.device.ordinal
-    key = (cache, chosen.artifact.key, number)
-    kernel = _kernels.get(key, lambda: open_kernel(cache, op, chosen.artifact, number))
-    settled = target is not None or device is not None or driver.driver().uniform
-    return kernel, settled and problem is None
+    return chosen, machine
+
+
+def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
+    state.check_thawed(f"{op} {flow(artifact.config)} for {artifact.target}")
+    kernel = open_kernel(cache, op, artifact, number)
+    state.count(loads=1, stored=artifact.blob.stored)
+    return kernel
 
 
 def _refusal(resolution: Resolution) -> PrecastError:

@@ -9,11 +9,12 @@ from typing import Any
 from precast.loader import fields
 from precast.loader.config import NAME, Config, freeze, thaw
 from precast.loader.errors import FormatError
+from precast.loader.plan import LaunchPlan
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
 BLOB_LIMIT = 1 << 30
-SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}", re.ASCII)
+SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,1023}", re.ASCII)
 GLIBC = re.compile(r"2\.[0-9]{1,3}", re.ASCII)
 HOSTS = ("x86_64", "aarch64")
 ENCODINGS = ("raw", "zstd", "zstd+dictionary")
@@ -93,7 +94,8 @@ class Resources:
 class Artifact:
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
-    ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred.
+    ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
+    cubin is launched; one without a plan is there to be read by tools.
     ``provenance`` and ``evidence`` are for people and tools; nothing is decided by them.
     """
 
@@ -109,9 +111,12 @@ class Artifact:
     resources: tuple[Resources, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
     evidence: tuple[dict[str, Any], ...] = ()
+    plan: LaunchPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
+        plan = {"plan": self.plan.to_json()} if self.plan else {}
         return {
+            **plan,
             "blob": self.blob.to_json(),
             "config": {name: thaw(value) for name, value in self.config.items()},
             "evidence": list(self.evidence),
@@ -130,7 +135,7 @@ class Artifact:
     def parse(cls, value: object) -> Artifact:
         names = (
             "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
-            "signature", "resources", "provenance", "evidence",
+            "signature", "resources", "provenance", "evidence", "plan",
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
@@ -146,9 +151,14 @@ class Artifact:
             resources=fields.items(data, "resources", Resources.parse, most=256, default=()),
             provenance=dict(fields.parsed(data, "provenance", fields.as_object, {})),
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
+            plan=fields.parsed(data, "plan", LaunchPlan.parse, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")
+        if artifact.plan is not None:
+            if artifact.kind != "cubin":
+                raise FormatError("only a cubin has one", "plan")
+            artifact.plan.check(artifact.signature)
         return artifact
 
 

@@ -13,6 +13,7 @@ from precast.loader.artifact import Blob
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
 from precast.loader.once import Once
+from precast.loader.pin import Pins, refusal
 
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -27,13 +28,23 @@ class Cache:
         The directory that holds ``index.json``.
     origin
         How it was found, for people.
+    pins
+        The digests that the index must have one of, by the name of the cache.
+
+    A pinned index makes all below it tamper-evident: it holds the digest of every op's file, and these of every blob.
     """
 
-    def __init__(self, path: str | os.PathLike[str], origin: str = "") -> None:
+    def __init__(self, path: str | os.PathLike[str], origin: str = "", *, pins: Pins | None = None) -> None:
         self.path = Path(path)
         self.origin = origin or str(path)
-        _refuse_strangers(self.path)
-        self.index = self._decode_index(self._file("index.json", limit=INDEX_LIMIT))
+        if not self.path.is_dir():
+            raise CacheError(f"{path} is no folder that can be read: give the folder of a cache")
+        data = self._file("index.json", limit=INDEX_LIMIT)
+        self.digest = digest(data)
+        self.index = self._decode_index(data)
+        refused = refusal(self.index.name, self.digest, pins)
+        if refused:
+            raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
         self._ops: Once[str, OpIndex] = Once()
         self._dictionary: Once[str, Any] = Once()
 
@@ -106,11 +117,12 @@ class Cache:
         """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
         name = "/".join(parts)
         try:
-            with _descend(self.path, parts) as file:
-                facts = os.fstat(file)
-                if not stat.S_ISREG(facts.st_mode):
+            with _descend(self.path, parts) as held:
+                if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
-                data = _take(file, limit + 1)
+                for depth, part in enumerate(held):
+                    _refuse_stranger(self.path.joinpath(*parts[:depth]), os.fstat(part))
+                data = _take(held[-1], limit + 1)
         except FileNotFoundError:
             raise self._missing(name) from None
         except OSError as error:
@@ -134,14 +146,14 @@ class Cache:
 
 
 @contextmanager
-def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[int]:
+def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
     """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait."""
     held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
     try:
         for folder in parts[:-1]:
             held.append(os.open(folder, _OPEN | os.O_DIRECTORY, dir_fd=held[-1]))
         held.append(os.open(parts[-1], _OPEN | os.O_NONBLOCK, dir_fd=held[-1]))
-        yield held[-1]
+        yield held
     finally:
         for descriptor in held:
             os.close(descriptor)
@@ -155,18 +167,13 @@ def _take(file: int, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _refuse_strangers(path: Path) -> None:
-    """What a cache holds is run as this user, so nobody but this user and root may be able to write it."""
-    try:
-        facts = path.stat()
-    except OSError as error:
-        raise CacheError(f"{path} cannot be read ({error.strerror}): give the directory of a cache") from None
-    if os.environ.get(OVERRIDE) == "1":
-        return
+def _refuse_stranger(path: Path, facts: os.stat_result) -> None:
+    """What a cache holds is run as this user, so nobody but this user and root may be able to write any part of it."""
     if facts.st_uid not in (0, os.geteuid()):
         whose = f"belongs to another user (uid {facts.st_uid})"
     elif facts.st_mode & stat.S_IWOTH:
         whose = "can be written by everyone"
     else:
         return
-    raise CacheError(f"{path} {whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it")
+    if os.environ.get(OVERRIDE) != "1":
+        raise CacheError(f"{path} {whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precast.loader.artifact import Artifact
-from precast.loader.config import Key, Value, normalise
+from precast.loader.config import Key, Value, dtype_name, normalise
 from precast.loader.errors import ConfigError
 from precast.loader.index import Index, OpIndex
 from precast.loader.signature import Signature
@@ -43,7 +43,7 @@ class Wanted:
     @classmethod
     def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
         """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
-        values = normalise(keys, request.config, op=request.op)
+        values = normalise(keys, spoken(keys, request.config), op=request.op)
         for key in keys:
             if key.name not in values and not key.tuned:
                 if not key.has_default:
@@ -55,7 +55,58 @@ class Wanted:
         """The keys in which a config, raw or parsed, is not what is wanted."""
         if not isinstance(config, Mapping):
             return tuple(self.values)
-        return tuple(name for name, value in self.values.items() if not same(config.get(name, _NOTHING), value))
+        return tuple(
+            name for name, value in self.values.items() if not _serves(name, config.get(name, _NOTHING), value)
+        )
+
+    def literal(self, config: Mapping[str, Value]) -> bool:
+        """Whether a config that serves also spells every dtype as it was asked for."""
+        return all(same(config.get(name, _NOTHING), value) for name, value in self.values.items())
+
+
+def spoken(keys: tuple[Key, ...], config: Mapping[str, object]) -> Mapping[str, object]:
+    """The request, with a dtype given by its name where a plain function's key for it takes a text or anything.
+
+    >>> spoken((Key(name="dtype", type="str", choices=("bf16", "fp16")),), {"dtype": "bfloat16"})
+    {'dtype': 'bf16'}
+    """
+    table = {key.name: key for key in keys}
+    return {n: _spoken(table[n], value) if n in table and _of_dtype(n) else value for n, value in config.items()}
+
+
+def _spoken(key: Key, value: object) -> object:
+    if key.type.rstrip("?") not in ("str", "any") or value is None:
+        return value
+    name = _dtype(value)
+    if name is None:
+        return value
+    if key.choices and value not in key.choices:
+        return next((choice for choice in key.choices if _dtype(choice) == name), value)
+    return value if isinstance(value, str) else name
+
+
+def _serves(name: str, found: object, wanted: object) -> bool:
+    """Whether a value is the one that is wanted; under a key for dtypes, two names of one dtype are the same."""
+    if same(found, wanted):
+        return True
+    if not (_of_dtype(name) and isinstance(found, str) and isinstance(wanted, str)):
+        return False
+    one = _dtype(found)
+    return one is not None and one == _dtype(wanted)
+
+
+def _of_dtype(name: str) -> bool:
+    return "dtype" in name.lower()
+
+
+def _dtype(value: object) -> str | None:
+    """The canonical name of a dtype; None for what is none, and for Python's own types, which libraries read apart."""
+    if any(value is kind for kind in (int, float, bool, complex)):
+        return None
+    try:
+        return dtype_name(value)
+    except ConfigError:
+        return None
 
 
 _NOTHING = object()

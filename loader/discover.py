@@ -12,6 +12,8 @@ from pathlib import Path
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
 from precast.loader.index import Index
+from precast.loader.pin import VARIABLE as PIN
+from precast.loader.pin import Pins, read_pins
 
 VARIABLE = "PRECAST_CACHE_PATH"
 GROUP = "precast.caches"
@@ -38,17 +40,20 @@ class Found:
         return f"{self.name} ({self.origin}): {self.error}"
 
 
-def discover(search: str | None = None) -> tuple[Found, ...]:
+def discover(search: str | None = None, pins: Pins | None = None) -> tuple[Found, ...]:
     """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
 
     Parameters
     ----------
     search
         A list of directories to use in place of ``PRECAST_CACHE_PATH``.
+    pins
+        Digests to use in place of ``PRECAST_PIN``.
     """
+    pins = pins or read_pins(os.environ.get(PIN, ""))
     seen: set[Path] = set()
     result = []
-    for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search), *_installed()):
+    for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search, pins), *_installed(pins)):
         real = found.path.resolve() if found.path else None
         if real is not None and real in seen:
             continue
@@ -58,13 +63,13 @@ def discover(search: str | None = None) -> tuple[Found, ...]:
     return tuple(result)
 
 
-def _listed(search: str) -> Iterator[Found]:
+def _listed(search: str, pins: Pins | None) -> Iterator[Found]:
     for text in search.split(os.pathsep):
         if text:
-            yield _open(Path(text).name, Path(text), VARIABLE)
+            yield _open(Path(text).name, Path(text), VARIABLE, pins)
 
 
-def _installed() -> Iterator[Found]:
+def _installed(pins: Pins | None) -> Iterator[Found]:
     from importlib import metadata  # 20 ms that an import of the loader need not take
 
     points = metadata.entry_points(group=GROUP)
@@ -75,12 +80,12 @@ def _installed() -> Iterator[Found]:
             error = CacheError(f"{origin} names the package {module!r}, which is not there: reinstall its wheel")
             yield Found(name=name, path=None, origin=origin, error=error)
         else:
-            yield _open(name, folder, origin)
+            yield _open(name, folder, origin, pins)
 
 
-def _open(name: str, path: Path, origin: str) -> Found:
+def _open(name: str, path: Path, origin: str, pins: Pins | None) -> Found:
     try:
-        cache = Cache(path, origin)
+        cache = Cache(path, origin, pins=pins)
     except CacheError as error:
         return Found(name=name, path=path, origin=origin, error=error)
     return Found(name=cache.name, path=path, origin=origin, cache=cache)

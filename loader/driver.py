@@ -40,7 +40,7 @@ class Driver:
     """An initialised CUDA driver and its devices, read once."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
+        self.library = library
         self.process = os.getpid()
         self._ask("cuInit", 0)
         version = self._integer("cuDriverGetVersion")
@@ -54,6 +54,10 @@ class Driver:
     def uniform(self) -> bool:
         """Whether every device has the same capability, so that it does not matter which one is current."""
         return len({device.capability for device in self.devices}) == 1
+
+    def handle(self, ordinal: int) -> int:
+        """What the driver calls a device."""
+        return self._handles[ordinal]
 
     def current(self) -> Device:
         """The device of the current context; else torch's, where torch has started CUDA; else the first."""
@@ -86,7 +90,7 @@ class Driver:
 
     def _ask(self, function: str, *arguments: object) -> None:
         try:
-            code = getattr(self._library, function)(*arguments)
+            code = getattr(self.library, function)(*arguments)
         except AttributeError:
             raise Absent(f"{LIBRARY} has no {function}") from None
         if code == _NOT_INITIALIZED and function == "cuInit":
@@ -97,7 +101,7 @@ class Driver:
     def _error(self, code: int) -> str:
         text = ctypes.c_char_p()
         with contextlib.suppress(AttributeError):
-            self._library.cuGetErrorString(code, ctypes.byref(text))
+            self.library.cuGetErrorString(code, ctypes.byref(text))
         return text.value.decode("utf-8", "replace") if text.value else f"error {code}"
 
 

@@ -68,6 +68,14 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
+class Frozen(PrecastError, RuntimeError):
+    """A load was asked for after ``loader.freeze()``."""
+
+
+class LaunchError(PrecastError, ValueError):
+    """A launch is not possible for these sizes, or the CUDA driver refused it."""
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 

@@ -16,6 +16,8 @@ from precast.loader import fields
 from precast.loader.artifact import Artifact, Blob, Host
 from precast.loader.config import NAME, OP_NAME, SCALARS, Key, freeze, thaw
 from precast.loader.errors import FormatError
+from precast.loader.tuning import MOST as MOST_TUNING
+from precast.loader.tuning import Measured, parse_table
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
@@ -29,22 +31,33 @@ KEY_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The small library that every variant of a cache is linked against, for one host processor."""
+    """The small library that every variant of a cache is linked against, for one host processor.
+
+    ``fastcall`` is the call path for that host (see ``precast.loader.fastcall``); kernels are called without it, too.
+    """
 
     soname: str
     host: Host
     blob: Blob
+    fastcall: Blob | None = None
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """All that a cache keeps for this host, beside its artifacts."""
+        return (self.blob, self.fastcall) if self.fastcall else (self.blob,)
 
     def to_json(self) -> dict[str, Any]:
-        return {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+        data = {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+        return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
 
     @classmethod
     def parse(cls, value: object) -> Runtime:
-        data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
+        data = fields.known(fields.as_object(value), ("soname", "host", "blob", "fastcall"))
         return cls(
             soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
             host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
+            fastcall=fields.parsed(data, "fastcall", Blob.parse, None),
         )
 
 
@@ -123,13 +136,24 @@ class OpIndex:
     keys: tuple[Key, ...]
     doc: str = ""
     rows: tuple[Any, ...] = ()
+    tuning_rows: tuple[Any, ...] = ()
     _parsed: dict[int, Artifact] = field(default_factory=dict, compare=False, repr=False)
+    _tuning: list[tuple[Measured, ...]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
-    def of(cls, *, op: str, keys: tuple[Key, ...], doc: str, artifacts: tuple[Artifact, ...]) -> OpIndex:
+    def of(
+        cls,
+        *,
+        op: str,
+        keys: tuple[Key, ...],
+        doc: str,
+        artifacts: tuple[Artifact, ...],
+        tuning: tuple[Measured, ...] = (),
+    ) -> OpIndex:
         """An op's index out of values, sorted the one way that a file has them."""
         ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
-        return cls(op=op, keys=keys, doc=doc, rows=tuple(a.to_json() for a in ordered))
+        table = tuple(m.to_json() for m in sorted(tuning, key=lambda m: m.place))
+        return cls(op=op, keys=keys, doc=doc, rows=tuple(a.to_json() for a in ordered), tuning_rows=table)
 
     def artifact(self, position: int) -> Artifact:
         """The artifact at a position, parsed and checked at its first use."""
@@ -147,25 +171,34 @@ class OpIndex:
         """Every artifact, in the file's order."""
         return tuple(self.artifact(position) for position in range(len(self.rows)))
 
+    @property
+    def tuning(self) -> tuple[Measured, ...]:
+        """The measurements, parsed and checked at their first use."""
+        if not self._tuning:
+            try:
+                self._tuning.append(parse_table(self.tuning_rows, {row.get("key") for row in self.rows}))
+            except FormatError as error:
+                raise error.within(f"ops/{self.op}.json:") from None
+        return self._tuning[0]
+
     def encode(self) -> bytes:
         """The bytes of ``ops/<op>.json``."""
-        return encode(
-            {
-                "format": OP_FORMAT,
-                "version": VERSION,
-                "op": self.op,
-                "doc": self.doc,
-                "keys": [key_to_json(k) for k in self.keys],
-                "artifacts": list(self.rows),
-            }
-        )
+        data = {
+            "format": OP_FORMAT,
+            "version": VERSION,
+            "op": self.op,
+            "doc": self.doc,
+            "keys": [key_to_json(k) for k in self.keys],
+            "artifacts": list(self.rows),
+        }
+        return encode({**data, "tuning": list(self.tuning_rows)} if self.tuning_rows else data)
 
     @classmethod
     def decode(cls, data: bytes, *, op: str) -> OpIndex:
         """Read the file of ``op``; a file that speaks of another op is refused."""
         root = fields.as_object(fields.read_json(data, limit=OP_LIMIT))
         check_version(root, OP_FORMAT)
-        fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts"))
+        fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this file is not about {op!r}", "op")
         rows = fields.items(root, "artifacts", fields.as_object, most=1_000_000)
@@ -175,6 +208,7 @@ class OpIndex:
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
             rows=rows,
+            tuning_rows=fields.items(root, "tuning", fields.as_object, most=MOST_TUNING, default=()),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -14,7 +15,9 @@ from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.config import Value
 from precast.loader.errors import LoadError, NoCudaDevice, PrecastError, WrongDevice
-from precast.loader.library import Library, load
+from precast.loader.failure import exception_of, name_arguments
+from precast.loader.fastcall import FastCall, fastcall_of
+from precast.loader.library import Library, load, runtime_for
 from precast.loader.machine import Machine, this_machine
 from precast.loader.signature import Signature
 from precast.loader.target import Target
@@ -28,7 +31,8 @@ class Kernel:
     """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
 
     A call launches on the current stream of the device that the tensors are on, and returns at once. Arguments go by
-    position, or by the names the author gave them; by name, those that can only be None are left out. ``obstacle`` says without a call whether a call would launch.
+    position, or by the names the author gave them; by name, those that can only be None may be left out. ``obstacle``
+    says without a call whether a call would launch.
 
     See also: ``precast.loader.get``, which makes kernels; ``kernel.signature``, what one takes.
     """
@@ -60,8 +64,12 @@ class Kernel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on the caller's current stream."""
         if named:
-            args = self._ordered(args, named)
-        return self._launch(*args)
+            return self(*self._ordered(args, named))
+        try:
+            return self._launch(*args)
+        except Exception as error:
+            name_arguments(error, self.names)
+            raise
 
     @property
     def obstacle(self) -> str | None:
@@ -78,7 +86,11 @@ class Kernel:
         if error is not None:
             raise error
         self._launch = self._function
-        return self._function(*args)
+        self._cleared()
+        return self(*args)
+
+    def _cleared(self) -> None:
+        """The device is one that the kernel runs on."""
 
     def _refusal(self) -> PrecastError | None:
         machine = self._machine()
@@ -109,6 +121,43 @@ class Kernel:
         return (*args, *(named[name] for name in self.names[len(args) :]))
 
 
+class _FastKernel(Kernel):
+    """A kernel that is called through the call path of its cache, whose launcher type stands before this one in the
+    order of bases: its ``__call__`` packs arguments, and turns here for whatever is not plain."""
+
+    _passing = 0
+    _arm: Callable[[int], None]
+
+    def __init__(self, op: str, artifact: Artifact, library: Library, machine: Callable[[], Machine]) -> None:
+        super().__init__(op, artifact, self._through_tvm_ffi, machine)
+        self._library = library
+        self._address = library.address(artifact.symbol)
+
+    _slowly = Kernel.__call__
+
+    def _cleared(self) -> None:
+        self._arm(self._address)
+
+    def _through_tvm_ffi(self, *args: Any) -> Any:
+        """tvm_ffi knows every kind of argument; few programs need it, so it is imported by the first that does."""
+        self._launch = entry(self._library, self.artifact.symbol)
+        return self._launch(*args)
+
+    def _failed(self, kind: str, message: str) -> BaseException:
+        return exception_of(kind, message, self.names)
+
+    def _converted(self, *args: Any) -> Any:
+        """The object that the entry returned, as tvm_ffi would return it for these arguments."""
+        return function_at(self._passing, self._library)(*args)
+
+
+@functools.cache
+def _kind(path: FastCall) -> type[_FastKernel]:
+    """Kernels that are called through this call path."""
+    body = {"_passing": path.passing, "__doc__": Kernel.__doc__, "__module__": __name__}
+    return type("Kernel", (path.launcher, _FastKernel), body)
+
+
 def open_kernel(cache: Cache, op: str, artifact: Artifact, device: object = None) -> Kernel:
     """Load an artifact of a cache and make a kernel of it.
 
@@ -119,13 +168,21 @@ def open_kernel(cache: Cache, op: str, artifact: Artifact, device: object = None
     device
         The device that the kernel is for, asked about at its first call; None for the current one.
     """
-    function = entry(load(cache, artifact), artifact.symbol)
-    return Kernel(op, artifact, function, lambda: this_machine(device))
+    library = load(cache, artifact)
+    assert artifact.host is not None  # what can be loaded has a host
+    path = fastcall_of(cache, runtime_for(cache, artifact.host.arch))
+    if path is None:
+        return Kernel(op, artifact, entry(library, artifact.symbol), lambda: this_machine(device))
+    return _kind(path)(op, artifact, library, lambda: this_machine(device))
 
 
 def entry(library: Library, symbol: str) -> Callable[..., Any]:
     """The entry of a library as a Python function; it keeps the library alive."""
-    address = library.address(symbol)
+    return function_at(library.address(symbol), library)
+
+
+def function_at(address: int, library: Library) -> Callable[..., Any]:
+    """The TVM-FFI entry at an address, as tvm_ffi calls it."""
     function: Callable[..., Any] = import_tvm_ffi().Function.__from_extern_c__(address, keep_alive_object=library)
     return function
 

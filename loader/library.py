@@ -17,6 +17,8 @@ from precast.loader.once import Once
 
 ENTRY = "__tvm_ffi_"
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_TRIES = 3
+_RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
 
@@ -28,12 +30,12 @@ class Library:
     handle: ctypes.CDLL = field(repr=False)
 
     def address(self, symbol: str) -> int:
-        """Where a symbol of the library is."""
+        """Where a symbol of the library is. One that only a library it needs has does not count."""
         try:
             pointer = ctypes.cast(getattr(self.handle, symbol), ctypes.c_void_p).value
         except AttributeError:
             pointer = None
-        if not pointer:
+        if not pointer or _base_of(pointer) != _record(self.handle).base:
             raise LoadError(f"the library {self.sha256[:12]} has no symbol {symbol}: rebuild the cache")
         return pointer
 
@@ -109,8 +111,29 @@ def open_bytes(code: bytes, sha256: str, label: str) -> ctypes.CDLL:
     """Give bytes to the dynamic linker through a sealed memory file, which is closed again once they are mapped.
 
     The linker knows an open library by its path, and would hand out the library that had ``/proc/self/fd/N`` before.
-    So the digest goes into the path, spelt in ways to write "this folder": equal paths are then equal bytes.
+    So the digest goes into the path, spelt in ways to write "this folder": equal paths are then equal bytes. It also
+    knows one by its file's device and number. The mapping keeps the file, and with it the number, for as long as the
+    library is open; but old kernels (before 5.9) count files with 32 bits and begin anew. So the linker is asked which
+    library it gave, and where that is another one, a file with another number is tried.
     """
+    held: list[int] = []
+    try:
+        for _ in range(_TRIES):
+            held.append(_memory_file(code, label))
+            path = f"/proc/self/fd/{spell(sha256)}{held[-1]}"
+            library = _dlopen(path, label)
+            if _record(library).path == path:
+                return library
+        raise LoadError(f"the dynamic linker takes {label} for a library that is open already: restart the process")
+    except OSError as error:
+        raise LoadError(f"{label} could not be put in memory ({error.strerror}): free some memory") from None
+    finally:
+        for file in held:
+            os.close(file)
+
+
+def _memory_file(code: bytes, label: str) -> int:
+    """A file in memory that holds some bytes and can never hold others."""
     try:
         file = os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:
@@ -119,24 +142,64 @@ def open_bytes(code: bytes, sha256: str, label: str) -> ctypes.CDLL:
             " executable is written to disk; allow memfd_create (sysctl vm.memfd_noexec, seccomp profile)"
         ) from None
     try:
-        written = 0
-        while written < len(code):
-            written += os.write(file, code[written:] if written else code)
+        rest = memoryview(code)
+        while rest:
+            rest = rest[os.write(file, rest) :]
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
-        return _dlopen(f"/proc/self/fd/{spell(sha256)}{file}", label)
-    except OSError as error:
-        raise LoadError(f"{label} could not be put in memory ({error.strerror}): free some memory") from None
-    finally:
+    except BaseException:
         os.close(file)
+        raise
+    return file
 
 
 def spell(sha256: str) -> str:
-    """The first 64 bits of a digest as steps that lead nowhere: ``/`` for 0, ``./`` for 1.
+    """A digest as steps that lead nowhere: ``/`` for 0, ``./`` for 1.
 
     >>> spell("5" + "0" * 63)[:6]
     '/.//./'
     """
-    return format(int(sha256[:16], 16), "064b").replace("0", "/").replace("1", "./")
+    return format(int(sha256, 16), "0256b").replace("0", "/").replace("1", "./")
+
+
+class _LinkMap(ctypes.Structure):
+    """The part of the linker's record of a library that ``<link.h>`` makes public."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+
+class _Place(ctypes.Structure):
+    """``Dl_info`` of ``<dlfcn.h>``."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the linker knows of an open library: the path by which it was opened first, and where it lies."""
+
+    path: str
+    base: int
+
+
+def _record(library: ctypes.CDLL) -> Record:
+    record = ctypes.POINTER(_LinkMap)()
+    dlinfo = ctypes.CDLL(None).dlinfo
+    dlinfo.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+    if dlinfo(library._handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
+        return Record("", -1)
+    return Record((record.contents.name or b"").decode("ascii", "replace"), record.contents.address or 0)
+
+
+def _base_of(address: int) -> int:
+    """Where the library that an address belongs to lies."""
+    place = _Place()
+    found = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(place))
+    return int(place.base or 0) if found else -2
 
 
 def _dlopen(path: str, label: str) -> ctypes.CDLL:

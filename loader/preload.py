@@ -7,20 +7,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Union
 
-from precast.loader.api import get
+from precast.loader.api import Obtained, obtain
+from precast.loader.driver import Absent, find_device
 from precast.loader.errors import ConfigError
 from precast.loader.kernel import Kernel
+from precast.loader.library import load
+from precast.loader.ready import NotReady, make_ready
 from precast.loader.trace import flow
 
-Wish = Union[str, "tuple[str, Mapping[str, object]]"]
+Wish = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """One kernel that was preloaded, and the seconds it took."""
+    """One kernel that was preloaded, the seconds it took, and why CUDA may have work left for its first call.
+
+    ``lazy`` is empty where it has none.
+    """
 
     kernel: Kernel
     seconds: float
+    lazy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,25 +37,36 @@ class Preload:
     loaded: tuple[Loaded, ...]
     seconds: float
 
+    @property
+    def ready(self) -> bool:
+        """Whether no first call of any of them has work left to do."""
+        return not any(one.lazy for one in self.loaded)
+
     def __str__(self) -> str:
-        head = f"{len(self.loaded)} kernels in {self.seconds * 1e3:.1f} ms"
-        return "\n".join([head, *(f"  {one.seconds * 1e3:8.2f} ms  {_name(one.kernel)}" for one in self.loaded)])
+        state = "ready" if self.ready else f"{sum(bool(one.lazy) for one in self.loaded)} not ready for CUDA"
+        head = f"{len(self.loaded)} kernels in {self.seconds * 1e3:.1f} ms, {state}"
+        return "\n".join([head, *(_line(one) for one in self.loaded)])
 
 
-def preload(requests: Iterable[Wish], *, device: object = None, target: str | None = None) -> Preload:
-    """Load many variants at once, so that no request waits for one later.
+def preload(
+    requests: Iterable[Wish], *, device: object = None, target: str | None = None, cuda: bool = True
+) -> Preload:
+    """Load many variants at once and make them ready for CUDA, so that no request waits for anything later.
 
     Parameters
     ----------
     requests
-        Each the name of an op, or a pair of an op and a config.
+        Each the name of an op, a pair of an op and a config, or these and a problem.
     device, target
-        As for ``get``.
+        As for ``get``. On several devices, preload for each.
+    cuda
+        Whether to make CUDA load the device code, too; with a ``target``, or without a device, it does not.
 
     Returns
     -------
     Preload
-        The kernels in the order of the requests, with the time that each took and that all took.
+        The kernels in the order of the requests, with the time that each took and that all took. A kernel that CUDA
+        could not make ready without a real call says so in ``lazy``; it works all the same.
 
     Examples
     --------
@@ -57,24 +75,58 @@ def preload(requests: Iterable[Wish], *, device: object = None, target: str | No
     >>> len(done.loaded)
     2
 
-    See also: ``get``.
+    See also: ``get``, ``freeze``, ``stats``.
     """
     start = time.perf_counter()
+    wishes = [_split(request) for request in requests]
+    reason, ordinal = _device(device, target, cuda)
     loaded = []
-    for request in requests:
+    for op, config, problem in wishes:
         before = time.perf_counter()
-        kernel = get(*_split(request), device=device, target=target)
-        loaded.append(Loaded(kernel=kernel, seconds=time.perf_counter() - before))
+        found = obtain(op, config, device, target, problem)
+        lazy = reason if ordinal is None else _make_ready(found, ordinal)
+        loaded.append(Loaded(kernel=found.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 
 
-def _split(request: object) -> tuple[str, Mapping[str, object]]:
+def _device(device: object, target: str | None, cuda: bool) -> tuple[str, int | None]:
+    """The device to make ready for, or why there is none."""
+    if not cuda:
+        return "this was not asked for (cuda=False)", None
+    if target is not None:
+        return f"it was resolved for {target}, not for a device", None
+    try:
+        return "", find_device(device).ordinal
+    except Absent as reason:
+        return str(reason), None
+
+
+_ready: set[tuple[str, int]] = set()
+
+
+def _make_ready(found: Obtained, ordinal: int) -> str:
+    artifact = found.kernel.artifact
+    if (artifact.key, ordinal) in _ready:
+        return ""
+    try:
+        make_ready(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)
+    except NotReady as reason:
+        return str(reason)
+    _ready.add((artifact.key, ordinal))
+    return ""
+
+
+def _split(request: object) -> tuple[str, Mapping[str, object], Mapping[str, int] | None]:
     if isinstance(request, str):
-        return request, {}
-    if isinstance(request, tuple) and len(request) == 2 and isinstance(request[0], str):
-        return request
-    raise ConfigError(f"{request!r} is not a request: give the name of an op, or a pair (op, config)")
+        return request, {}, None
+    if isinstance(request, tuple) and len(request) in (2, 3) and isinstance(request[0], str):
+        return request[0], request[1], request[2] if len(request) == 3 else None
+    raise ConfigError(
+        f"{request!r} is not a request: give the name of an op, or a pair (op, config), or (op, config, problem)"
+    )
 
 
-def _name(kernel: Kernel) -> str:
-    return f"{kernel.op} {flow(kernel.config)} {kernel.target}"
+def _line(one: Loaded) -> str:
+    kernel = one.kernel
+    name = f"{kernel.op} {flow(kernel.config)} {kernel.target}"
+    return f"  {one.seconds * 1e3:8.2f} ms  {name}{': ' if one.lazy else ''}{one.lazy}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.loader.candidate import Candidate, Request, Source, Wanted
 from precast.loader.errors import ConfigError, FormatError, TargetError
 from precast.loader.machine import Machine, version
 from precast.loader.target import Target
+from precast.loader.tuning import Choice, choose
 
 _CUDA = "nvidia-cuda-runtime-cu"
 _FFI = "apache-tvm-ffi"
@@ -18,18 +20,20 @@ _FFI = "apache-tvm-ffi"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A candidate that serves the request."""
+    """A candidate that serves the request; ``literal`` unless it spells a dtype in another way than the request."""
 
     candidate: Candidate
+    literal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that does not, with every reason and the config keys that differ."""
+    """A candidate that does not, with every reason, the config keys that differ, and by how much they do."""
 
     candidate: Candidate
     reasons: tuple[str, ...]
     differing: tuple[str, ...] = ()
+    gap: float = 0.0
 
 
 def meaning(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
@@ -105,9 +109,30 @@ RULES = (meaning, described, launchable, architecture, host, glibc, runtime, dri
 def judge(candidate: Candidate, wanted: Wanted, machine: Machine) -> Accepted | Rejected:
     """Whether a candidate serves a request on a machine; if not, every reason."""
     reasons = tuple(reason for rule in RULES if (reason := rule(candidate, wanted, machine)))
+    config = candidate.artifact.config
     if reasons:
-        return Rejected(candidate, reasons, wanted.differing(candidate.artifact.config))
-    return Accepted(candidate)
+        differing = wanted.differing(config)
+        gap = sum(_gap(config.get(name), wanted.values[name]) for name in differing)
+        return Rejected(candidate, reasons, differing, gap)
+    return Accepted(candidate, wanted.literal(config))
+
+
+def _gap(one: object, other: object) -> float:
+    """How far apart two values are: numbers by their ratio, less than 1; what cannot be compared, 1."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other) and one:
+        return sum(map(_gap, one, other)) / len(one)
+    if _number(one) and _number(other):
+        return _ratio(one, other)  # type: ignore[arg-type]
+    return 0.0 if one == other and type(one) is type(other) else 1.0
+
+
+def _ratio(one: float, other: float) -> float:
+    bits = abs(math.log2(abs(one) + 1) - math.log2(abs(other) + 1)) + ((one < 0) != (other < 0))
+    return bits / (bits + 1)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +145,7 @@ class Resolution:
     rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = field(default=(), repr=False)
+    measured: Choice | None = None
 
     @property
     def chosen(self) -> Candidate | None:
@@ -178,14 +204,53 @@ def resolve(
             accepted.append(verdict) if isinstance(verdict, Accepted) else rejected.append(verdict)
     if refusals and len(refusals) == len(sources):
         raise refusals[0]
-    return Resolution(
+    resolution = Resolution(
         request,
         machine,
-        tuple(sorted(accepted, key=lambda a: a.candidate.rank)),
-        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), *r.candidate.rank))),
+        tuple(sorted(accepted, key=lambda a: (not a.literal, *a.candidate.rank))),
+        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.gap, *r.candidate.rank))),
         tuple(remarks),
         sources,
     )
+    return by_measurement(resolution) if request.problem is not None and accepted else resolution
+
+
+def by_measurement(resolution: Resolution) -> Resolution:
+    """The same decision with the variant first that measurements favour, and what they say.
+
+    They decide only where nothing but the author's order would: among variants of one cache, for one target, of one
+    kind, that spell their dtypes alike.
+    """
+    problem, machine = resolution.request.problem, resolution.machine
+    first = resolution.accepted[0]
+    peers = [a for a in resolution.accepted if _decided_by_author(a) == _decided_by_author(first)]
+    assert problem is not None
+    try:
+        table = first.candidate.source.op.tuning
+    except FormatError as error:
+        return _noting(resolution, f"the measurements of cache {first.candidate.cache!r} were left out: {error}")
+    gpu = machine.device.name if machine.device else None
+    keys = [a.candidate.artifact.key for a in peers]
+    choice = choose(table, problem, keys, gpu=gpu, capability=machine.capability)
+    if choice is None:
+        axes = ", ".join(sorted(problem)) or "nothing"
+        return _noting(
+            resolution,
+            f"cache {first.candidate.cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
+            " order decided: measure with 'precast bench', add with 'precast tune'",
+        )
+    best = peers[keys.index(choice.key)]
+    rest = tuple(a for a in resolution.accepted if a is not best)
+    return replace(resolution, accepted=(best, *rest), measured=choice)
+
+
+def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
+    candidate = accepted.candidate
+    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
+
+
+def _noting(resolution: Resolution, note: str) -> Resolution:
+    return replace(resolution, notes=(*resolution.notes, note))
 
 
 def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,8 @@ class Symbol:
 class Argument:
     """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature explains.
 
-    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream.
+    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream. ``written`` says
+    that the author declares this tensor to be an output.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Argument:
     device: str = ""
     value: str | int | float | bool | None = None
     members: tuple[Argument, ...] = ()
+    written: bool = False
 
     @property
     def passed(self) -> bool:
@@ -91,13 +93,18 @@ class Argument:
             data["value"] = self.value
         if self.members:
             data["members"] = [m.to_json() for m in self.members]
+        if self.written:
+            data["written"] = True
         return data
 
     @classmethod
     def parse(cls, value: object, depth: int = 0) -> Argument:
         if depth > _DEPTH:
             raise FormatError(f"arguments nest deeper than {_DEPTH} levels")
-        names = ("name", "kind", "dtype", "shape", "strides", "alignment", "divisibility", "device", "value", "members")
+        names = (
+            "name", "kind", "dtype", "shape", "strides", "alignment", "divisibility", "device", "value", "members",
+            "written",
+        )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         constant = data.get("value")
         if not (constant is None or isinstance(constant, (str, int, float, bool))):
@@ -113,6 +120,7 @@ class Argument:
             device=fields.get(data, "device", str, ""),
             value=constant,
             members=fields.items(data, "members", lambda v: cls.parse(v, depth + 1), most=64, default=()),
+            written=fields.get(data, "written", bool, False),
         )
 
 
@@ -153,6 +161,17 @@ class Signature:
             if given.count(name) > 1:
                 raise ConfigError(f"two arguments would be called {name!r}: give each a name of its own")
         return replace(self, arguments=tuple(replace(a, name=n) for a, n in zip(self.arguments, given, strict=True)))
+
+    def writing(self, names: Iterable[str]) -> Signature:
+        """The same signature, with these tensors declared to be outputs.
+
+        >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=(8,))
+        >>> Signature(arguments=(x,)).writing(["x"]).arguments[0].written
+        True
+        """
+        outputs = frozenset(names)
+        marked = (replace(a, written=a.kind == "tensor" and a.name in outputs) for a in self.arguments)
+        return replace(self, arguments=tuple(marked))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"

@@ -17,22 +17,26 @@ from precast.loader.target import Capability
 def render(resolution: Resolution, limit: int | None = None) -> str:
     """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
     lines = [heading(resolution)]
-    rows = [(_verdict(n), a.candidate, "") for n, a in enumerate(resolution.accepted)]
+    rows = [(_verdict(n), a.candidate, _why(n, resolution)) for n, a in enumerate(resolution.accepted)]
     rows += [("refused", r.candidate, "; ".join(r.reasons)) for r in resolution.rejected]
     shown = rows if limit is None else rows[:limit]
     lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
     if len(shown) < len(rows):
-        lines.append(f"  and {len(rows) - len(shown)} more:")
+        lines.append(
+            f"  and {len(rows) - len(shown)} more, each in the error's .resolution and in loader.explain(...):"
+        )
         hidden = resolution.rejected[max(0, len(shown) - len(resolution.accepted)) :]
         lines += [f"    {count} x {why}" for why, count in _summary(hidden)]
     if not rows:
         lines.append("  no candidate")
     lines += [f"  note: {note}" for note in resolution.notes]
-    if resolution.request.problem and resolution.accepted:
-        lines.append("  note: no cache holds measurements for a problem, so the author's order decided")
     if resolution.chosen is None:
         lines += advice(resolution)
     return "\n".join(lines)
+
+
+def _why(position: int, resolution: Resolution) -> str:
+    return str(resolution.measured) if position == 0 and resolution.measured else ""
 
 
 def heading(resolution: Resolution) -> str:
@@ -52,11 +56,35 @@ def advice(resolution: Resolution) -> list[str]:
 
 
 def manifest_lines(resolution: Resolution) -> list[str]:
-    """The YAML that asks for what the request asks for."""
-    request = resolution.request
-    lines = ["kernels:", f"  - kernel: {request.op}", f"    config: {flow(_config(resolution))}"]
+    """The YAML that asks for what the request asks for, of the function that made the nearest variant.
+
+    What a registered function does not declare to be tuned, the manifest does, so these lines say it too.
+    """
+    nearest = resolution.rejected[0].candidate if resolution.rejected else None
+    source = nearest.source if nearest else next(iter(resolution.sources), None)
+    tuned = {key.name for key in source.op.keys if key.tuned} if source else set()
+    config = _config(resolution)
+    pinned = {name: [value] for name, value in config.items() if name in tuned}
+    made = nearest.artifact.provenance if nearest else {}
+    op, parts, function = resolution.request.op, made.get("parts"), made.get("function")
+    if isinstance(parts, list) and parts:
+        op = op.rpartition(".")[0]
+    lines = ["kernels:"]
+    if nearest is None or made.get("registered") is not False or not isinstance(function, str):
+        lines.append(f"  - kernel: {op}")
+    else:
+        lines += [f"  - compile: {_scalar(function)}", f"    op: {op}"]
+        free = {name: [thaw(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
+        pinned = {**free, **pinned}
+    meaning = {name: value for name, value in config.items() if name not in tuned}
+    optional = {"config": flow(meaning) if meaning else "", "tuned": flow(pinned) if pinned else ""}
+    if isinstance(parts, list) and parts:
+        optional["parts"] = _scalar(parts)
+    if isinstance(made.get("env"), dict) and made["env"]:
+        optional["env"] = flow(made["env"])
     target = _target(resolution)
-    return [*lines, f"    targets: [{target}]"] if target else lines
+    optional["targets"] = f"[{target}]" if target else ""
+    return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
 
 
 def flow(config: Mapping[str, Any]) -> str:

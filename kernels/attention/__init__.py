@@ -2,6 +2,6 @@
 
 Every compiled function takes its tensors by position with None in the slots its config has no tensor for, or, better,
 by name. It trusts what it is given: head counts, head sizes and lengths are checked by FlashAttention's Python code and
-not by the object, so they are the caller's to keep, as the docstrings here say. No sequence of queries may be empty in
-a batch without tokens at all: a caller with no queries skips the call.
+not by the object, so they are the caller's to keep, as the docstrings here say. A caller without a single query or key
+skips the call.
 """

@@ -1,8 +1,8 @@
 """Cases of attention: random sequences in each of the layouts, and attention over them as the textbook has it.
 
 Layouts: ``dense`` has ``q`` ``[batch, queries, heads, size]`` and ``k``, ``v`` alike; ``cached`` the same with fewer
-keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``; ``paged``
-packs the queries and has the keys in pages of one size, wherever the page table says.
+keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``;
+``paged`` packs the queries and has the keys in pages of one size, wherever the page table says.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         return torch.tensor([0, *counts], device=device).cumsum(0).to(torch.int32)
 
     tokens = (sum(lengths_q),) if packed(config) else (problem["batch"], problem["queries"])
-    room = (problem["batch"], problem["keys"])
+    room: tuple[int, ...] = (problem["batch"], problem["keys"])
     table = None
     if layout == "varlen":
         room = (sum(lengths_k),)
@@ -147,7 +147,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def sequences(config: Config, inputs: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
     """For each sequence, what selects its queries, and its keys and values."""
     k, v = inputs["k"], inputs["v"]
-    used = None if inputs["seqused_k"] is None else inputs["seqused_k"].tolist()
+    used = [k.shape[1]] * len(inputs["q"]) if inputs["seqused_k"] is None else inputs["seqused_k"].tolist()
     starts_q = inputs["cu_seqlens_q"].tolist() if packed(config) else range(len(inputs["q"]) + 1)
     starts_k = inputs["cu_seqlens_k"].tolist() if config["layout"] == "varlen" else None
     for i in range(len(starts_q) - 1):
@@ -159,7 +159,7 @@ def sequences(config: Config, inputs: Mapping[str, Any]) -> Iterator[tuple[Any, 
             pages = inputs["page_table"][i].long()
             yield place, *(t[pages].flatten(0, 1)[: used[i]] for t in (k, v))
         else:
-            yield place, *(t[i][: None if used is None else used[i]] for t in (k, v))
+            yield place, *(t[i][: used[i]] for t in (k, v))
 
 
 def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, sink: Any) -> tuple[Any, Any]:

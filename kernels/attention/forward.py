@@ -18,7 +18,7 @@ ARGUMENTS = {
 }  # fmt: skip
 _PAGES = (16, 32, 64, 128)
 _SPLITS = 4
-_BATCH, _KV_HEADS, _LONG = 2, 2, 65_536
+_BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -57,9 +57,8 @@ def split_supports(config: Config, target: Target) -> str | None:
 
 def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool) -> Any:
     """Run the library's forward pass for such a config, and give the object it compiled."""
-    switches = library.FLASH.module("flash_attn.cute.utils")
-    # The library's own switches; what it presumes of the CUDA that torch was built with is nothing to a compiled object.
-    switches._fa_disable_2cta_enabled, switches._fa_disable_2cta_cuda12 = not two_cta, False
+    # The second is what the library presumes of the CUDA that torch was built with, which is not what compiles here.
+    library.FLASH.switch("flash_attn.cute.utils", _fa_disable_2cta_enabled=not two_cta, _fa_disable_2cta_cuda12=False)
 
     def arguments() -> dict[str, Any]:
         return {**_tensors(config), "num_splits": splits, "disable_scheduler_metadata": True}
@@ -70,10 +69,10 @@ def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool) ->
 
 def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the library's forward pass. Sizes that the object takes at the call are what decides its kind:
-    one query for each sequence where it is to decode, many otherwise; long sequences of keys."""
+    one query for each sequence where it is to decode, many otherwise."""
     group, size, size_v = cases.sizes(config)
     dtype, layout, heads = config["dtype"], config["layout"], group * _KV_HEADS
-    queries, keys = (1 if config["decode"] else 4096), _LONG
+    queries, keys = (1 if config["decode"] else 4096), _KEYS
     tokens = (_BATCH * queries,) if cases.packed(config) else (_BATCH, queries)
     room = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
     kv = room.get(layout, (_BATCH, keys))

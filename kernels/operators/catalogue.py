@@ -7,7 +7,6 @@ asked about, and its ``supports`` judges them.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 from precast.kernels.operators import arguments
 from precast.kernels.operators.config import Design, Operands, shown
 from precast.kernels.operators.epilogue import Epilogue
+from precast.kernels.upstream import Upstream
 from precast.loader.errors import PrecastError
 from precast.loader.target import Target
 
-PACKAGE = "nvidia-cutlass-operators"
+OPERATORS = Upstream(distribution="nvidia-cutlass-operators", version="0.3.0", extra="cutlass")
 _FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 _TARGETS = ("sm_80", "sm_90a", "sm_100a")
 _TRIED: dict[str, tuple[Any, ...]] = {
@@ -37,18 +37,9 @@ class NoOperator(PrecastError):
     """No operator does what a config asks for; the message says what would work."""
 
 
-def missing() -> str | None:
-    """Why there are no operators at all, or None."""
-    try:
-        found = importlib.util.find_spec("cutlass.operators") is not None
-    except ModuleNotFoundError:
-        found = False
-    return None if found else f"{PACKAGE} is not installed: pip install 'precast[cutlass]'"
-
-
 def refusal(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> str | None:
     """Why no operator does this, ending in what would work; None where one does."""
-    reason = missing()
+    reason = OPERATORS.obstacle()
     if reason is None and isinstance(question, Operands) and question.epilogue:
         reason = Epilogue.refusal(question.epilogue)
     if reason is not None:
@@ -56,7 +47,9 @@ def refusal(question: arguments.Question, design: Design, target: Target, operat
     has = designs(question, str(target), operator)
     if not has:
         return _no_operands(question, target, operator)
-    return None if any(design.admits(d) for d in has) else _no_design(design, has, target)
+    if not any(design.admits(d) for d in has):
+        return _no_design(design, has, target)
+    return _unmade(question, design, target, operator) if getattr(question, "epilogue", "") else None
 
 
 def choose(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> Any:
@@ -66,6 +59,16 @@ def choose(question: arguments.Question, design: Design, target: Target, operato
     if not found:
         raise NoOperator(refusal(question, design, target, operator) or "its operator refuses its own metadata: report")
     return found[0]
+
+
+def _unmade(question: arguments.Question, design: Design, target: Target, operator: type | None) -> str | None:
+    """Epilogues that an operator says it supports, and then does not know how to translate, show when it is made."""
+    try:
+        choose(question, design, target, operator)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        return f"its operator cannot translate this epilogue ({said}): write it with other operations"
+    return None
 
 
 @functools.lru_cache(maxsize=256)
@@ -101,7 +104,7 @@ def _combinations(operator: Any) -> tuple[Any, ...] | None:
 
 def _operators(given: Any, target: Target, operator: type | None, accept: Callable[[Any], bool]) -> list[Any]:
     """The operators that the metadata's filter accepts; ``operator`` keeps those of one class."""
-    import cutlass.operators as ops
+    ops = OPERATORS.module("cutlass.operators")
 
     def both(metadata: Any) -> bool:
         return (operator is None or metadata.operator_class is operator) and _stands(metadata) and accept(metadata)
@@ -154,21 +157,25 @@ def _no_design(design: Design, has: tuple[Design, ...], target: Target) -> str:
     """Say which key of the design to change; where no single one helps, what designs there are for its tile."""
     for f in fields(Design):
         name = f.name
-        works = sorted({getattr(d, name) or "" for d in has if replace(design, **{name: getattr(d, name)}).admits(d)})
+        works = {getattr(d, name) for d in has if replace(design, **{name: getattr(d, name)}).admits(d)}
         if works:
             return (
                 f"no operator for {target} has {name} {shown(getattr(design, name))} with the rest of this design: "
-                f"use {name} {_either(works)}"
+                f"use {name} {_either(sorted(works, key=_order))}"
             )
     tiles = sorted({d.tile for d in has})
     if design.tile not in tiles:
         return f"no operator for {target} has tile {shown(design.tile)}: use tile {_either(tiles)}"
     same = {(d.cluster, d.two_cta, d.scheduler, d.fallback_cluster) for d in has if d.tile == design.tile}
     examples = [
-        f"cluster {shown(c)}, two_cta {str(t).lower()}, scheduler {s}" + (f", fallback_cluster {shown(f)}" if f else "")
+        f"cluster {shown(c)}, two_cta {shown(t)}, scheduler {s}" + (f", fallback_cluster {shown(f)}" if f else "")
         for c, t, s, f in sorted(same, key=str)[:3]
     ]
     return f"no operator for {target} has this design with tile {shown(design.tile)}: use {' or '.join(examples)}"
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return (value is not None, value)
 
 
 def _either(values: Iterable[Any]) -> str:

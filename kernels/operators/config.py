@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +90,9 @@ class Design:
 def shown(value: Any) -> str:
     """A value of a config as a manifest writes it.
 
-    >>> shown((128, 64)), shown("")
-    ('[128, 64]', "''")
+    >>> shown((128, 64)), shown("static"), shown(""), shown(True), shown(None)
+    ('[128, 64]', 'static', "''", 'true', 'null')
     """
-    value = thaw(value)
-    return str(value) if value not in ("",) else "''"
+    if isinstance(value, str):
+        return value or "''"
+    return json.dumps(thaw(value))

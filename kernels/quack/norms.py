@@ -96,7 +96,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     x = inputs["x"].double()
     if inputs["residual"] is not None:
         x = x + inputs["residual"].double()
-    mean = x.mean(dim=-1, keepdim=True) if "bias" in config else 0.0
+    mean: Any = x.mean(dim=-1, keepdim=True) if "bias" in config else 0.0
     rstd = ((x - mean).square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt()
     weight = inputs["weight"].double() + float(str(config.get("weight_offset", 0.0)))
     out = (x - mean) * rstd * weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,9 @@ class FakeWorker:
         self.answered += 1
         return reply
 
-    def output(self, request: int, wait: float = 0.0) -> str:
-        return f"printed while {self.sent[request]}"
+    @property
+    def output(self) -> str:
+        return f"printed while {self.sent[self.answered - 1]}"
 
     def close(self) -> None:
         self.ended.set()
@@ -184,5 +186,7 @@ def test_leaving_early_ends_every_worker(monkeypatch: pytest.MonkeyPatch) -> Non
     events = pool.events()
     while isinstance(next(events), Started):
         pass
+    begun = time.monotonic()
     events.close()
+    assert time.monotonic() - begun < 5
     assert all(w.ended.is_set() for w in made)

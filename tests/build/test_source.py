@@ -164,6 +164,31 @@ def test_the_version_of_someone_elses_package_counts(tmp_path: Path) -> None:
     assert first != other_version
 
 
+def test_a_distribution_that_shares_a_name_counts_only_where_it_is_used(tmp_path: Path) -> None:
+    """Two distributions fill one top module; the kernel imports from one of them."""
+    site = tmp_path / "site"
+    for part in ("used", "unused"):
+        info = f"shared_{part}-1.0.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: shared-{part}\nVersion: 1.0\n"
+        record = f"shared/{part}.py,,\n{info}/METADATA,,\n"
+        write(site, {f"shared/{part}.py": "", f"{info}/METADATA": metadata, f"{info}/RECORD": record})
+    write(tmp_path / "mine", {"norm.py": "import shared.used\n"})
+    script = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from precast.build.source import source_digest
+for part in ("unused", "used"):
+    before = source_digest("norm:f", [Path(sys.argv[2])])
+    info = Path(sys.argv[1], f"shared_{part}-1.0.dist-info")
+    (info / "METADATA").write_text((info / "METADATA").read_text().replace("1.0", "2.0"))
+    print(source_digest("norm:f", [Path(sys.argv[2])]) != before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, site, tmp_path / "mine"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
 def test_an_editable_install_is_found_through_its_finder(tmp_path: Path) -> None:
     """Setuptools' editable installs put a finder on sys.meta_path, and no folder on sys.path."""
     write(tmp_path / "checkout", {"edited/__init__.py": "", "edited/norm.py": "from edited import tiles\n"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Report, build
+from precast.build.builder import Options, build
 from precast.build.gpus import GPUS, Fact
 from precast.build.message import Message
 from precast.build.planner import plan_files
 from precast.build.process import Worker
 from precast.build.profile import Profile, Profiles, profile_named
+from precast.build.report import Report
+from precast.build.standin import toolkit
 from precast.build.store import Store
 from precast.loader.target import Target
 
@@ -167,6 +170,28 @@ print(sorted({"torch", "cutlass", "cuda", "tvm_ffi"} & set(sys.modules)))
     assert done.stdout.strip() == "[]"
 
 
+def test_the_compiler_takes_the_toolkit_that_is_linked_whatever_the_machine_has() -> None:
+    before = ctypes.CDLL
+    version = ctypes.c_int()
+    with toolkit():
+        assert ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) == 0
+        assert ctypes.CDLL(None)._name is None
+    assert version.value == 12090
+    assert ctypes.CDLL is before
+
+
+def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Any) -> None:
+    body = """
+import sys
+
+def flavor(n: int):
+    assert ".cu12." in sys.modules["cutlass._mlir._mlir_libs._cutlass_ir"].__file__
+    return compiled(n)
+"""
+    (reply,) = ask("flavor", body=body)
+    assert "error" not in reply.header, reply.header
+
+
 def test_the_compiler_itself_may_ask(ask: Any) -> None:
     body = """
 @cute.jit
@@ -229,7 +254,7 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
     plan = plan_files([folder / "asks.yaml"], profiles=profiles)
-    return build(plan, folder / cache, store=Store(folder / "store"), jobs=2)
+    return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
 
 
 def told(report: Report) -> set[str]:
@@ -240,6 +265,7 @@ def changed(profile: Profile, **facts: int) -> Profile:
     return replace(profile, facts={**profile.facts, **{name: Fact(value, "a test") for name, value in facts.items()}})
 
 
+@pytest.mark.slow
 def test_only_what_used_a_fact_is_built_again_when_it_changes(tmp_path: Path) -> None:
     b200 = profile_named("B200")
     assert len(run(tmp_path, Profiles()).built) == 6
@@ -255,6 +281,7 @@ def test_only_what_used_a_fact_is_built_again_when_it_changes(tmp_path: Path) ->
     assert told(run(tmp_path, Profiles.named(["H200"]))) == {"cache sm_90a"}
 
 
+@pytest.mark.slow
 def test_the_index_says_what_was_assumed_and_the_key_covers_it(tmp_path: Path) -> None:
     run(tmp_path, Profiles(), "one")
     run(tmp_path, Profiles((changed(profile_named("B200"), multiprocessor_count=140),)), "two")

@@ -21,6 +21,7 @@ from precast.loader.signature import Argument, Signature, Symbol
 from precast.loader.target import Target
 
 NATIVE = Path(__file__).parent / "native"
+FASTCALL = Path(__file__).parents[2] / "build" / "fastcall.c"
 HOST = Host(arch=platform.machine(), glibc="2.17")
 SCALE_KEYS = (
     Key(name="dtype", type="dtype"),
@@ -65,6 +66,21 @@ class Native:
             defines = (f"-DPRECAST_TEST_ENTRY=__tvm_ffi_{name}", f"-DPRECAST_TEST_OFFSET={offset}")
             needs = (self.folder / soname, libraries / "libtvm_ffi.so")
             compiler(NATIVE / "entry.c", f"-I{include}", *defines, "-o", path, *needs)
+        return path.read_bytes()
+
+    def echo(self) -> bytes:
+        """A library whose entry ``__tvm_ffi_echo`` describes its arguments."""
+        path = self.folder / "echo.so"
+        if not path.exists():
+            compiler(NATIVE / "echo.c", f"-I{ffi_folder() / 'include'}", "-o", path, ffi_folder() / "lib/libtvm_ffi.so")
+        return path.read_bytes()
+
+    def fastcall(self) -> bytes:
+        """The call path that a builder puts into a cache."""
+        path = self.folder / "fastcall.so"
+        if not path.exists():
+            needs = ffi_folder() / "lib/libtvm_ffi.so"
+            compiler(FASTCALL, "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
         return path.read_bytes()
 
     def driver(self) -> Path:
@@ -134,9 +150,10 @@ class CacheWriter:
         """Keep a dictionary, which later blobs may use."""
         self.dictionary = (self.keep(data, "raw"), data)
 
-    def runtime(self, soname: str, code: bytes, host: Host = HOST) -> None:
-        """Keep a runtime library."""
-        self.runtimes.append(Runtime(soname=soname, host=host, blob=self.keep(code)))
+    def runtime(self, soname: str, code: bytes, host: Host = HOST, fastcall: bytes = b"") -> None:
+        """Keep a runtime library, and a call path."""
+        kept = self.keep(fastcall) if fastcall else None
+        self.runtimes.append(Runtime(soname=soname, host=host, blob=self.keep(code), fastcall=kept))
 
     def op(self, op: str, artifacts: Iterable[Artifact], keys: tuple[Key, ...] = SCALE_KEYS) -> None:
         """List the artifacts of an op."""
@@ -164,10 +181,10 @@ class CacheWriter:
         return path
 
 
-def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0) -> CacheWriter:
+def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0, fastcall: bool = True) -> CacheWriter:
     """Op ``scale`` for three dtypes and two targets, two tunings each; and ``twice``, which takes no config."""
     writer = CacheWriter(name=name)
-    writer.runtime(*native.runtime(factor))
+    writer.runtime(*native.runtime(factor), fastcall=native.fastcall() if fastcall else b"")
     rows = []
     for place, dtype in enumerate(("bfloat16", "float16", "float32")):
         for rank, threads in enumerate((256, 128)):

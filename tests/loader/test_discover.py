@@ -131,7 +131,9 @@ def test_a_missing_variant(path: Path, use: Use) -> None:
         loader.get("scale", {"dtype": "int8", "threads": 64}, target="sm_90a")
     text = str(caught.value)
     assert text.count("refused") == 12 and "dtype is 'float16', not 'int8'; threads is 256, not 64" in text
-    assert text.endswith("  - kernel: scale\n      config: {dtype: int8, threads: 64}\n      targets: [sm_90a]")
+    assert text.endswith(
+        "  - kernel: scale\n      config: {dtype: int8}\n      tuned: {threads: [64]}\n      targets: [sm_90a]"
+    )
     decision = caught.value.resolution
     assert isinstance(decision, loader.Resolution) and len(decision.rejected) == 12 and decision.chosen is None
 

@@ -89,15 +89,19 @@ def test_no_descriptor_stays_open_and_nothing_is_written(
 
 
 def test_the_memory_file_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    seen: list[str] = []
+    last: list[int] = []
 
     def look(path: str, label: str) -> ctypes.CDLL:
         with pytest.raises(PermissionError):
             os.write(int(path.rsplit("/", 1)[-1]), b"x")
+        last[:] = [int(path.rsplit("/", 1)[-1])]
         seen.append(label)
         return ctypes.CDLL(None)
 
     monkeypatch.setattr(library, "_dlopen", look)
+    record = lambda _: library.Record("/proc/self/fd/" + library.spell("0" * 64) + str(last[0]), 0)  # noqa: E731
+    monkeypatch.setattr(library, "_record", record)
     library.open_bytes(b"code", "0" * 64, "precast:test")
     assert seen == ["precast:test"]
 

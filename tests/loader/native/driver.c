@@ -25,3 +25,16 @@ int cuGetErrorString(int code, const char** text) {
   *text = code == 100 ? "no CUDA-capable device is detected" : "unknown error";
   return 0;
 }
+
+/* Streams and captures: each call is counted, and refused where the environment says so. */
+static int counts[8];
+int fake_count(int which) { return counts[which]; }
+static int counted(int which, const char* name) { counts[which]++; return number(name, 0); }
+int cuDevicePrimaryCtxRetain(void** context, int device) { *context = (void*)(long)device; return counted(0, "FAKE_RETAIN"); }
+int cuCtxPushCurrent_v2(void* context) { (void)context; return counted(1, "FAKE_PUSH"); }
+int cuCtxPopCurrent_v2(void** context) { (void)context; return counted(2, "FAKE_POP"); }
+int cuStreamCreate(void** stream, unsigned flags) { (void)flags; *stream = (void*)0x5150; return counted(3, "FAKE_STREAM"); }
+int cuStreamBeginCapture_v2(void* stream, int mode) { (void)stream; (void)mode; return counted(4, "FAKE_CAPTURE"); }
+int cuStreamEndCapture(void* stream, void** graph) { (void)stream; *graph = (void*)0x61; return counted(5, "FAKE_END"); }
+int cuGraphDestroy(void* graph) { (void)graph; return counted(6, "FAKE_GRAPH"); }
+int cuStreamDestroy_v2(void* stream) { (void)stream; return counted(7, "FAKE_DESTROY"); }

@@ -3,6 +3,12 @@
 
 long long precast_test_scale(long long value);
 
+static DLTensor* tensor(const TVMFFIAny* value) {
+  if (value->type_index == kTVMFFIDLTensorPtr) return value->v_ptr;
+  if (value->type_index == kTVMFFITensor) return (DLTensor*)((char*)value->v_obj + sizeof(TVMFFIObject));
+  return NULL;
+}
+
 static int refuse(const char* message) {
   TVMFFIErrorSetRaisedFromCStr("ValueError", message);
   return -1;
@@ -16,12 +22,10 @@ int PRECAST_TEST_ENTRY(void* self, const TVMFFIAny* args, int32_t count, TVMFFIA
     result->v_int64 = precast_test_scale(args[0].v_int64) + PRECAST_TEST_OFFSET;
     return 0;
   }
-  if (count != 3 || args[0].type_index != kTVMFFITensor || args[1].type_index != kTVMFFITensor ||
-      args[2].type_index != kTVMFFIFloat) {
+  if (count != 3 || !tensor(&args[0]) || !tensor(&args[1]) || args[2].type_index != kTVMFFIFloat) {
     return refuse("expected an int, or x, y and a factor");
   }
-  DLTensor* x = (DLTensor*)((char*)args[0].v_obj + sizeof(TVMFFIObject));
-  DLTensor* y = (DLTensor*)((char*)args[1].v_obj + sizeof(TVMFFIObject));
+  DLTensor *x = tensor(&args[0]), *y = tensor(&args[1]);
   if (x->device.device_type != kDLCPU || x->dtype.bits != 32 || x->ndim != 1 || y->shape[0] != x->shape[0]) {
     return refuse("expected two float32 vectors of one length on the CPU");
   }

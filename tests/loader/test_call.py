@@ -1,0 +1,463 @@
+"""The call path: whatever it is given, it does what tvm_ffi would do, and it stays alive."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import fractions
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from precast import loader
+from precast.loader import fastcall, library
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
+from precast.loader.kernel import Kernel, entry, open_kernel
+from precast.loader.machine import Machine
+from precast.loader.signature import Argument, Signature
+from precast.loader.target import Capability
+
+from .caches import CacheWriter, Native, artifact
+from .exchange import CPU, CUDA, Fake, exchange
+
+HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
+NAMES = ("wish", "x", "y")
+RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, RAISE = 1, 2, 3, 4, 5, 6, 10
+
+
+def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
+    writer = CacheWriter()
+    writer.runtime(*native.runtime(), fastcall=code or native.fastcall())
+    signature = Signature(arguments=tuple(Argument(name=name, kind="scalar", dtype="int64") for name in NAMES))
+    echo = artifact(writer.keep(native.echo()), {}, symbol="__tvm_ffi_echo")
+    writer.op("echo", [replace(echo, signature=signature)], keys=())
+    cache = Cache(writer.write(folder))
+    return cache, cache.op("echo").artifacts[0]
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, Kernel]]:
+    """The same entry twice: called through the call path, and through tvm_ffi."""
+    native = Native(tmp_path_factory.mktemp("native"))
+    cache, chosen = echo_cache(native, tmp_path_factory.mktemp("cache") / "echo")
+    fast = open_kernel(cache, "echo", chosen)
+    fast._machine = lambda: HOPPER
+    fast(0)
+    plain = Kernel("echo", chosen, entry(library.load(cache, chosen), chosen.symbol), lambda: HOPPER)
+    yield fast, plain
+
+
+def outcome(kernel: Kernel, *args: Any) -> Any:
+    """What a call does: the type and value of what it returns or raises."""
+    try:
+        result = kernel(*args)
+    except Exception as error:
+        return "raised", type(error), str(error).partition("\nException raised from")[0]  # where, in torch
+    if isinstance(result, torch.Tensor):
+        return "tensor", result.shape, result.dtype
+    return "returned", type(result), result
+
+
+def hands_over(kernel: Kernel, *args: Any) -> bool:
+    """Whether a call leaves the call path for tvm_ffi."""
+    seen = []
+    kernel._launch, launch = (lambda *a: seen.append(a)), kernel._launch
+    try:
+        kernel(*args)
+    except Exception:
+        pass
+    finally:
+        kernel._launch = launch
+    return bool(seen)
+
+
+def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, plain = kernels
+    assert isinstance(fast, Kernel) and type(fast) is not Kernel
+    assert type(plain) is Kernel
+    for plainly in (1, 1.5, True, None, torch.ones(3), torch.nn.Parameter(torch.ones(1)), Fake(64, (2,))):
+        assert not hands_over(fast, 0, plainly), plainly
+    for otherwise in ("s", 2**63, (1,), np.ones(1), np.float64(1), object()):
+        assert hands_over(fast, 0, otherwise), otherwise
+
+
+class Colour(enum.IntEnum):
+    RED = 3
+
+
+class Refusing:
+    def __dlpack__(self, **_: object) -> object:
+        raise BufferError("argument #0: not today")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+class Meta(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(name) if not name.startswith("__dlpack_c") else ZeroDivisionError("metaclass")
+
+
+class Spiteful(metaclass=Meta):
+    pass
+
+
+def tensors() -> list[Any]:
+    base = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
+    found = [
+        base, base[1], base[:, ::2], base.transpose(0, 2), base.expand(2, 3, 4), base[0, 0, 0], torch.empty(0, 5),
+        base.to(torch.bfloat16), base.to(torch.float16), base.long(), base.bool(), base.to(torch.complex64),
+        base.to(torch.complex64).conj(), torch.zeros(2, dtype=torch.uint8), torch.zeros(2).to(torch.float8_e4m3fn),
+        torch.ones(3, requires_grad=True), torch.nn.Parameter(torch.ones(2, 2)), base.as_subclass(Subclass),
+        torch.eye(3).to_sparse(), torch.empty(3, device="meta"), torch.zeros((1,) * 40),
+        torch._neg_view(torch.ones(2)), torch.ones(4).as_strided((2, 2), (1, 1)),
+    ]  # fmt: skip
+    return found
+
+
+def others() -> list[Any]:
+    return [
+        None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, 2**200, -(2**65), 0.0, -0.0, float("nan"), float("inf"),
+        1e308, "", "short", "longer than seven", "\udcff", "é" * 9, b"", b"bytes", b"more than seven", bytearray(b"x"),
+        (), (1, 2), [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},
+        np.ones(3, np.float32), np.float32(1.5), np.float64(2.5), np.int64(7), np.bool_(True), np.dtype("float32"),
+        torch.float16, torch.device("cpu"), Colour.RED, fractions.Fraction(1, 3), object(), print, len, Colour,
+        ValueError("e"), ctypes.c_void_p(16), ctypes.c_void_p(None), Refusing(), Spiteful(), 1j, ..., NotImplemented,
+        range(3), memoryview(b"abc"), Fake(4096, (2, 3)), Fake(64, (3,), (CUDA, 1)), Fake(64, (3,), (CPU, 0)),
+        Fake(64, (2, 2), strides=(7, 1)), Fake(64, ()), Fake(0, (0,)),
+    ]  # fmt: skip
+
+
+KEPT = [*tensors(), *others()]
+
+
+@pytest.mark.parametrize("number", range(len(KEPT)))
+def test_every_kind_of_argument(kernels: tuple[Kernel, Kernel], number: int) -> None:
+    fast, plain = kernels
+    for wish in (RETURN_TEXT, RAISE):
+        assert outcome(fast, wish, KEPT[number]) == outcome(plain, wish, KEPT[number])
+    assert outcome(fast, KEPT[number]) == outcome(plain, KEPT[number])
+
+
+anything = st.one_of(
+    st.sampled_from(KEPT), st.integers(), st.floats(), st.text(), st.binary(), st.lists(st.integers()),
+    st.builds(lambda shape, dtype: torch.zeros(shape, dtype=dtype),
+              st.lists(st.integers(0, 3), max_size=5),
+              st.sampled_from([torch.float32, torch.int8, torch.bfloat16])),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(wish=st.one_of(st.integers(0, 4), st.integers(10, 19)), args=st.lists(anything, max_size=70))
+def test_any_list_of_arguments(kernels: tuple[Kernel, Kernel], wish: int, args: list[Any]) -> None:
+    fast, plain = kernels
+    assert outcome(fast, wish, *args) == outcome(plain, wish, *args)
+
+
+def test_an_entry_that_fails_without_an_error(kernels: tuple[Kernel, Kernel]) -> None:
+    """tvm_ffi would crash."""
+    with pytest.raises(RuntimeError, match="left no error: report this to its author"):
+        kernels[0](LEAVE_NO_ERROR, torch.ones(1))
+
+
+@pytest.mark.parametrize("kind", range(10, 20))
+def test_every_kind_of_error(kernels: tuple[Kernel, Kernel], kind: int) -> None:
+    fast, plain = kernels
+    one, other = outcome(fast, kind, 5), outcome(plain, kind, 5)
+    assert one == other
+    assert one[0] == "raised" and "argument #1 (x) of 2" in one[2]
+
+
+def test_an_unknown_error_needs_no_tvm_ffi(native: Native, tmp_path: Path) -> None:
+    cache, _ = echo_cache(native, tmp_path / "echo")
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from precast import loader\n"
+        "from precast.loader.machine import Machine\n"
+        "from precast.loader.target import Capability\n"
+        "kernel = loader.get('echo', target='sm_90a')\n"
+        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
+        "for wish, expected in (11, TypeError), (12, KeyError), (17, RuntimeError):\n"
+        "    try: kernel(wish, 2.5)\n"
+        "    except Exception as error: assert type(error) is expected and '#1 (x)' in str(error), repr(error)\n"
+        "    else: raise SystemExit('nothing was raised')\n"
+        "assert kernel(1, None, 3) == 3 and kernel(2, 1) == 0.5 and kernel(3) is True\n"
+        "assert kernel(wish=4, y=1, x=True).startswith('argument #1 of 3')\n"
+        "assert 'numpy' not in sys.modules or 'tvm_ffi' in sys.modules\n"
+    )
+    run_alone(code.replace("kernel(wish=4", "'tvm_ffi' not in sys.modules and kernel(wish=4"), cache.path)
+
+
+def run_alone(code: str, cache: Path) -> None:
+    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_results(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, plain = kernels
+    for wish in (0, RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT):
+        assert outcome(fast, wish, 1, 2) == outcome(plain, wish, 1, 2)
+    x = torch.ones(3, 5, dtype=torch.float64)
+    made = fast(RETURN_TENSOR, x)
+    assert type(made) is torch.Tensor and made.shape == x.shape and made.dtype == x.dtype
+    assert outcome(fast, RETURN_TENSOR, x) == outcome(plain, RETURN_TENSOR, x)
+
+
+def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, _ = kernels
+    current = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvGetStream
+    current.restype = ctypes.c_void_p
+    change = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvSetStream
+    change.argtypes = (ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+    change(CUDA, 1, 0x77, None)
+    try:
+        for wish in (RETURN_TEXT, RAISE):
+            text = outcome(fast, wish, torch.ones(1), Fake(64, (2,), (CUDA, 1)))[2]
+            assert "on 2:1 of" in text and "stream 0x2001" in text
+            assert current(CUDA, 1) == 0x77
+    finally:
+        change(CUDA, 1, None, None)
+    assert "stream 0x2000" in fast(RETURN_TEXT, Fake(64, (2,)), Fake(64, (2,)))
+
+
+def test_shapes_are_the_calls_own(kernels: tuple[Kernel, Kernel]) -> None:
+    """No pointer into a tensor's own shape goes to the entry: another thread may resize it during the call."""
+
+    class Shifting(Fake):
+        pass
+
+    def view(fake: Any, out: Any) -> int:
+        out[0] = fake.tensor
+        out[0].shape = (ctypes.c_int64 * 1)(5)
+        out[0].strides = None
+        return 0
+
+    from .exchange import View
+
+    Shifting.__dlpack_c_exchange_api__ = exchange(view=View(view))[1]
+    gc.collect()
+    assert " 5/1 " in kernels[0](RETURN_TEXT, Shifting(64, (1,)))
+
+
+def test_an_exchange_of_another_major_version(kernels: tuple[Kernel, Kernel]) -> None:
+    """An older table that the type also carries is taken; without one, it is a matter for tvm_ffi."""
+    known, _ = exchange()
+
+    class Newer(Fake):
+        __dlpack_c_exchange_api__ = exchange(2, ctypes.addressof(known))[1]
+
+    class Alien(Fake):
+        __dlpack_c_exchange_api__ = exchange(2)[1]
+
+    assert not hands_over(kernels[0], 0, Newer(64, (1,)))
+    assert hands_over(kernels[0], 0, Alien(64, (1,)))
+
+
+def test_more_types_than_are_remembered(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, plain = kernels
+    for number in range(20):
+        kind = type(f"Fake{number}", (Fake,), {})
+        one = kind(64 * number, (number,))
+        assert outcome(fast, RETURN_TEXT, one, one) == outcome(plain, RETURN_TEXT, one, one)
+
+
+def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, _ = kernels
+    calls: list[tuple[Any, ...]] = [
+        (0, torch.ones(2), 1.5), (RETURN_TEXT, torch.ones(2)), (RETURN_TENSOR, torch.ones(2)), (RAISE, torch.ones(3)),
+        (0, "text", (1, 2)), (0, Fake(64, (2,))), (0, object()), (0, 2**70), (0, torch.eye(2).to_sparse()),
+        (0, Spiteful()), (LEAVE_NO_ERROR, 1.25),
+    ]  # fmt: skip
+    for args in calls:
+        outcome(fast, *args)
+    for args in calls:
+        for value in (*args, fast, type(args[-1])):
+            before = sys.getrefcount(value)
+            for _ in range(100):
+                outcome(fast, *args)
+            assert abs(sys.getrefcount(value) - before) < 10, (args, value)
+
+
+def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, _ = kernels
+    x = torch.ones(16)
+
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def many(count: int) -> None:
+        for _ in range(count):
+            fast(RETURN_TEXT, x, "a text that does not fit in a few bytes")
+            outcome(fast, RAISE, x)
+            fast(0, x, x, 1.0)
+
+    many(2000)
+    before = resident()
+    many(20000)
+    assert resident() - before < 4 << 20
+
+
+def test_an_argument_lives_as_long_as_anyone_needs_it(kernels: tuple[Kernel, Kernel]) -> None:
+    x = torch.ones(3)
+    gone = weakref.ref(x)
+    kernels[0](0, x)
+    del x
+    assert gone() is None
+
+
+def test_many_threads(kernels: tuple[Kernel, Kernel]) -> None:
+    """Each sees its own arguments, results and errors, while others call."""
+    fast, _ = kernels
+    faults: list[str] = []
+
+    def work(number: int) -> None:
+        x = torch.zeros(number + 1)
+        for i in range(400):
+            text = fast(RETURN_TEXT, x, number, i)
+            if f" {number + 1}/1; kind 1 padding 0 value {number:x}; kind 1 padding 0 value {i:x}" not in text:
+                faults.append(text)
+            if f"value {number:x};" not in outcome(fast, RAISE + number % 8, number)[2]:
+                faults.append("another's error")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+
+
+def test_the_interpreter_is_let_go(native: Native, tmp_path: Path, kernels: tuple[Kernel, Kernel]) -> None:
+    """While an entry waits, other threads run: the entry is libc's, which sleeps where an entry would launch."""
+    fast, _ = kernels
+    sleep = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+    started, release = threading.Event(), threading.Event()
+
+    @sleep
+    def wait(*_: Any) -> int:
+        started.set()
+        return 0 if release.wait(10) else -1
+
+    fast._arm(ctypes.cast(wait, ctypes.c_void_p).value)  # type: ignore[attr-defined]
+    try:
+        thread = threading.Thread(target=fast)
+        thread.start()
+        assert started.wait(10)
+        release.set()
+        thread.join(10)
+        assert not thread.is_alive()
+    finally:
+        fast._arm(fast._address)  # type: ignore[attr-defined]
+
+
+def test_a_kernel_that_was_never_cleared_asks_for_its_device(native: Native, tmp_path: Path) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo")
+    kernel = open_kernel(cache, "echo", chosen)
+    kernel._machine = lambda: Machine(arch="x86_64", absent="none here")
+    for _ in range(2):
+        with pytest.raises(loader.NoCudaDevice):
+            kernel(1)
+    bare = type(kernel).__new__(type(kernel))
+    with pytest.raises(AttributeError):
+        bare(1)
+
+
+def test_names(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, _ = kernels
+    assert fast(wish=4, y=2, x=1) == fast(4, 1, y=2) == fast(4, 1, 2)
+    assert not hands_over(fast, 0)
+    with pytest.raises(TypeError, match="no argument 'z'"):
+        fast(4, z=1)
+    with pytest.raises(TypeError, match="'x' twice"):
+        fast(4, 1, x=1)
+    assert fast(1, *range(100)) == 101, "more than are packed"
+
+
+def test_without_it_everything_works(native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo")
+    monkeypatch.setenv(fastcall.VARIABLE, "0")
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+    monkeypatch.delenv(fastcall.VARIABLE)
+    monkeypatch.setattr(sys, "abiflags", "t")
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+
+
+def test_a_python_that_lacks_a_symbol_takes_the_other_way(native: Native, tmp_path: Path) -> None:
+    source = tmp_path / "alien.c"
+    source.write_text("extern int PyNotThere(void); int precast_launcher(void) { return PyNotThere(); }")
+    alien = tmp_path / "alien.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", alien, source], check=True)
+    cache, chosen = echo_cache(native, tmp_path / "echo", alien.read_bytes())
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+
+
+def test_damage_is_refused(native: Native, tmp_path: Path) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"another")
+    blob = cache.index.runtimes[0].fastcall
+    assert blob is not None
+    path = cache.path / "blobs" / blob.sha256
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(loader.IntegrityError):
+        open_kernel(cache, "echo", chosen)
+
+
+def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
+    """Native state is one interpreter's; a second one gets an error, and the first goes on."""
+    cache, _ = echo_cache(native, tmp_path / "echo")
+    inner = (
+        "import sys\n"
+        f"sys.path[:] = {sys.path!r}\n"
+        "from precast import loader\n"
+        "try: loader.get('echo', target='sm_90a')\n"
+        "except loader.LoadError as error: assert 'main interpreter' in str(error)\n"
+        "else: raise SystemExit('it was not refused')\n"
+    )
+    outer = (
+        "try: import _xxsubinterpreters as interpreters\n"
+        "except ImportError: import _interpreters as interpreters\n"
+        "from precast import loader\n"
+        "first = loader.get('echo', target='sm_90a')\n"
+        f"number = interpreters.create()\n"
+        f"failed = interpreters.run_string(number, {inner!r})\n"
+        "assert failed is None, failed\n"
+        "interpreters.destroy(number)\n"
+        "assert first._function(1) == 1\n"
+    )
+    run_alone(outer, cache.path)
+
+
+def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
+    cache, _ = echo_cache(native, tmp_path / "echo")
+    code = (
+        "import os, sys\n"
+        "from precast import loader\n"
+        "from precast.loader.machine import Machine\n"
+        "from precast.loader.target import Capability\n"
+        "kernel = loader.get('echo', target='sm_90a')\n"
+        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
+        "assert kernel(1) == 1\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if kernel(1, 2) == 2 else 3)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    run_alone(code, cache.path)
