@@ -57,7 +57,9 @@ def forged(cache: Path, path: Path, changes: Mapping[str, bytes]) -> Path:
         contents[plain(code).sha256] = code
         artifacts.append(replace(artifact, blob=plain(code)))
     (held,) = opened.index.runtimes
-    runtime = RuntimeLibrary(soname=held.soname, code=opened.cache.read(held.blob), host=held.host)
+    fastcall = opened.cache.read(held.fastcall) if held.fastcall else b""
+    code = opened.cache.read(held.blob)
+    runtime = RuntimeLibrary(soname=held.soname, code=code, host=held.host, fastcall=fastcall)
     listing = {op: Listing(keys=of.keys, doc=of.doc, artifacts=tuple(artifacts)) for op, of in opened.ops.items()}
     files = seal(opened.index.name, opened.index.toolchain, [runtime], listing, contents, threads=1)
     for name, data in files.items():
