@@ -1,6 +1,8 @@
 """The process that rehearses: it opens a kernel's host code beside the stand-in of ``rehearsal.c``, calls the entry
-with tensors that are addresses only, and answers what would have been launched. It is a process of its own, since what it
-runs was compiled a moment ago."""
+with tensors that are addresses only, and answers what would have been launched.
+
+It is a process of its own, since what it runs was compiled a moment ago.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def command(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Pack a cache as a wheel that pip installs and the loader finds; one wheel for each host it was built on."""
+    """Pack a cache as a wheel that pip installs and the loader finds."""
     from precast.build.wheel import write_wheels
 
     wheels = write_wheels(cache, output, version=version or None, host=host or None)
