@@ -24,7 +24,8 @@ from precast.build.plan import Plan, Variant
 from precast.build.process import Worker, WorkerLost
 from precast.build.profile import Profile, parse_answers, profile_of
 from precast.build.record import Product
-from precast.build.store import Store, write_whole
+from precast.build.scratch import write_whole
+from precast.build.store import Store
 from precast.build.toolchain import Toolchain, find_toolchain
 from precast.build.usage import example, readme
 from precast.loader.artifact import Artifact

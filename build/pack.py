@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.compress import store_all, store_plain, store_raw, train
+from precast.build.earlier import Earlier
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
 from precast.build.profile import Profile
@@ -46,8 +47,12 @@ def pack(
     versions: Mapping[str, str],
     *,
     threads: int,
+    earlier: Earlier | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity."""
+    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity.
+
+    What an ``earlier`` cache has compressed already is taken from there.
+    """
     drafts = [draft for v in plan.variants for draft in drafts_of(v, records[v.identity], plan.profiles.of(v.target))]
     return seal(
         plan.name,
@@ -60,6 +65,7 @@ def pack(
         },
         {artifact.blob.sha256: content for _, artifact, content in drafts},
         threads=threads,
+        earlier=earlier,
     )
 
 
@@ -105,14 +111,17 @@ def seal(
     contents: Mapping[str, bytes],
     *,
     threads: int,
+    earlier: Earlier | None = None,
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index over them.
 
     What a host's runtime consists of is compressed by itself, and so the same in every cache that one toolchain makes.
     """
-    dictionary = train(contents)
-    blobs = store_all(contents, dictionary, threads)
-    libraries = [(r, store_plain(r.code), store_plain(r.fastcall) if r.fastcall else None) for r in runtimes]
+    dictionary = train(contents, earlier)
+    blobs = store_all(contents, dictionary, threads, earlier)
+    libraries = [
+        (r, store_plain(r.code, earlier), store_plain(r.fastcall, earlier) if r.fastcall else None) for r in runtimes
+    ]
     shared = store_raw(dictionary) if dictionary else None
     files = {}
     for op, listing in sorted(ops.items()):

@@ -19,7 +19,7 @@ from precast.build.errors import ClusterError
 from precast.build.message import Message
 from precast.build.plan import Plan, Variant
 from precast.build.profile import Profile, parse_facts
-from precast.build.source import source_digest, source_files
+from precast.build.source import Sources, source_digest
 from precast.build.toolchain import DSL, version_of
 from precast.loader import fields
 from precast.loader.errors import FormatError
@@ -122,7 +122,7 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
     """Make a variant ready to travel."""
     folders = [folder.resolve() for folder in plan.search]
     files: dict[tuple[int, str], bytes] = {}
-    for file in source_files(variant.source, plan.search):
+    for file in _sources(plan.search).files(variant.source):
         number = next(n for n, folder in enumerate(folders) if file.is_relative_to(folder))
         files[number, file.relative_to(folders[number]).as_posix()] = file.read_bytes()
     if len(files) > _FILES:
@@ -137,10 +137,16 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
         request=request_for(variant),
         seconds=seconds,
         like=this_builder(),
-        digest=source_digest(variant.source, plan.search),
+        digest=_sources(plan.search).digest(variant.source),
         folders=len(folders),
         files=files,
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _sources(search: tuple[Path, ...]) -> Sources:
+    """The sources of the build that is sending: all its parcels speak of the same moment."""
+    return Sources(search)
 
 
 @functools.cache

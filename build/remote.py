@@ -18,7 +18,8 @@ from typing import Any
 
 from precast.build.errors import RemoteError
 from precast.build.profile import Profile
-from precast.build.store import Store, write_whole
+from precast.build.scratch import write_whole
+from precast.build.store import Store
 from precast.loader.errors import ConfigError, FormatError
 
 LIMIT = 256 << 20  # bytes of one file; the largest records so far have less than a hundredth

@@ -20,6 +20,7 @@ from precast.build.pack import drafts_of
 from precast.build.parcel import differences
 from precast.build.plan import Plan, Variant
 from precast.build.runtime import RuntimeLibrary, link_runtime
+from precast.build.source import Sources
 from precast.build.toolchain import Toolchain, by_host, find_toolchain
 from precast.loader.artifact import Artifact
 from precast.loader.config import canonical, thaw
@@ -69,7 +70,7 @@ def reproduce(
     A ``sample`` of so many variants is drawn by ``seed``, or by the cache's own digest: the same cache gives the same
     sample, and a changed one another.
     """
-    cache, toolchain = open_cache(path), find_toolchain()
+    cache, toolchain, sources = open_cache(path), find_toolchain(), Sources(plan.search)
     runtime = link_runtime(toolchain)
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)
@@ -87,7 +88,12 @@ def reproduce(
                 different[str(outcome.variant)] = f"it does not compile: {outcome.reason}"
                 continue
             try:
-                record = assemble(outcome, variant_key(outcome.variant, toolchain, plan.search), linker, toolchain)
+                record = assemble(
+                    outcome,
+                    variant_key(outcome.variant, toolchain, sources.digest(outcome.variant.source)),
+                    linker,
+                    toolchain,
+                )
             except PrecastError as error:
                 different[str(outcome.variant)] = f"it cannot be assembled: {error}"
                 continue

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import zstandard
 
-from precast.build.errors import StoreError
 from precast.build.key import record_key
+from precast.build.notes import Notes
 from precast.build.profile import Profile
 from precast.build.record import Record
+from precast.build.scratch import WRITING, sweep, write_whole
 from precast.loader import fields
 from precast.loader.config import canonical
 from precast.loader.errors import FormatError
@@ -40,6 +39,13 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes = Notes(path / "notes")
+
+    def sweep(self) -> None:
+        """Remove what killed builds have left half-written."""
+        if self.path.is_dir():
+            for folder in [*self.path.glob("??"), *self.notes.path.glob("*")]:
+                sweep(folder, WRITING)
 
     def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
         """Make ready what will be asked for: of a folder there is nothing to make ready."""
@@ -106,24 +112,3 @@ def _names(data: bytes) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FormatError("it is not a list of names")
     return tuple(names)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing."""
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; make room or choose another place"
-        ) from error

@@ -35,7 +35,6 @@ def compile_there(data: bytes) -> bytes:
     except PrecastError as error:
         return Message({"refused": str(error)}).encode()
     worker = seat.worker
-    worker.forget_output()
     worker.send(Message(dict(parcel.request)))
     try:
         reply = worker.receive(parcel.seconds)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from precast.build.errors import WheelError
 from precast.build.narrow import hosts_of, narrow
-from precast.build.store import write_whole
+from precast.build.scratch import write_whole
 from precast.loader.artifact import Blob
 from precast.loader.errors import FormatError
 from precast.loader.index import Index, OpIndex, digest

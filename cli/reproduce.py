@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +40,7 @@ def command(
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
     plan = plan_files(manifests, profiles=Profiles.named(profile or ()))
-    executor = Local(jobs or len(os.sched_getaffinity(0)))
+    executor = Local(jobs or None)
     with Progress(min(sample, len(plan.variants)) or len(plan.variants)) as progress:
         proof = reproduce(
             plan,
