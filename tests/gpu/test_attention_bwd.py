@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import variants
 
 from precast import loader
+from tests.gpu import variants
 
 CASES = [(op, v) for op, v in variants.chained() if op == "attention_bwd.main"]
 LENGTHS = ([1, 1], [113, 7], [64, 128], [300, 1031], [2048, 2048])

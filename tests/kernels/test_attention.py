@@ -111,7 +111,7 @@ def test_verify_takes_what_torch_computes_in_half_precision_and_nothing_worse(co
 
 @pytest.mark.parametrize("layout", ["dense", "varlen"])
 def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
-    config = full(attention_combine, **BF16, layout=layout, lse=True)
+    config = full(attention_combine, **BF16, layout=layout, heads=4 if layout == "varlen" else 0, lse=True)
     declaration = declaration_of(attention_combine)
     assert declaration.inputs and declaration.problems and declaration.reference
     scores, values = torch.randn(3, 5, 7, 4, 40, dtype=torch.float64), torch.randn(40, 128, dtype=torch.float64)
@@ -143,6 +143,8 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
         (attention_split, BF16, SM90, "use 'attention' there"),
         (attention_combine, {**BF16, "most": 48}, SM90, "use one of 32, 64, 128, 256"),
+        (attention_combine, {**BF16, "layout": "varlen"}, SM90, "heads is 0: give their number with layout varlen"),
+        (attention_combine, {**BF16, "heads": 8}, SM90, "and only there"),
     ],
 )
 def test_what_cannot_be_built_is_refused_while_planning(
@@ -161,7 +163,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention", {**BF16, "head_dim": 64, "heads_per_kv": 8, "layout": "varlen", "window": True, "sink": True}),
     ("attention", {**BF16, "heads_per_kv": 5, "causal": True, "layout": "paged", "page": 128, "decode": True}),
     ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
-    ("attention_combine", {**BF16, "layout": "varlen", "lse": True}),
+    ("attention_combine", {**BF16, "layout": "varlen", "heads": 32, "lse": True}),
 ]
 GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
 SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})

@@ -195,6 +195,8 @@ def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[st
         ("quack.softmax", {**HALF, "width": 1001}, "use 1000 or 1008"),
         ("quack.softmax_bwd", {"dtype": "float32", "width": 3}, "use 4 or a multiple of it"),
         ("quack.cross_entropy", {**HALF, "classes": 1_000_000}, "classes is 1000000: use a number"),
+        ("quack.cross_entropy", {**HALF, "classes": 151936}, "then writes NaN; use"),
+        ("quack.softmax", {**HALF, "width": 201088}, "or float32, which is shared otherwise"),
         ("quack.topk", {**HALF, "width": 384, "k": 8}, "width is 384: use a power of two"),
         ("quack.topk", {**HALF, "width": 256, "k": 6}, "k is 6: use a power of two up to 128"),
         ("quack.rotary", {**HALF, "dim": 100}, "use 96 or 104"),
