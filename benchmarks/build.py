@@ -222,6 +222,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.which) - set(ALL):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}: there are {', '.join(ALL)}")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process compiles the compiler's own Python anew
     results = {}
     for name in arguments.which or ALL:
         with tempfile.TemporaryDirectory(prefix="precast-bench-") as folder:
