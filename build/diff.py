@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.build.merge import differing, facts
+from precast.build.merge import differing, facts, made_of
 from precast.build.opened import Name, Opened
 from precast.loader.artifact import Artifact
 from precast.loader.index import digest, key_to_json
@@ -79,7 +79,7 @@ def _cache(before: Opened, after: Opened) -> Iterator[Change]:
             yield Change(tool, old.toolchain.get(tool), new.toolchain.get(tool))
     runtimes = [{r.host.arch: r for r in index.runtimes} for index in (old, new)]
     for host in sorted({*runtimes[0], *runtimes[1]}):
-        was, is_ = ((r[host].soname, r[host].blob.sha256, r[host].host.glibc) if host in r else None for r in runtimes)
+        was, is_ = (made_of(r[host]) if host in r else None for r in runtimes)
         if was != is_:
             yield Change(f"runtime library for {host}", was and was[0], is_ and is_[0])
     for op in sorted(before.ops.keys() & after.ops.keys()):
@@ -96,7 +96,7 @@ def _cache(before: Opened, after: Opened) -> Iterator[Change]:
 def stored_size(cache: Opened) -> int:
     """The bytes of all blobs of a cache, each once."""
     blobs = {a.blob.sha256: a.blob.stored for a in cache.artifacts.values()}
-    blobs.update({r.blob.sha256: r.blob.stored for r in cache.index.runtimes})
+    blobs.update({blob.sha256: blob.stored for r in cache.index.runtimes for blob in r.blobs})
     if cache.index.dictionary:
         blobs[cache.index.dictionary.sha256] = cache.index.dictionary.stored
     return sum(blobs.values())

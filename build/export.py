@@ -172,7 +172,16 @@ def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
         raise ObjectError("the cache does not say which function made it: name its manifest with --manifest")
     texts = {str(name): str(value) for name, value in env.items()}
     here = Location("the cache", 1, 1)
-    return Variant(op=op, source=source, config=artifact.config, target=artifact.target, location=here, env=texts)
+    parts = tuple(map(str, artifact.provenance.get("parts", ())))
+    return Variant(
+        op=op.rpartition(".")[0] if parts else op,
+        source=source,
+        config=artifact.config,
+        target=artifact.target,
+        location=here,
+        env=texts,
+        parts=parts,
+    )
 
 
 def _profile(artifact: Artifact) -> Profile:

@@ -15,7 +15,8 @@ from precast.build.runtime import RuntimeLibrary
 from precast.build.toolchain import PROGRAMS, by_host, for_all_hosts
 from precast.loader.artifact import Artifact
 from precast.loader.errors import ConfigError
-from precast.loader.index import CACHE_NAME, Index
+from precast.loader.index import CACHE_NAME, Index, Runtime
+from precast.loader.tuning import joined
 
 _SHOWN = 20
 
@@ -107,15 +108,22 @@ def _versions(cache: Opened) -> dict[str, dict[str, str]]:
 
 
 def _of_runtimes(caches: Sequence[Opened]) -> Iterator[str]:
-    seen: dict[str, tuple[str, str, Opened]] = {}
+    seen: dict[str, tuple[Runtime, Opened]] = {}
     for cache in caches:
         for runtime in cache.index.runtimes:
-            held = seen.setdefault(runtime.host.arch, (runtime.soname, runtime.blob.sha256, cache))
-            if held[:2] != (runtime.soname, runtime.blob.sha256):
+            held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
+            if made_of(held) != made_of(runtime):
+                one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
                 yield (
-                    f"the runtime library for {runtime.host.arch} is {held[0]} ({held[1][:12]}) in {held[2]} "
-                    f"and {runtime.soname} ({runtime.blob.sha256[:12]}) in {cache}"
+                    f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
+                    "or its call path is another"
                 )
+
+
+def made_of(runtime: Runtime) -> tuple[str, ...]:
+    """The name of a runtime library, the host it needs, and the digests of all that belongs to it."""
+    host = runtime.host
+    return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)
 
 
 def _of_ops(caches: Sequence[Opened]) -> Iterator[str]:
@@ -190,5 +198,7 @@ def _listings(
     listings = {}
     for op, listed in {op: listed for cache in caches for op, listed in cache.ops.items()}.items():
         mine = tuple(replace(a, blob=plain(contents[a.blob.sha256])) for name, a in artifacts.items() if name.op == op)
-        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine)
+        tables = [cache.ops[op].tuning for cache in caches if op in cache.ops]
+        tuning = joined(tables, {a.key for a in mine})
+        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
     return listings

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from precast.build.toolchain import by_host
 from precast.loader.index import Index, OpEntry, OpIndex, digest
+from precast.loader.tuning import joined
 
 
 def hosts_of(index: Index) -> tuple[str, ...]:
@@ -21,14 +22,15 @@ def narrow(files: Mapping[str, bytes], host: str) -> dict[str, bytes]:
     entries: dict[str, OpEntry] = {}
     blobs = {index.dictionary.sha256} if index.dictionary else set()
     runtimes = tuple(r for r in index.runtimes if r.host.arch == host)
-    blobs.update(r.blob.sha256 for r in runtimes)
+    blobs.update(blob.sha256 for r in runtimes for blob in r.blobs)
     for op in index.ops:
         listed = OpIndex.decode(files[f"ops/{op}.json"], op=op)
         artifacts = tuple(a for a in listed.artifacts if a.host is None or a.host.arch == host)
         if not artifacts:
             continue
         blobs.update(a.blob.sha256 for a in artifacts)
-        data = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts).encode()
+        tuning = joined([listed.tuning], {a.key for a in artifacts})
+        data = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning).encode()
         kept[f"ops/{op}.json"] = data
         entries[op] = OpEntry(sha256=digest(data), size=len(data), artifacts=len(artifacts))
     own = replace(index, toolchain=by_host(index).get(host, {}), runtimes=runtimes, ops=entries)

@@ -16,6 +16,7 @@ from precast.build.runtime import RuntimeLibrary
 from precast.loader.artifact import Artifact, Blob
 from precast.loader.config import Key
 from precast.loader.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.tuning import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Listing:
     keys: tuple[Key, ...]
     doc: str
     artifacts: tuple[Artifact, ...]
+    tuning: tuple[Measured, ...] = ()
 
 
 def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
@@ -124,7 +126,9 @@ def seal(
     files = {}
     for op, listing in sorted(ops.items()):
         artifacts = tuple(replace(a, blob=blobs[a.blob.sha256].blob) for a in listing.artifacts)
-        files[op] = OpIndex.of(op=op, keys=listing.keys, doc=listing.doc, artifacts=artifacts).encode()
+        files[op] = OpIndex.of(
+            op=op, keys=listing.keys, doc=listing.doc, artifacts=artifacts, tuning=listing.tuning
+        ).encode()
     index = Index(
         name=name,
         toolchain=dict(versions),

@@ -1,7 +1,7 @@
-"""The process that rehearses: it opens a kernel's host code beside the stand-in of ``rehearsal.c``, calls the entry
-with tensors that are addresses only, and answers what would have been launched.
+"""The process that rehearses: it calls a kernel's entry and answers what would have been launched.
 
-It is a process of its own, since what it runs was compiled a moment ago.
+The host code is opened beside the stand-in of ``rehearsal.c``, and called with tensors that are addresses only. All of
+this happens in a process of its own, since what runs was compiled a moment ago.
 """
 
 from __future__ import annotations

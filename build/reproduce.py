@@ -19,7 +19,7 @@ from precast.build.opened import Name, Opened, open_cache
 from precast.build.pack import drafts_of
 from precast.build.parcel import differences
 from precast.build.plan import Plan, Variant
-from precast.build.runtime import link_runtime
+from precast.build.runtime import RuntimeLibrary, link_runtime
 from precast.build.source import Sources
 from precast.build.toolchain import Toolchain, by_host, find_toolchain
 from precast.loader.artifact import Artifact
@@ -79,7 +79,7 @@ def reproduce(
     common = {v.identity: v for name in held if (v := asked.get(_whole(name))) is not None}
     chosen = draw(list(common.values()), sample, seed or digest(cache.index.encode()))
     expected = {name: a for name, a in held.items() if (v := asked.get(_whole(name))) is not None and v in chosen}
-    different = _runtime(cache, runtime.soname, digest(runtime.code), host)
+    different = _runtime(cache, runtime)
     same: list[Name] = []
     with Linker(toolchain, runtime) as linker:
         for outcome in executor.compile(plan, chosen, seconds=seconds):
@@ -143,12 +143,15 @@ def _check_toolchain(cache: Opened, toolchain: Toolchain, host: str) -> None:
         )
 
 
-def _runtime(cache: Opened, soname: str, sha256: str, host: str) -> dict[str, str]:
-    held = next(r for r in cache.index.runtimes if r.host.arch == host)
-    cache.cache.read(held.blob)
-    if (held.soname, held.blob.sha256) == (soname, sha256):
+def _runtime(cache: Opened, runtime: RuntimeLibrary) -> dict[str, str]:
+    """What of the host's own libraries did not come out again."""
+    held = next(r for r in cache.index.runtimes if r.host.arch == runtime.host.arch)
+    made = (runtime.code, *([runtime.fastcall] if runtime.fastcall else []))
+    kept = tuple(cache.cache.read(blob) for blob in held.blobs)
+    if (held.soname, kept) == (runtime.soname, made):
         return {}
-    return {f"the runtime library for {host}": f"{held.soname} ({held.blob.sha256[:12]}), not {soname} ({sha256[:12]})"}
+    digests = (" and ".join(digest(code)[:12] for code in codes) for codes in (kept, made))
+    return {f"the runtime library for {held.host.arch}": " is now ".join(digests)}
 
 
 def _compare(

@@ -2,7 +2,7 @@
 
 They serve editors and other languages. The readers stay the judges: whatever they take the schema takes, and what a
 schema can say at all it refuses as they do. What it cannot say: that a folder exists, that a key is one of the op's,
-that arguments nest too deep, that 1.0 is no integer.
+that arguments or expressions nest too deep, that 1.0 is no integer.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ def _op() -> Schema:
         "blob": _blob(),
         "host": _host(),
         "plan": _plan(),
+        "expression": _expression(),
     }
     return _document("precast ops/<op>.json", root, {**parts, "value": _frozen()})
 
@@ -181,25 +182,18 @@ def _artifact() -> Schema:
 
 
 def _plan() -> Schema:
-    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": _expression()}
-    return _object(
-        {
-            **dict.fromkeys(("grid", "block", "cluster"), extent),
-            "shared": _expression(),
-            "parameters": _list({"type": "string"}, 64),
-        }
-    )
+    expression = {"$ref": "#/$defs/expression"}
+    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": expression}
+    extents = dict.fromkeys(("grid", "block", "cluster"), extent)
+    return _object({**extents, "shared": expression, "parameters": _list({"type": "string"}, 64)})
 
 
-def _expression(depth: int = 0) -> Schema:
-    """A number, a size, or a function of two, to a bounded depth."""
-    bound = 2**62 - 1
-    plain: list[Schema] = [{"type": "integer", "minimum": -bound, "maximum": bound}, _text(plan.SIZE)]
-    if depth == plan.DEPTH:
-        return {"anyOf": plain}
-    deeper = _expression(depth + 1)
-    parts = [{"enum": sorted(plan.FUNCTIONS)}, deeper, deeper]
-    return {"anyOf": [*plain, {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}]}
+def _expression() -> Schema:
+    """A number, a size, or a function of two expressions."""
+    number = {"type": "integer", "exclusiveMinimum": -(2**62), "exclusiveMaximum": 2**62}
+    parts = [{"enum": sorted(plan.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
+    function = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
+    return {"anyOf": [number, _text(plan.SIZE), function]}
 
 
 def _measured() -> Schema:

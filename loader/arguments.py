@@ -163,6 +163,19 @@ def packable(signature: Signature, parameters: Iterable[str]) -> None:
             raise FormatError(f"{name}: how {argument.dtype} is packed is not known", "plan")
 
 
+def lengths(signature: Signature, parameters: Iterable[str]) -> tuple[int, ...]:
+    """How many bytes each parameter is packed to."""
+    arguments = {a.name: a for a in signature.passed}
+    empty = {a.name: _empty(a) for a in arguments.values()}
+    return tuple(len(_packed(signature, arguments[name], empty[name])) for name in parameters)
+
+
+def _empty(argument: Argument) -> Any:
+    none = (0,) * len(argument.shape)
+    view = View(data=0, shape=none, strides=none, dtype=argument.dtype, device=(0, 0))
+    return view if argument.kind == "tensor" else 0
+
+
 def pack(signature: Signature, parameters: Iterable[str], bound: Bound) -> tuple[bytes, ...]:
     """What device code takes: for a tensor its address, its shape and its strides, as far as these were left open; for
     a number the number. Each member stands at a multiple of its own size."""

@@ -68,12 +68,12 @@ class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
 
-class Frozen(PrecastError, RuntimeError):
-    """A load was asked for after ``loader.freeze()``."""
-
-
 class LaunchError(PrecastError, ValueError):
     """A launch is not possible for these sizes, or the CUDA driver refused it."""
+
+
+class Frozen(PrecastError, RuntimeError):
+    """A load was asked for after ``loader.freeze()``."""
 
 
 class NoCudaDevice(PrecastError, RuntimeError):

@@ -7,19 +7,10 @@ import sys
 from collections.abc import Sequence
 
 _PLACE = re.compile(r"argument #([0-9]{1,3})\b(?! \()")
-_TYPES: dict[str, type[Exception]] = {
-    cls.__name__: cls
-    for cls in (
-        AssertionError,
-        AttributeError,
-        IndexError,
-        KeyError,
-        MemoryError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    )
-}
+_KNOWN: tuple[type[Exception], ...] = (
+    AssertionError, AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+_TYPES = {cls.__name__: cls for cls in _KNOWN}
 
 
 def exception_of(kind: str, message: str, names: Sequence[str]) -> BaseException:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,17 +11,16 @@ from typing import Any
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.config import Value
-from precast.loader.errors import LoadError, NoCudaDevice, PrecastError, WrongDevice
+from precast.loader.cubin import Launcher, open_cubin
+from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
 from precast.loader.failure import exception_of, name_arguments
 from precast.loader.fastcall import FastCall, fastcall_of
+from precast.loader.ffi import entry, function_at
 from precast.loader.library import Library, load, runtime_for
 from precast.loader.machine import Machine, this_machine
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 from precast.loader.trace import flow
-
-_DISABLE = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
-_importing = threading.Lock()
 
 
 class Kernel:
@@ -72,6 +68,11 @@ class Kernel:
             raise
 
     @property
+    def launcher(self) -> Launcher | None:
+        """What launches a cubin; None for an object, whose host code launches it."""
+        return self._function if isinstance(self._function, Launcher) else None
+
+    @property
     def obstacle(self) -> str | None:
         """Why a call would be refused on this machine, or None where it would launch."""
         error = self._refusal()
@@ -82,12 +83,17 @@ class Kernel:
 
     def _first(self, *args: Any) -> Any:
         """The first call asks whether there is a device to launch on; the later ones go straight to the entry."""
+        self.admit()
+        return self(*args)
+
+    def admit(self) -> None:
+        """Ask now what the first call would ask: whether this machine's device runs the kernel."""
         error = self._refusal()
         if error is not None:
             raise error
-        self._launch = self._function
-        self._cleared()
-        return self(*args)
+        if self._launch == self._first:
+            self._launch = self._function
+            self._cleared()
 
     def _cleared(self) -> None:
         """The device is one that the kernel runs on."""
@@ -139,7 +145,7 @@ class _FastKernel(Kernel):
         self._arm(self._address)
 
     def _through_tvm_ffi(self, *args: Any) -> Any:
-        """tvm_ffi knows every kind of argument; few programs need it, so it is imported by the first that does."""
+        """Every kind of argument. Most programs pass plain ones only, so tvm_ffi is imported by the first other one."""
         self._launch = entry(self._library, self.artifact.symbol)
         return self._launch(*args)
 
@@ -168,54 +174,14 @@ def open_kernel(cache: Cache, op: str, artifact: Artifact, device: object = None
     device
         The device that the kernel is for, asked about at its first call; None for the current one.
     """
+    if artifact.kind == "cubin":
+        return Kernel(op, artifact, open_cubin(cache, op, artifact), lambda: this_machine(device))
     library = load(cache, artifact)
     assert artifact.host is not None  # what can be loaded has a host
     path = fastcall_of(cache, runtime_for(cache, artifact.host.arch))
     if path is None:
         return Kernel(op, artifact, entry(library, artifact.symbol), lambda: this_machine(device))
     return _kind(path)(op, artifact, library, lambda: this_machine(device))
-
-
-def entry(library: Library, symbol: str) -> Callable[..., Any]:
-    """The entry of a library as a Python function; it keeps the library alive."""
-    return function_at(library.address(symbol), library)
-
-
-def function_at(address: int, library: Library) -> Callable[..., Any]:
-    """The TVM-FFI entry at an address, as tvm_ffi calls it."""
-    function: Callable[..., Any] = import_tvm_ffi().Function.__from_extern_c__(address, keep_alive_object=library)
-    return function
-
-
-def import_tvm_ffi() -> Any:
-    """Import tvm_ffi, which loads torch where that is installed.
-
-    Where torch has its own DLPack exchange, tvm_ffi is kept from looking for an add-on with the same service: that
-    search asks whether CUDA is available, and takes a fifth of a second where CUDA is not up yet.
-    """
-    if "tvm_ffi" in sys.modules:
-        return sys.modules["tvm_ffi"]
-    with _importing:
-        before = os.environ.get(_DISABLE)
-        if before is None and _torch_exchanges():
-            os.environ[_DISABLE] = "1"
-        try:
-            import tvm_ffi
-        except ImportError as error:
-            raise LoadError(f"tvm_ffi cannot be imported ({error}): pip install apache-tvm-ffi") from error
-        finally:
-            if before is None:
-                os.environ.pop(_DISABLE, None)
-    return tvm_ffi
-
-
-def _torch_exchanges() -> bool:
-    """Whether torch, which tvm_ffi would import anyway, needs no add-on for tensors and streams."""
-    try:
-        import torch
-    except ImportError:
-        return False
-    return hasattr(torch.Tensor, "__dlpack_c_exchange_api__") and hasattr(torch.cuda.Stream, "__cuda_stream__")
 
 
 def describe(op: str, artifact: Artifact) -> str:

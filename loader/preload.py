@@ -85,6 +85,8 @@ def preload(
         before = time.perf_counter()
         found = obtain(op, config, device, target, problem)
         lazy = reason if ordinal is None else _make_ready(found, ordinal)
+        if ordinal is not None:
+            found.kernel.admit()
         loaded.append(Loaded(kernel=found.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 
@@ -107,6 +109,11 @@ _ready: set[tuple[str, int]] = set()
 def _make_ready(found: Obtained, ordinal: int) -> str:
     artifact = found.kernel.artifact
     if (artifact.key, ordinal) in _ready:
+        return ""
+    launcher = found.kernel.launcher
+    if launcher is not None:
+        launcher.ready(ordinal)
+        _ready.add((artifact.key, ordinal))
         return ""
     try:
         make_ready(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)

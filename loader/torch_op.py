@@ -69,10 +69,8 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
     tensors = {a.name for a in passed if a.kind == "tensor"}
     if not written or written - tensors:
         wrong = f"{', '.join(sorted(written - tensors))} is no tensor of it" if written else "its author names none"
-        raise ConfigError(
-            f"{kernel.op}: which arguments does it write? {wrong}: "
-            f"give outputs=[..] out of {', '.join(sorted(tensors))}"
-        )
+        choice = ", ".join(sorted(tensors))
+        raise ConfigError(f"{kernel.op}: which arguments does it write? {wrong}: give outputs=[..] out of {choice}")
     return f"({', '.join(_declared(kernel, a, a.name in written, i) for i, a in enumerate(passed))}) -> ()"
 
 

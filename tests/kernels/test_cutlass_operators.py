@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from precast.build.compile import Compiled, Object
 from precast.build.device import read_cubins
@@ -89,7 +89,7 @@ def entry(op: str, config: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 
 def write(path: Path, entries: list[dict[str, Any]]) -> Path:
-    path.write_text(yaml.safe_dump({"version": 1, "name": "operators", "kernels": entries}))
+    path.write_text(json.dumps({"version": 1, "name": "operators", "kernels": entries}))
     return path
 
 
@@ -252,7 +252,7 @@ kernels:
 
 def users_manifest(folder: Path, tile: str) -> Path:
     """A manifest of someone else's, beside a module of theirs, in a folder that has nothing to do with this one."""
-    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.py", folder)
+    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.txt", folder / "acme_gemm.py")
     path = folder / "m.yaml"
     path.write_text(USERS.replace("TILE", tile))
     return path

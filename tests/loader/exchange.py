@@ -1,4 +1,4 @@
-"""A tensor type of our own with DLPack's C exchange: device tensors and their streams, without a device."""
+"""A tensor type of our own with DLPack's C exchange: tensors on any device, and their streams, without a device."""
 
 from __future__ import annotations
 

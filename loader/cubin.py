@@ -1,0 +1,204 @@
+"""Cubins: device code launched through cuda-python by its launch plan, with no host code of the kernel's own."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from numbers import Integral, Real
+from typing import Any
+
+from precast.loader.arguments import View, bind, lengths, pack, packable
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
+from precast.loader.errors import FormatError, LaunchError, LoadError
+from precast.loader.failure import naming
+from precast.loader.ffi import import_tvm_ffi
+from precast.loader.plan import Launch
+
+_SMALL = 48 << 10  # as much shared memory as a kernel may have without being asked
+
+
+class Cuda:
+    """What a launch needs of the CUDA driver, by way of ``cuda.bindings``."""
+
+    def __init__(self, bindings: Any) -> None:
+        self._cuda = bindings
+
+    def load(self, code: bytes, kernel: str) -> Any:
+        """Hand over device code, and get a kernel of it, for every device."""
+        library = self._ask("cuLibraryLoadData", code, [], [], 0, [], [], 0)
+        return self._ask("cuLibraryGetKernel", library, kernel.encode())
+
+    def parameters(self, kernel: Any, count: int) -> tuple[int, ...]:
+        """The sizes of a kernel's parameters, as the driver knows them; one fewer where it has no more."""
+        sizes = []
+        for place in range(count + 1):
+            status, _, size = self._cuda.cuKernelGetParamInfo(kernel, place)
+            if int(status):
+                break
+            sizes.append(int(size))
+        return tuple(sizes)
+
+    def prepare(self, kernel: Any, device: int, shared: int) -> None:
+        """Let a kernel use so much shared memory on a device, and clusters of any size."""
+        attribute, number = self._cuda.CUfunction_attribute, self._cuda.CUdevice(device)
+        if shared > _SMALL:
+            which = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._ask("cuKernelSetAttribute", which, shared, kernel, number)
+        which = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        self._ask("cuKernelSetAttribute", which, 1, kernel, number)
+
+    def enter(self, device: int) -> bool:
+        """Make a device's primary context current where another is; whether it did."""
+        context = self._ask("cuCtxGetCurrent")
+        if int(context) and int(self._ask("cuCtxGetDevice")) == int(self._ask("cuDeviceGet", device)):
+            return False
+        self._ask("cuCtxPushCurrent", self._ask("cuDevicePrimaryCtxRetain", self._ask("cuDeviceGet", device)))
+        return True
+
+    def leave(self) -> None:
+        """Undo ``enter``."""
+        self._ask("cuCtxPopCurrent")
+
+    def launch(self, kernel: Any, launch: Launch, stream: int, parameters: int) -> None:
+        """Launch; ``parameters`` is the address of an array of their addresses."""
+        config = self._cuda.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+        config.sharedMemBytes, config.hStream = launch.shared, self._cuda.CUstream(stream)
+        attributes = []
+        if launch.cluster != (1, 1, 1):
+            attribute = self._cuda.CUlaunchAttribute()
+            attribute.id = self._cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            extent = attribute.value.clusterDim
+            extent.x, extent.y, extent.z = launch.cluster
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        function = self._cuda.CUfunction(int(kernel))
+        self._ask("cuLaunchKernelEx", config, function, parameters, 0)
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        status, *results = getattr(self._cuda, name)(*arguments)
+        if int(status):
+            raise LaunchError(f"{name}: {status.name}: see the CUDA driver's documentation of that error")
+        return results[0] if results else None
+
+
+def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = None) -> Launcher:
+    """A function that launches a cubin of a cache.
+
+    Parameters
+    ----------
+    cache, op, artifact
+        What to launch; an artifact with a launch plan.
+    cuda
+        The driver; ``cuda.bindings`` if None.
+    """
+    if artifact.plan is None:
+        raise LoadError(
+            f"{artifact.key[:12]} is a cubin without a launch plan, for tools to read: declare launch= in @kernel"
+        )
+    try:
+        packable(artifact.signature, artifact.plan.parameters)
+    except FormatError as error:
+        raise LoadError(f"{artifact.key[:12]} cannot be launched: {error}; rebuild the cache") from None
+    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
+
+
+class Launcher:
+    """Launches one kernel. Its code is handed to the driver at the first launch."""
+
+    def __init__(self, cuda: Cuda, code: bytes, op: str, artifact: Artifact) -> None:
+        assert artifact.plan is not None
+        self._cuda, self._code = cuda, code
+        self._op, self._symbol, self._signature = op, artifact.symbol, artifact.signature
+        self._names = tuple(argument.name for argument in artifact.signature.passed)
+        self._plan = artifact.plan
+        self._kernel: Any = None
+        self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
+        self._loading = threading.Lock()
+
+    def __call__(self, *args: Any) -> None:
+        kept = [_plain(value) for value in args]  # what a view looks at lives until the launch is queued
+        try:
+            bound = bind(self._op, self._signature, [value for value, _ in kept])
+        except (TypeError, ValueError) as error:
+            raise type(error)(naming(str(error), self._names)) from None
+        launch = self._plan.launch(bound.sizes)
+        packed = pack(self._signature, self._plan.parameters, bound)
+        buffers = [ctypes.create_string_buffer(part, len(part) + 7) for part in packed]
+        addresses = (ctypes.c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
+        entered = self._cuda.enter(bound.device)
+        try:
+            kernel = self._ready(bound.device, launch.shared)
+            self._cuda.launch(kernel, launch, _stream(bound.device), ctypes.addressof(addresses))
+        finally:
+            if entered:
+                self._cuda.leave()
+
+    def ready(self, device: int) -> None:
+        """Do now what the first launch on a device would do."""
+        entered = self._cuda.enter(device)
+        try:
+            self._ready(device, 0)
+        finally:
+            if entered:
+                self._cuda.leave()
+
+    def _ready(self, device: int, shared: int) -> Any:
+        if shared > self._prepared.get(device, -1):
+            with self._loading:
+                if self._kernel is None:
+                    kernel = self._cuda.load(self._code, self._symbol)
+                    self._check(kernel)
+                    self._kernel = kernel
+                if shared > self._prepared.get(device, -1):
+                    self._cuda.prepare(self._kernel, device, shared)
+                    self._prepared[device] = shared
+        return self._kernel
+
+    def _check(self, kernel: Any) -> None:
+        """What the driver says of the parameters: packed wrongly, they would be read as addresses."""
+        planned = lengths(self._signature, self._plan.parameters)
+        found = self._cuda.parameters(kernel, len(planned))
+        if len(found) != len(planned) or any(not 0 <= s - n < 8 for s, n in zip(found, planned, strict=True)):
+            raise LoadError(f"{self._op} takes parameters of {found} bytes, not {planned}: rebuild the cache")
+
+
+def _plain(value: Any) -> tuple[Any, Any]:
+    """A tensor as a View, a number as Python's own; with what the view looks at."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, tuple, list, dict)):
+        return value, value
+    if isinstance(value, Integral):
+        return int(value), value
+    if isinstance(value, Real):
+        return float(value), value
+    if not hasattr(type(value), "__dlpack__") and not hasattr(type(value), "__dlpack_c_exchange_api__"):
+        return value, value
+    tensor = import_tvm_ffi().from_dlpack(value)
+    device = tensor.device
+    view = View(
+        data=tensor.data_ptr(),
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.strides),
+        dtype=str(tensor.dtype),
+        device=(device.dlpack_device_type(), device.index),
+    )
+    return view, tensor
+
+
+def _stream(device: int) -> int:
+    """The caller's current stream on a device: torch's, where torch is there; else the default one."""
+    torch = sys.modules.get("torch")
+    return int(torch.cuda.current_stream(device).cuda_stream) if torch is not None else 0
+
+
+def _bindings() -> Any:
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise LoadError(
+            f"cubins are launched through cuda-python ({error}): pip install 'precast-loader[cubin]'"
+        ) from None
+    return driver
