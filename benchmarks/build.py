@@ -7,10 +7,7 @@
 ``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
 compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
 nothing to do, as a whole process; at most 1.5 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
-<<<<<<< HEAD
 
-=======
->>>>>>> main
 The first two start with the kernels described already, as all builds but the first do. Exit 1 where one is missed.
 Nothing else should run on the machine meanwhile.
 """
