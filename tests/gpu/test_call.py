@@ -63,7 +63,8 @@ def test_the_same_errors_either_way() -> None:
     flat = torch.empty(64 * 4096 + 8, device="cuda", dtype=x.dtype)
     calls: list[tuple[Any, ...]] = [
         (), (x,), (x, weight, out), (x.float(), weight, out, 1e-6), (x, weight[:-1], out, 1e-6),
-        (x[0], weight, out, 1.0), (x, weight, out[:63], 1.0), (x, weight.cpu(), out, 1.0), (x, weight, flat[1:-7].view(64, 4096), 1.0),
+        (x[0], weight, out, 1.0), (x, weight, out[:63], 1.0), (x, weight.cpu(), out, 1.0),
+        (x, weight, flat[1:-7].view(64, 4096), 1.0),
         (x, weight, out.t().contiguous().t(), 1.0), (x, weight, out, "small"), (x, None, out, 1.0), (x, weight, out, x),
         ((x, weight), out, 1.0, 1), (1, 2, 3, 4), (x, weight, out, 2**80),
     ]  # fmt: skip
