@@ -2,143 +2,218 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precast.build.assemble import assemble
 from precast.build.cachedir import write_cache
-from precast.build.compile import Compiled, Failed, Outcome, compile_variants
+from precast.build.capacity import default_jobs
+from precast.build.compile import Failed, Outcome
+from precast.build.costs import Costs
+from precast.build.earlier import Earlier
+from precast.build.executor import Executor, Local
 from precast.build.key import variant_key
 from precast.build.link import Linker
 from precast.build.pack import pack
 from precast.build.plan import Plan, Variant
 from precast.build.record import Record
-from precast.build.runtime import link_runtime
+from precast.build.report import Built, Progress, Report, State
+from precast.build.runtime import RuntimeLibrary, link_runtime
+from precast.build.seal import inputs_digest, is_sealed, seal
+from precast.build.source import Sources
 from precast.build.store import Store
 from precast.build.toolchain import Toolchain, find_toolchain
 from precast.loader.errors import PrecastError
 
 SECONDS = 600.0
+_LINKERS = 4
+_BACKLOG = 64  # compiled variants that may wait for a linker before the next outcome is taken
+
+Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """One step of a build, for whoever shows it: a variant that is done, or reused, or failed."""
+class Options:
+    """How a build goes about it. ``jobs`` and ``memory`` (bytes a worker may take) are chosen where not given.
 
-    done: int
-    total: int
-    variant: Variant
-    state: str
-    seconds: float = 0.0
+    ``executor`` says where the compiling is done: in worker processes of this machine, unless it is given.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a build did. ``failed`` variants are not in the cache; the others are."""
-
-    built: tuple[Variant, ...]
-    reused: tuple[Variant, ...]
-    failed: tuple[Failed, ...]
-    files: int
-    size: int
-
-    @property
-    def complete(self) -> bool:
-        return not self.failed
+    jobs: int | None = None
+    seconds: float = SECONDS
+    memory: int | None = None
+    fail_fast: bool = False
+    executor: Executor | None = None
 
 
-def default_jobs() -> int:
-    """As many workers as this process may use processors."""
-    return len(os.sched_getaffinity(0))
-
-
-def build(
-    plan: Plan,
-    cache: Path,
-    *,
-    store: Store,
-    jobs: int | None = None,
-    seconds: float = SECONDS,
-    show: Callable[[Progress], None] = lambda step: None,
-) -> Report:
+def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
     """Compile what the store lacks, and write the cache of everything that compiled.
 
-    A variant that fails is reported and costs nothing else. Nothing is written where nothing compiled.
+    A variant that fails is reported and costs nothing else, unless the build is to ``fail_fast``: then the first
+    failure ends it, and the old cache stands. Nothing is written where nothing compiled.
     """
-    jobs = jobs or default_jobs()
+    options = options or Options()
+    show = show or (lambda step: None)
     toolchain = find_toolchain()
-    keys = {v.identity: variant_key(v, toolchain, plan.search) for v in plan.variants}
-    records, reused, missing = _stored(plan, keys, store)
-    built: list[Variant] = []
-    failed: list[Failed] = []
-    done = 0
-    for variant in reused:
-        show(Progress(done=(done := done + 1), total=len(plan.variants), variant=variant, state="reused"))
-    runtime = link_runtime(toolchain)
-    with Linker(toolchain, runtime) as linker:
-        # Linking happens here while the workers compile what comes next.
-        for outcome in compile_variants(
-            missing, search=plan.search, profiles=plan.profiles, jobs=jobs, seconds=seconds
-        ):
-            result = _finish(outcome, keys, linker, toolchain, store)
-            if isinstance(result, Failed):
-                failed.append(result)
+    sources = Sources(plan.search, store.notes)
+    keys = {v.identity: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
+    inputs = inputs_digest(plan, keys, toolchain, sources)
+    if is_sealed(store.notes, inputs, cache):
+        files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
+        return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
+    run = _Run(plan, keys, store, sources, toolchain, options, show)
+    report = run.go()
+    if report.failed and (options.fail_fast or not run.records):
+        store.finish()
+        return report
+    whole = _without(plan, {f.variant.identity for f in report.failed})
+    assert run.runtime is not None
+    packed = pack(
+        whole, run.records, run.runtime, toolchain.versions,
+        threads=default_jobs(), earlier=Earlier(cache, store.notes),
+    )  # fmt: skip
+    write_cache(cache, packed)
+    store.finish()
+    if report.complete:
+        seal(store.notes, inputs, packed)
+    return replace(report, files=len(packed), size=sum(map(len, packed.values())))
+
+
+@dataclass(slots=True)
+class _Run:
+    """The part of a build that may take hours: what is missing is compiled, linked and stored."""
+
+    plan: Plan
+    keys: Mapping[str, str]
+    store: Store
+    sources: Sources
+    toolchain: Toolchain
+    options: Options
+    show: Show
+    records: dict[str, Record] = field(default_factory=dict)
+    runtime: RuntimeLibrary | None = None
+    done: int = 0
+
+    def go(self) -> Report:
+        """Fill ``records`` from the store and by compiling; the report of it."""
+        self.store.prepare((self.keys[v.identity], self.plan.profiles.of(v.target)) for v in self.plan.variants)
+        reused, missing = self._stored()
+        built: list[Built] = []
+        failed: list[Failed] = []
+        self.runtime = link_runtime(self.toolchain)
+        costs = Costs(self.store.notes)
+        try:
+            with closing(self._results(missing, costs)) as results:
+                for variant, result in results:
+                    if isinstance(result, Failed):
+                        failed.append(result)
+                        self._step(variant, "failed", reason=result.reason)
+                        if self.options.fail_fast:
+                            break
+                    else:
+                        built.append(Built.of(variant, result))
+                        costs.took(variant, result.seconds)
+                        self.records[variant.identity] = _slim(variant, result)
+                        self._step(variant, "built", seconds=result.seconds)
+        finally:
+            costs.keep()
+        return Report(
+            built=tuple(b.variant for b in built),
+            reused=tuple(reused),
+            failed=tuple(failed),
+            files=0,
+            size=0,
+            facts=tuple(built),
+        )
+
+    def _stored(self) -> tuple[list[Variant], list[Variant]]:
+        reused: list[Variant] = []
+        missing: list[Variant] = []
+        for variant in self.plan.variants:
+            record = self.store.get(self.keys[variant.identity], self.plan.profiles.of(variant.target))
+            if record is None or not record.serves(variant.emit):
+                missing.append(variant)
             else:
-                records[outcome.variant.identity] = result
-                built.append(outcome.variant)
-            state = "failed" if isinstance(result, Failed) else "built"
-            taken = outcome.seconds if isinstance(outcome, Compiled) else 0.0
-            show(
-                Progress(
-                    done=(done := done + 1),
-                    total=len(plan.variants),
-                    variant=outcome.variant,
-                    state=state,
-                    seconds=taken,
-                )
-            )
-    files: dict[str, bytes] = {}
-    if records:
-        lost = {f.variant.identity for f in failed}
-        whole = _without(plan, lost)
-        files = pack(whole, records, runtime, toolchain.versions, threads=jobs)
-        write_cache(cache, files)
-    return Report(
-        built=tuple(built),
-        reused=tuple(reused),
-        failed=tuple(failed),
-        files=len(files),
-        size=sum(map(len, files.values())),
-    )
+                self.records[variant.identity] = _slim(variant, record)
+                reused.append(variant)
+                self._step(variant, "reused")
+        return reused, missing
+
+    def _results(self, missing: list[Variant], costs: Costs) -> Generator[tuple[Variant, Record | Failed], None, None]:
+        """Records as they are ready. Linking goes on in threads of its own, while the workers compile what is next."""
+        if not missing:
+            return
+        assert self.runtime is not None
+        self.store.sweep()
+        linkers = ThreadPoolExecutor(_LINKERS, thread_name_prefix="link")
+        waiting: dict[Future[Record | Failed], Variant] = {}
+        with (
+            Linker(self.toolchain, self.runtime) as linker,
+            linkers,
+            _left(self._outcomes(missing, costs)) as outcomes,
+        ):
+            for outcome in outcomes:
+                waiting[linkers.submit(self._finish, outcome, linker)] = outcome.variant
+                yield from _taken(waiting, most=_BACKLOG)
+            yield from _taken(waiting, most=0)
+
+    def _outcomes(self, missing: list[Variant], costs: Costs) -> Iterator[Outcome]:
+        options = self.options
+        executor = options.executor or Local(
+            options.jobs, options.memory, costs.of(missing), lambda variant: self._step(variant, "started")
+        )
+        return executor.compile(self.plan, missing, seconds=options.seconds)
+
+    def _finish(self, outcome: Outcome, linker: Linker) -> Record | Failed:
+        if isinstance(outcome, Failed):
+            return outcome
+        variant = outcome.variant
+        try:
+            record = assemble(outcome, self.keys[variant.identity], linker, self.toolchain)
+        except PrecastError as error:
+            return Failed(variant=variant, reason=str(error))
+        if (file := self.sources.changed(variant.source)) is not None:
+            return Failed(variant=variant, reason=f"{file.name} has changed since the build began: build again")
+        self.store.put(self.keys[variant.identity], record)
+        return record
+
+    def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, reason: str = "") -> None:
+        self.done += state != "started"
+        total = len(self.plan.variants)
+        self.show(Progress(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
 
 
-def _finish(
-    outcome: Outcome, keys: dict[str, str], linker: Linker, toolchain: Toolchain, store: Store
-) -> Record | Failed:
-    if isinstance(outcome, Failed):
-        return outcome
+@contextmanager
+def _left(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
+    """Have an executor end what it has started, also when its outcomes are not all taken."""
     try:
-        record = assemble(outcome, keys[outcome.variant.identity], linker, toolchain)
-    except PrecastError as error:
-        return Failed(variant=outcome.variant, reason=str(error))
-    store.put(keys[outcome.variant.identity], record)
-    return record
+        yield outcomes
+    finally:
+        if isinstance(outcomes, Generator):
+            outcomes.close()
 
 
-def _stored(plan: Plan, keys: dict[str, str], store: Store) -> tuple[dict[str, Record], list[Variant], list[Variant]]:
-    records: dict[str, Record] = {}
-    reused: list[Variant] = []
-    missing: list[Variant] = []
-    for variant in plan.variants:
-        record = store.get(keys[variant.identity], plan.profiles.of(variant.target))
-        if record is None or not record.serves(variant.emit):
-            missing.append(variant)
-        else:
-            records[variant.identity] = record
-            reused.append(variant)
-    return records, reused, missing
+def _taken(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Iterator[tuple[Variant, Record | Failed]]:
+    """Those that are ready, and as many more as are needed to leave so few waiting."""
+    while True:
+        for future in [f for f in waiting if f.done()]:
+            yield waiting.pop(future), future.result()
+        if len(waiting) <= most:
+            return
+        wait(waiting, return_when=FIRST_COMPLETED)
+
+
+def _slim(variant: Variant, record: Record) -> Record:
+    """A record without the bytes that no artifact of this variant is made of: a plan has thousands of them."""
+    kept = ("cubin" in variant.emit, "object" in variant.emit)
+    products = (
+        replace(p, obj=b"", cubins=p.cubins if kept[0] else (), library=p.library if kept[1] else b"")
+        for p in record.products
+    )
+    return replace(record, products=tuple(products))
 
 
 def _without(plan: Plan, lost: set[str]) -> Plan:

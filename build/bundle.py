@@ -15,6 +15,7 @@ from precast.build.errors import BundleError
 _WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)(?:-[0-9][^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl", re.ASCII)
 _PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
 _PLATFORM = re.compile(r"manylinux_2_([0-9]{1,2})_(x86_64|aarch64)", re.ASCII)
+_OLDEST = 28
 _ALIASES = {17: "manylinux2014"}
 
 INSTALL = """\
@@ -99,8 +100,9 @@ def bundle(
     command += [word for links in find_links for word in ("--find-links", str(links))]
     done = subprocess.run([*command, *(str(f.path) for f in files)], capture_output=True, text=True, check=False)
     if done.returncode:
+        said = done.stderr.strip()[-3000:]
         raise BundleError(
-            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{done.stderr.strip()[-3000:]}\n"
+            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{said}\n"
             "Give --find-links for what no index has, or another --python or --platform"
         )
     found = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))
@@ -109,10 +111,10 @@ def bundle(
 
 
 def platform_of(wheel: Path) -> str:
-    """The platform of a cache wheel; the oldest that this project runs on where it is for any."""
+    """The platform of a cache wheel, but none older than what the loader's own dependencies come for."""
     match = _WHEEL.fullmatch(wheel.name)
-    first = match[5].split(".")[0] if match else ""
-    return first if _PLATFORM.fullmatch(first) else "manylinux_2_17_x86_64"
+    first = _PLATFORM.fullmatch(match[5].split(".")[0]) if match else None
+    return f"manylinux_2_{max(_OLDEST, int(first[1]))}_{first[2]}" if first else f"manylinux_2_{_OLDEST}_x86_64"
 
 
 def platforms(platform: str) -> list[str]:

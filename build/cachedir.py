@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from precast.build.errors import StoreError
+from precast.build.scratch import scratch_folder, sweep
 from precast.loader.errors import FormatError
 from precast.loader.index import Index
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST}
+_TRIES = 100
 
 
 def write_cache(path: Path, files: Mapping[str, bytes]) -> None:
     """Put these files, and no others, in the place of the cache at ``path``. On any error the old cache stands."""
     _check_place(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch(path) as scratch:
-        try:
+    prefix = f".{path.name}.precast-"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep(path.parent, prefix)
+        with scratch_folder(path.parent, prefix) as scratch:
             for name, data in files.items():
                 target = scratch / name
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(data)
             _sync(scratch)
             _exchange(scratch, path)
-        except OSError as error:
-            raise StoreError(
-                f"cannot write the cache {path}: {error.strerror or error}; what was there is untouched: "
-                "make room or choose another place"
-            ) from error
+    except OSError as error:
+        raise StoreError(
+            f"cannot write the cache {path}: {error.strerror or error}; "
+            "what was there is untouched: make room or choose another place"
+        ) from error
 
 
 def _check_place(path: Path) -> None:
@@ -56,19 +59,6 @@ def _check_place(path: Path) -> None:
             raise StoreError(f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder") from None
 
 
-@contextlib.contextmanager
-def _scratch(path: Path) -> Iterator[Path]:
-    try:
-        scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-    except OSError as error:
-        raise StoreError(f"cannot write beside {path}: {error.strerror or error}; choose another place") from error
-    try:
-        scratch.chmod(0o755)
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
 def _sync(folder: Path) -> None:
     for path in [*folder.rglob("*"), folder]:
         handle = os.open(path, os.O_RDONLY)
@@ -79,17 +69,27 @@ def _sync(folder: Path) -> None:
 
 
 def _exchange(new: Path, path: Path) -> None:
-    """Swap the two in one step of the file system; where it has none, there is a moment with neither."""
-    if not path.exists():
-        os.rename(new, path)
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(path), _RENAME_EXCHANGE) == 0:
-        return
-    code = ctypes.get_errno()
-    if code not in _NO_EXCHANGE:
-        raise OSError(code, os.strerror(code))
-    aside = new.with_name(f"{new.name}-old")
-    os.rename(path, aside)
-    os.rename(new, path)
-    shutil.rmtree(aside, ignore_errors=True)
+    """Swap the two in one step of the file system; where it has none, there is a moment with neither.
+
+    Another build may put its cache there at any moment: then that one is swapped out.
+    """
+    for _ in range(_TRIES):
+        try:
+            os.rename(new, path)  # nothing there, or an empty folder
+            return
+        except OSError as error:
+            if error.errno not in _OCCUPIED:
+                raise
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.renameat2(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(path), _RENAME_EXCHANGE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code in _NO_EXCHANGE:
+            aside = new.with_name(f"{new.name}-old")
+            os.rename(path, aside)
+            os.rename(new, path)
+            shutil.rmtree(aside, ignore_errors=True)
+            return
+        if code != errno.ENOENT:
+            raise OSError(code, os.strerror(code))
+    raise OSError(errno.EBUSY, "other builds keep replacing it")

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 
 import zstandard
 
+from precast.build.earlier import Earlier
 from precast.loader.artifact import Blob
 from precast.loader.index import digest
 
 LEVEL = 19
 DICTIONARY_SIZE = 64 << 10
+_K, _D = 1024, 8  # of the training: length of a segment, and of what is counted in it
 _FEWEST = 12  # samples; a dictionary out of fewer costs more than it gives
 _TRAINED_ON = 64 << 20  # bytes; more samples than that teach nothing new
+# All that decides what comes out of a content and a dictionary, or out of samples.
+METHOD = (
+    f"zstd {'.'.join(map(str, zstandard.ZSTD_VERSION))} {LEVEL} {DICTIONARY_SIZE} {_K} {_D} {_FEWEST} {_TRAINED_ON}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +31,54 @@ class Stored:
     data: bytes
 
 
-def train(contents: Mapping[str, bytes]) -> bytes | None:
-    """A dictionary for these contents, or None where one does not pay. The same contents give the same dictionary."""
+def train(contents: Mapping[str, bytes], earlier: Earlier | None = None) -> bytes | None:
+    """A dictionary for these contents, or None where one does not pay. The same contents give the same dictionary.
+
+    Training takes seconds: where an ``earlier`` cache of the same contents has its dictionary, that is taken.
+    """
+    if earlier and (known := earlier.dictionary(METHOD, contents)) is not None:
+        return known
+    dictionary = _train(contents)
+    if earlier and dictionary:
+        earlier.keep_dictionary(METHOD, contents, dictionary)
+    return dictionary
+
+
+def _train(contents: Mapping[str, bytes]) -> bytes | None:
     samples: list[bytes | bytearray | memoryview] = [contents[name] for name in sorted(contents)]
     step = max(1, sum(map(len, samples)) // _TRAINED_ON + 1)
     samples = samples[::step]
     if len(samples) < _FEWEST:
         return None
     try:
-        return zstandard.train_dictionary(DICTIONARY_SIZE, samples, k=1024, d=8, level=LEVEL).as_bytes()
+        return zstandard.train_dictionary(DICTIONARY_SIZE, samples, k=_K, d=_D, level=LEVEL).as_bytes()
     except zstandard.ZstdError:
         return None  # the samples have nothing in common
 
 
-def store_all(contents: Mapping[str, bytes], dictionary: bytes | None, threads: int) -> dict[str, Stored]:
-    """Compress every content, named by its digest, in as many threads."""
+def store_all(
+    contents: Mapping[str, bytes], dictionary: bytes | None, threads: int, earlier: Earlier | None = None
+) -> dict[str, Stored]:
+    """Compress every content, named by its digest, in as many threads; what an ``earlier`` cache has is taken."""
     shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
     if shared is not None:
         shared.precompute_compress(level=LEVEL)
+    done = earlier.compressed(METHOD, dictionary, contents) if earlier else {}
 
-    def one(item: tuple[str, bytes]) -> Stored:
-        name, data = item
+    def one(data: bytes) -> bytes:
         # A compressor serves one thread at a time. The frame needs no checksum: every blob is checked by its digest.
-        compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=shared, write_checksum=False)
-        encoding = "zstd" if shared is None else "zstd+dictionary"
-        stored = compressor.compress(data)
-        return Stored(Blob(sha256=name, size=len(data), stored=len(stored), encoding=encoding), stored)
+        return zstandard.ZstdCompressor(level=LEVEL, dict_data=shared, write_checksum=False).compress(data)
 
+    left = sorted(contents.keys() - done.keys())
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        return {s.blob.sha256: s for s in pool.map(one, sorted(contents.items()))}
+        done.update(zip(left, pool.map(one, (contents[name] for name in left)), strict=True))
+    if earlier and left:
+        earlier.keep_compressed(METHOD, dictionary, done)
+    encoding = "zstd" if dictionary is None else "zstd+dictionary"
+    return {
+        name: Stored(Blob(sha256=name, size=len(contents[name]), stored=len(data), encoding=encoding), data)
+        for name, data in sorted(done.items())
+    }
 
 
 def store_raw(data: bytes) -> Stored:
@@ -61,7 +86,6 @@ def store_raw(data: bytes) -> Stored:
     return Stored(Blob(sha256=digest(data), size=len(data), stored=len(data), encoding="raw"), data)
 
 
-def store_plain(data: bytes) -> Stored:
+def store_plain(data: bytes, earlier: Earlier | None = None) -> Stored:
     """Content compressed without the shared dictionary."""
-    stored = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False).compress(data)
-    return Stored(Blob(sha256=digest(data), size=len(data), stored=len(stored), encoding="zstd"), stored)
+    return store_all({digest(data): data}, None, 1, earlier)[digest(data)]

@@ -30,14 +30,15 @@ class Cubin:
 
 def read_cubins(toolchain: Toolchain, obj: bytes) -> tuple[Cubin, ...]:
     """The cubins that a host object embeds: the very code that will run."""
-    found: list[Cubin] = []
-    for fatbin in elf.fatbins(obj):
-        with tempfile.TemporaryDirectory(prefix="precast-") as folder:
-            Path(folder, "object.fatbin").write_bytes(fatbin)
-            _cuobjdump(toolchain, folder, "-xelf", "all", "object.fatbin")
-            for path in sorted(Path(folder).glob("*.cubin")):
-                found.append(_read_cubin(toolchain, path))
-    return tuple(found)
+    return tuple(cubin for fatbin in elf.fatbins(obj) for cubin in cubins_in(toolchain, fatbin))
+
+
+def cubins_in(toolchain: Toolchain, fatbin: bytes) -> tuple[Cubin, ...]:
+    """The cubins in one container of device code."""
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        Path(folder, "object.fatbin").write_bytes(fatbin)
+        _cuobjdump(toolchain, folder, "-xelf", "all", "object.fatbin")
+        return tuple(_read_cubin(toolchain, path) for path in sorted(Path(folder).glob("*.cubin")))
 
 
 def _read_cubin(toolchain: Toolchain, path: Path) -> Cubin:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import io
 import re
 import struct
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection
-from elftools.elf.sections import SymbolTableSection
+from typing import TYPE_CHECKING
 
 from precast.build.errors import ObjectError
+
+if TYPE_CHECKING:  # a build with nothing to do reads no ELF file, and does not wait for the import
+    from elftools.elf.elffile import ELFFile
 
 _GLIBC = re.compile(r"GLIBC_2\.(\d+)(?:\.\d+)?", re.ASCII)
 _FATBIN = b"\x50\xed\x55\xba"
 _NV_SIZED, _NV_PARAMETER = 4, 0x17  # .nv.info: an attribute with a payload; the one of a kernel's parameter
+_FATBIN_HEAD = struct.Struct("<IHHQ")  # the four bytes, a version, this header's size, the size of the rest
 _ARCHES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 
 def fatbins(obj: bytes) -> tuple[bytes, ...]:
     """The containers of device code that a host object embeds as constants, in the order of their addresses."""
+    from elftools.elf.sections import SymbolTableSection
+
     elf = _open(obj, "the compiled object")
     found: dict[tuple[int, int], bytes] = {}
     for table in elf.iter_sections():
@@ -39,8 +40,23 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
+def embedded(library: bytes) -> tuple[bytes, ...]:
+    """The same containers in a linked library, which no symbol names any more: found by how they begin."""
+    found, at = [], library.find(_FATBIN)
+    while at >= 0:
+        head = library[at : at + _FATBIN_HEAD.size]
+        if len(head) == _FATBIN_HEAD.size:
+            _, version, size, rest = _FATBIN_HEAD.unpack(head)
+            if version == 1 and size == _FATBIN_HEAD.size and at + size + rest <= len(library):
+                found.append(library[at : at + size + rest])
+        at = library.find(_FATBIN, at + 1)
+    return tuple(found)
+
+
 def symbols(obj: bytes) -> frozenset[str]:
     """The names an object or library defines for others."""
+    from elftools.elf.sections import SymbolTableSection
+
     elf = _open(obj, "the object")
     return frozenset(
         symbol.name
@@ -56,6 +72,8 @@ def oldest_glibc(library: bytes) -> str:
 
     Nothing that precast supports is older than 2.17, the first glibc of the wheel tags.
     """
+    from elftools.elf.gnuversions import GNUVerNeedSection
+
     elf = _open(library, "the linked library")
     newest = 17
     for section in elf.iter_sections():
@@ -65,6 +83,38 @@ def oldest_glibc(library: bytes) -> str:
                     match = _GLIBC.fullmatch(version.name)
                     newest = max(newest, int(match[1])) if match else newest
     return f"2.{newest}"
+
+
+def host_arch(library: bytes) -> str:
+    """The processor a host library is for."""
+    machine = _open(library, "the library")["e_machine"]
+    if machine not in _ARCHES:
+        raise ObjectError(f"the library is for {machine}: build on x86-64 or aarch64 Linux")
+    return _ARCHES[machine]
+
+
+def needed(library: bytes) -> tuple[str, ...]:
+    """The libraries that a library names as needed."""
+    from elftools.elf.dynamic import DynamicSection
+
+    elf = _open(library, "the library")
+    return tuple(
+        str(tag.needed)
+        for section in elf.iter_sections()
+        if isinstance(section, DynamicSection)
+        for tag in section.iter_tags()
+        if tag.entry.d_tag == "DT_NEEDED"
+    )
+
+
+def _open(data: bytes, what: str) -> ELFFile:
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        return ELFFile(io.BytesIO(data))
+    except ELFError as error:
+        raise ObjectError(f"{what} is not an ELF file ({error}): report the kernel that made it") from None
 
 
 def kernels(cubin: bytes) -> tuple[str, ...]:
@@ -88,30 +138,3 @@ def kernel_parameters(cubin: bytes, kernel: str) -> tuple[tuple[int, int], ...]:
                 found[ordinal] = (offset, packed >> 18)
             place += size
     return tuple(found[ordinal] for ordinal in sorted(found))
-
-
-def host_arch(library: bytes) -> str:
-    """The processor a host library is for."""
-    machine = _open(library, "the library")["e_machine"]
-    if machine not in _ARCHES:
-        raise ObjectError(f"the library is for {machine}: build on x86-64 or aarch64 Linux")
-    return _ARCHES[machine]
-
-
-def needed(library: bytes) -> tuple[str, ...]:
-    """The libraries that a library names as needed."""
-    elf = _open(library, "the library")
-    return tuple(
-        str(tag.needed)
-        for section in elf.iter_sections()
-        if isinstance(section, DynamicSection)
-        for tag in section.iter_tags()
-        if tag.entry.d_tag == "DT_NEEDED"
-    )
-
-
-def _open(data: bytes, what: str) -> ELFFile:
-    try:
-        return ELFFile(io.BytesIO(data))
-    except ELFError as error:
-        raise ObjectError(f"{what} is not an ELF file ({error}): report the kernel that made it") from None

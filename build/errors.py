@@ -67,3 +67,15 @@ class WheelError(PrecastError):
 
 class BundleError(PrecastError):
     """The wheels of a bundle cannot be collected."""
+
+
+class MergeError(PrecastError):
+    """Caches contradict each other, and cannot become one."""
+
+
+class ClusterError(PrecastError):
+    """The machines that should compile cannot be reached, or are not set up as this one is."""
+
+
+class RemoteError(PrecastError):
+    """The place of a remote cache cannot be used as it is named."""

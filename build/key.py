@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from precast.build.link import FLAGS
 from precast.build.plan import Variant
 from precast.build.profile import Answer
 from precast.build.runtime import runtime_digest
-from precast.build.source import source_digest
 from precast.build.toolchain import DSL, Toolchain
 from precast.loader.config import canonical
 
 VERSION = 3  # of what a build makes out of the same inputs: raise it when that changes
 
 
-def variant_key(variant: Variant, toolchain: Toolchain, search: Sequence[Path]) -> str:
-    """The key of a variant: no path, no clock, no user goes into it."""
+def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
+    """The key of a variant whose source has this digest: no path, no clock, no user goes into it."""
     inputs = {
         "version": VERSION,
         "variant": variant.identity,
         "parts": list(variant.parts),
         "env": dict(variant.env),
         "function": variant.source,
-        "source": source_digest(variant.source, search),
+        "source": source,
         "host": platform.machine(),
         "runtime": runtime_digest(toolchain),
         "link": FLAGS,

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.build.compress import Stored, store_all, store_plain, store_raw, train
+from precast.build.compress import store_all, store_plain, store_raw, train
+from precast.build.earlier import Earlier
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
 from precast.build.profile import Profile
 from precast.build.record import Product, Record
 from precast.build.runtime import RuntimeLibrary
 from precast.loader.artifact import Artifact, Blob
+from precast.loader.config import Key
 from precast.loader.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.tuning import Measured
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """An artifact that waits for its blob."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """An op before its artifacts' bytes are compressed: their blobs still stand for plain content."""
 
-    op: str
-    variant: Variant
-    key: str
-    kind: str
-    product: Product
-    content: bytes
-    provenance: dict[str, Any]
-
-    def finish(self, blob: Blob) -> Artifact:
-        product, variant = self.product, self.variant
-        return Artifact(
-            key=self.key,
-            config=variant.config,
-            target=product.target,
-            kind=self.kind,
-            blob=blob,
-            symbol=product.symbol if self.kind == "object" else product.resources[0].kernel,
-            signature=product.signature,
-            host=product.host if self.kind == "object" else None,
-            rank=variant.rank,
-            resources=product.resources,
-            provenance=self.provenance,
-            plan=product.plan if self.kind == "cubin" else None,
-        )
+    keys: tuple[Key, ...]
+    doc: str
+    artifacts: tuple[Artifact, ...]
+    tuning: tuple[Measured, ...] = ()
 
 
 def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
@@ -64,51 +47,105 @@ def pack(
     versions: Mapping[str, str],
     *,
     threads: int,
+    earlier: Earlier | None = None,
 ) -> dict[str, bytes]:
     """Every file of the cache by its name. ``records`` holds the record of each variant by its identity.
 
-    The runtime library is compressed by itself, so that it is the same blob in every cache that one toolchain makes.
+    What an ``earlier`` cache has compressed already is taken from there.
     """
-    drafts = [d for v in plan.variants for d in _drafts(v, records[v.identity], plan.profiles.of(v.target))]
-    contents = {digest(d.content): d.content for d in drafts}
-    dictionary = train(contents)
-    blobs = store_all(contents, dictionary, threads)
-    library, fastcall = store_plain(runtime.code), store_plain(runtime.fastcall)
-    shared = store_raw(dictionary) if dictionary else None
-    ops = _op_files(plan, drafts, blobs)
-    index = Index(
-        name=plan.name,
-        toolchain=dict(versions),
-        runtimes=(Runtime(soname=runtime.soname, host=runtime.host, blob=library.blob, fastcall=fastcall.blob),),
-        ops={
-            op: OpEntry(sha256=digest(data), size=len(data), artifacts=sum(d.op == op for d in drafts))
-            for op, data in ops.items()
+    drafts = [draft for v in plan.variants for draft in drafts_of(v, records[v.identity], plan.profiles.of(v.target))]
+    return seal(
+        plan.name,
+        versions,
+        [runtime],
+        {
+            op: Listing(keys=of.keys, doc=of.doc, artifacts=artifacts)
+            for op, of in plan.ops.items()
+            if (artifacts := tuple(artifact for filed, artifact, _ in drafts if filed == op))
         },
-        dictionary=shared.blob if shared else None,
+        {artifact.blob.sha256: content for _, artifact, content in drafts},
+        threads=threads,
+        earlier=earlier,
     )
-    stored = [*blobs.values(), library, fastcall, *([shared] if shared else [])]
-    return {
-        "index.json": index.encode(),
-        **{f"ops/{op}.json": data for op, data in sorted(ops.items())},
-        **{f"blobs/{s.blob.sha256}": s.data for s in stored},
-    }
 
 
-def _drafts(variant: Variant, record: Record, profile: Profile) -> Iterator[_Draft]:
+def drafts_of(variant: Variant, record: Record, profile: Profile) -> Iterator[tuple[str, Artifact, bytes]]:
+    """Every artifact of a variant that was built: its op, itself with its content as a plain blob, and the content."""
     provenance = _provenance(variant, record, profile)
     for product in record.products:
         for kind in variant.emit:
-            contents = (product.library,) if kind == "object" else product.cubins
-            for content in contents:
-                key = artifact_key(record.key, product.op, kind)
-                yield _Draft(product.op, variant, key, kind, product, content, provenance)
+            key = artifact_key(record.key, product.op, kind)
+            for content in (product.library,) if kind == "object" else product.cubins:
+                yield product.op, _artifact(variant, product, key, kind, content, provenance), content
 
 
-def _op_files(plan: Plan, drafts: list[_Draft], blobs: Mapping[str, Stored]) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    for op in sorted({d.op for d in drafts}):
-        mine = [d for d in drafts if d.op == op]
-        of = plan.ops[op]
-        artifacts = tuple(d.finish(blobs[digest(d.content)].blob) for d in mine)
-        files[op] = OpIndex.of(op=op, keys=of.keys, doc=of.doc, artifacts=artifacts).encode()
-    return files
+def _artifact(
+    variant: Variant, product: Product, key: str, kind: str, content: bytes, provenance: dict[str, Any]
+) -> Artifact:
+    return Artifact(
+        key=key,
+        config=variant.config,
+        target=product.target,
+        kind=kind,
+        blob=plain(content),
+        symbol=product.symbol if kind == "object" else product.resources[0].kernel,
+        signature=product.signature,
+        host=product.host if kind == "object" else None,
+        rank=variant.rank,
+        resources=product.resources,
+        provenance=provenance,
+        plan=product.plan if kind == "cubin" else None,
+    )
+
+
+def plain(content: bytes) -> Blob:
+    """The blob of content that is not compressed yet."""
+    return Blob(sha256=digest(content), size=len(content), stored=len(content), encoding="raw")
+
+
+def seal(
+    name: str,
+    versions: Mapping[str, str],
+    runtimes: Sequence[RuntimeLibrary],
+    ops: Mapping[str, Listing],
+    contents: Mapping[str, bytes],
+    *,
+    threads: int,
+    earlier: Earlier | None = None,
+) -> dict[str, bytes]:
+    """Compress the contents, each named by its digest, and write the index over them.
+
+    What a host's runtime consists of is compressed by itself, and so the same in every cache that one toolchain makes.
+    """
+    dictionary = train(contents, earlier)
+    blobs = store_all(contents, dictionary, threads, earlier)
+    libraries = [
+        (r, store_plain(r.code, earlier), store_plain(r.fastcall, earlier) if r.fastcall else None) for r in runtimes
+    ]
+    shared = store_raw(dictionary) if dictionary else None
+    files = {}
+    for op, listing in sorted(ops.items()):
+        artifacts = tuple(replace(a, blob=blobs[a.blob.sha256].blob) for a in listing.artifacts)
+        files[op] = OpIndex.of(
+            op=op, keys=listing.keys, doc=listing.doc, artifacts=artifacts, tuning=listing.tuning
+        ).encode()
+    index = Index(
+        name=name,
+        toolchain=dict(versions),
+        runtimes=tuple(
+            Runtime(soname=r.soname, host=r.host, blob=code.blob, fastcall=fastcall.blob if fastcall else None)
+            for r, code, fastcall in libraries
+        ),
+        ops={
+            op: OpEntry(sha256=digest(data), size=len(data), artifacts=len(ops[op].artifacts))
+            for op, data in files.items()
+        },
+        dictionary=shared.blob if shared else None,
+    )
+    native = [stored for _, *both in libraries for stored in both if stored]
+    stored = [*blobs.values(), *native, *([shared] if shared else [])]
+    return {
+        "index.json": index.encode(),
+        **{f"ops/{op}.json": data for op, data in files.items()},
+        **{f"blobs/{s.blob.sha256}": s.data for s in stored},
+    }

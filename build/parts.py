@@ -16,6 +16,10 @@ class Refused(PrecastError):
     """What the function compiled is not what precast ships; the message says it all."""
 
 
+class Miscounted(Refused):
+    """A function compiled more or fewer objects than asked for: it may have answered out of a cache of its own."""
+
+
 def parts_of(caught: Sequence[Caught], returned: object, *, source: object, expected: int) -> tuple[Caught, ...]:
     """The objects of one variant, in the order of its parts.
 
@@ -25,7 +29,7 @@ def parts_of(caught: Sequence[Caught], returned: object, *, source: object, expe
     """
     chosen = _returned(caught, returned) or tuple(caught)
     if len(chosen) != expected:
-        raise Refused(_message(source, len(chosen), expected))
+        raise Miscounted(_message(source, len(chosen), expected))
     return chosen
 
 

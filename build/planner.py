@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from precast.build.describe import TIME_LIMIT, Description, describing
+from precast.build.describe import TIME_LIMIT
+from precast.build.known import Known
 from precast.build.manifest import Manifest, read_manifest
-from precast.build.plan import Plan, Variant, make_plan
+from precast.build.notes import Notes
+from precast.build.plan import Plan, make_plan
 from precast.build.profile import Profiles
 from precast.loader.errors import FormatError
 from precast.loader.index import CACHE_NAME
@@ -21,9 +23,13 @@ def plan_files(
     name: str = "",
     limit: float = TIME_LIMIT,
     profiles: Profiles | None = None,
+    notes: Notes | None = None,
 ) -> Plan:
     """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take;
-    ``profiles`` are the GPUs to build for, before those that the manifests name."""
+    ``profiles`` are the GPUs to build for, before those that the manifests name.
+
+    What ``notes`` hold of the kernels is not asked again: where they hold all, none is imported.
+    """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
     if name and CACHE_NAME.fullmatch(name) is None:
@@ -34,6 +40,7 @@ def plan_files(
         name=name,
         limit=limit,
         profiles=profiles,
+        notes=notes,
     )
 
 
@@ -44,18 +51,12 @@ def plan_of(
     name: str = "",
     limit: float = TIME_LIMIT,
     profiles: Profiles | None = None,
+    notes: Notes | None = None,
 ) -> Plan:
     """The plan of manifests that have been read."""
-    search = dict.fromkeys(folder for m in manifests for folder in m.search)
+    search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with describing(search, first, limit=limit) as child:
-        described = child.describe([e.asked for e in entries])
-        judging = {d.source for d in described.values() if isinstance(d, Description) and d.judges}
-
-        def judge(variants: Sequence[Variant]) -> list[str | None]:
-            asked = [v for v in variants if v.source in judging]
-            reasons = iter(child.judge(asked))
-            return [next(reasons) if v.source in judging else None for v in variants]
-
-        return make_plan(manifests, described, targets=targets, judge=judge, name=name, profiles=profiles)
+    with Known(search, first, limit=limit, notes=notes) as known:
+        described = known.describe([e.asked for e in entries])
+        return make_plan(manifests, described, targets=targets, judge=known.judge, name=name, profiles=profiles)

@@ -1,22 +1,28 @@
 """Sources: the digest of the Python code that a kernel function can reach within its own package.
 
 Files are read, never imported. What counts is the content of the modules under the names they are imported by, so
-that a checkout may move; a package of someone else's counts by its version, which the key holds besides.
+that a checkout may move. Imports count wherever they stand, also inside functions; one that is made at run time from
+a text does not. Someone else's package counts by the version of its distribution.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
+import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import Any
 
+from precast.build.distributions import Distributions
 from precast.build.errors import ObjectError
-from precast.loader.config import canonical
+from precast.build.notes import Notes, key_of
+
+_Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,37 +32,116 @@ class _Module:
     package: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file as it was: the digest of its content, the names it imports, and how to see that it has changed since."""
+
+    digest: str
+    names: tuple[str, ...]
+    stamp: _Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    digest: str
+    files: tuple[tuple[Path, _Stamp], ...]
+
+
 def source_digest(source: str, search: Sequence[Path]) -> str:
     """The digest over every module that ``module:function`` reaches by imports inside its own package.
 
-    A module that stands in a search folder by itself counts that folder as its package.
+    A module that stands in a search folder counts all search folders as its package.
 
     >>> len(source_digest("precast.kernels.registry:load", []))
     64
     """
-    return _digest(source.partition(":")[0], tuple(search))
+    return Sources(search).digest(source)
 
 
-@functools.cache
-def _digest(name: str, search: tuple[Path, ...]) -> str:
-    finder = _Finder(search)
-    chain = finder.chain(name)
-    if not chain:
-        raise ObjectError(
-            f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
-        )
-    home = finder.home(chain)
-    reached: dict[str, _Module] = {}
-    pending = list(chain)
-    while pending:
-        module = pending.pop()
-        if module.name in reached or not module.file.is_relative_to(home):
-            continue
-        reached[module.name] = module
-        for wanted in _imports(module):
-            pending.extend(finder.chain(wanted))
-    listed = [[m.name, hashlib.sha256(m.file.read_bytes()).hexdigest()] for m in reached.values()]
-    return hashlib.sha256(canonical(sorted(listed))).hexdigest()
+def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
+    """The files in the search folders that ``module:function`` reaches: what another machine needs to compile it.
+
+    >>> source_files("precast.kernels.registry:load", [])
+    ()
+    """
+    return Sources(search).files(source)
+
+
+class Sources:
+    """The sources of one build: each file is read once, so that all keys speak of the same moment."""
+
+    def __init__(self, search: Sequence[Path], notes: Notes | None = None) -> None:
+        importlib.invalidate_caches()
+        self._finder = _Finder(tuple(search))
+        self._distributions = Distributions(notes)
+        self._notes = notes
+        self._read: dict[_Module, _Read] = {}
+        self._sources: dict[str, _Source] = {}
+
+    def digest(self, source: str) -> str:
+        """The digest of ``module:function``."""
+        return self._source(source).digest
+
+    def files(self, source: str) -> tuple[Path, ...]:
+        """The files in the search folders that it reaches."""
+        files = (file for file, _ in self._source(source).files)
+        return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
+
+    def changed(self, source: str) -> Path | None:
+        """A file that is no longer what the digest was taken of, or None."""
+        return next((file for file, stamp in self._source(source).files if _stamp(file) != stamp), None)
+
+    def _source(self, source: str) -> _Source:
+        name = source.partition(":")[0]
+        if name not in self._sources:
+            self._sources[name] = self._reach(name)
+        return self._sources[name]
+
+    def _reach(self, name: str) -> _Source:
+        finder = self._finder
+        chain = finder.chain(name)
+        if not chain or chain[-1].name != name:
+            raise ObjectError(
+                f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
+            )
+        homes = finder.homes(chain)
+        reached: dict[str, _Module] = {}
+        others: dict[str, set[Path]] = {}
+        pending = list(chain)
+        while pending:
+            module = pending.pop()
+            if module.name in reached:
+                continue
+            if not any(module.file.is_relative_to(home) for home in homes):
+                others.setdefault(module.name.partition(".")[0], set()).add(module.file)
+                continue
+            reached[module.name] = module
+            for wanted in self._file(module).names:
+                pending.extend(finder.chain(wanted))
+        modules = sorted([m.name, self._file(m).digest] for m in reached.values())
+        versions = self._distributions.versions(others)
+        files = tuple((m.file, self._file(m).stamp) for m in reached.values())
+        return _Source(key_of(modules, versions), files)
+
+    def _file(self, module: _Module) -> _Read:
+        found = self._read.get(module)
+        if found is None:
+            stamp = _stamp(module.file)
+            content = module.file.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            rows = self._imports(content, digest) if module.file.suffix == ".py" else []
+            names = tuple(sorted({name for row in rows for name in _absolute(module, *row)}))
+            found = self._read[module] = _Read(digest, names, stamp)
+        return found
+
+    def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
+        """What a file imports; remembered by its content, as reading a large package's syntax takes seconds."""
+        noted = _parse_imports(self._notes.get("imports", digest)) if self._notes else None
+        if noted is None:
+            noted = list(_imports(content))
+            if self._notes:
+                self._notes.put("imports", digest, noted)
+        return noted
 
 
 class _Finder:
@@ -64,67 +149,104 @@ class _Finder:
 
     def __init__(self, search: tuple[Path, ...]) -> None:
         self._search = search
-        self._found: dict[str, tuple[_Module, ...]] = {}
+        self.roots = tuple(folder.resolve() for folder in search)
+        self._path = [*map(str, search), *filter(None, sys.path)]
+        self._specs: dict[str, ModuleSpec | None] = {}
 
     def chain(self, name: str) -> tuple[_Module, ...]:
         """The module and the packages it stands in, outermost first, as far as they have files."""
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = tuple(self._walk(name))
-        return found
+        return tuple(self._walk(name))
 
-    def home(self, chain: tuple[_Module, ...]) -> Path:
-        """The folder of the outermost package; for a lone module its search folder, or else the file itself."""
+    def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
+        """The folder of the outermost package. A module without one has its namespace's, or is alone."""
         outermost = chain[0]
-        for folder in self._search:
-            if outermost.file.is_relative_to(folder.resolve()):
-                return folder.resolve()
-        return outermost.file.parent if outermost.package else outermost.file
+        if any(outermost.file.is_relative_to(root) for root in self.roots):
+            return self.roots
+        return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
 
     def _walk(self, name: str) -> Iterator[_Module]:
-        path: Sequence[str] | None = [*map(str, self._search), *sys.path]
+        path: Sequence[str] = self._path
         parts = name.split(".")
         for depth in range(1, len(parts) + 1):
-            spec = _find(".".join(parts[:depth]), path, top=depth == 1)
+            dotted = ".".join(parts[:depth])
+            if dotted not in self._specs:
+                self._specs[dotted] = _find(dotted, path, top=depth == 1)
+            spec = self._specs[dotted]
             if spec is None:
                 return
-            if spec.origin and spec.origin.endswith(".py"):
+            if spec.has_location and spec.origin:
                 yield _Module(spec.name, Path(spec.origin).resolve(), spec.submodule_search_locations is not None)
             if spec.submodule_search_locations is None:
                 return
             path = list(spec.submodule_search_locations)
 
 
-def _find(name: str, path: Sequence[str] | None, *, top: bool) -> ModuleSpec | None:
-    found = PathFinder.find_spec(name, path)
-    if found is None and top:
-        for finder in sys.meta_path:  # editable installs have finders of their own
-            if finder is not PathFinder and (found := finder.find_spec(name, None, None)) is not None:
-                break
-    return found
+def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
+    """What an import of this name would find in these folders.
+
+    The import system's own search asks for the parents of a namespace package among the modules that are loaded; here
+    none is.
+    """
+    if top and (name in sys.stdlib_module_names or not name):
+        return None  # counts by the version of Python, which no bytes depend on
+    portions: list[str] = []
+    for folder in path:
+        finder = pkgutil.get_importer(folder)
+        spec = finder.find_spec(name) if finder is not None else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        if spec is not None:
+            portions += spec.submodule_search_locations or ()
+    if portions:
+        namespace = ModuleSpec(name, None, is_package=True)
+        namespace.submodule_search_locations = portions
+        return namespace
+    for other in sys.meta_path if top else ():  # editable installs have finders of their own
+        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
+            return found
+    return None
 
 
-@functools.cache
-def _imports(module: _Module) -> tuple[str, ...]:
-    """Every module name that a file imports, wherever in it the import stands."""
+def _stamp(file: Path) -> _Stamp:
     try:
-        tree = ast.parse(module.file.read_bytes(), str(module.file))
-    except SyntaxError as error:
-        raise ObjectError(f"{module.file}:{error.lineno}: {error.msg}: fix the module") from None
-    names: set[str] = set()
+        facts = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+
+
+def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Every import statement of a file, wherever it stands: its level, its module, its names.
+
+    A file that Python cannot read imports nothing; its content counts all the same, and whoever imports it will tell.
+    """
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+            yield from ((0, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute(module, node)
-            names.update(f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
-            names.add(base)
-    return tuple(sorted(names))
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names if alias.name != "*")
 
 
-def _absolute(module: _Module, node: ast.ImportFrom) -> str:
-    if not node.level:
-        return node.module or ""
-    parts = module.name.split(".")
-    parts = parts[: len(parts) - node.level + (1 if module.package else 0)]
-    return ".".join([*parts, node.module] if node.module else parts)
+def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:
+    try:
+        rows = [(level, base, tuple(names)) for level, base, names in value]
+    except (TypeError, ValueError):
+        return None
+    right = all(isinstance(lv, int) and all(isinstance(n, str) for n in (base, *names)) for lv, base, names in rows)
+    return rows if right else None
+
+
+def _absolute(module: _Module, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
+    """The names that an import statement may load: its module, and what it takes from it, which may be a module."""
+    if level:
+        parts = module.name.split(".")
+        kept = len(parts) - level + (1 if module.package else 0)
+        if kept < 1:
+            return  # beyond its top: an error when it runs
+        base = ".".join([*parts[:kept], *([base] if base else [])])
+    yield base
+    yield from (f"{base}.{name}" for name in names)

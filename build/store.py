@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import zstandard
 
-from precast.build.errors import StoreError
 from precast.build.key import record_key
+from precast.build.notes import Notes
 from precast.build.profile import Profile
 from precast.build.record import Record
+from precast.build.scratch import WRITING, sweep, write_whole
 from precast.loader import fields
 from precast.loader.config import canonical
 from precast.loader.errors import FormatError
 
 _LEVEL = 3
-_RECORD_LIMIT = 1 << 31
+_RECORD_LIMIT = 1 << 30
 _ASKED_LIMIT = 1 << 20
 
 
@@ -39,56 +39,76 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes = Notes(path / "notes")
+
+    def sweep(self) -> None:
+        """Remove what killed builds have left half-written."""
+        if self.path.is_dir():
+            for folder in [*self.path.glob("??"), *self.notes.path.glob("*")]:
+                sweep(folder, WRITING)
+
+    def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
+        """Make ready what will be asked for: of a folder there is nothing to make ready."""
+
+    def finish(self) -> None:
+        """Wait until what was put is where it belongs: in a folder it is at once."""
 
     def get(self, key: str, profile: Profile) -> Record | None:
         """The record of a variant's key, built with the answers that this profile gives, or None."""
-        return self._read(record_key(key, profile.answers(self._asked(key))))
-
-    def _asked(self, key: str) -> tuple[str, ...]:
-        """What the variant asked when it was last built; nothing, where that is not known."""
-        try:
-            names = fields.read_json(self._file(key, "asked").read_bytes(), limit=_ASKED_LIMIT)
-        except (OSError, FormatError):
-            return ()
-        return tuple(map(str, names)) if isinstance(names, list) else ()
-
-    def _read(self, key: str) -> Record | None:
-        try:
-            data = self._file(key, "record").read_bytes()
-            raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=_RECORD_LIMIT)
-            return Record.decode(raw, key=key)
-        except FileNotFoundError:
-            return None
-        except (OSError, zstandard.ZstdError, FormatError):
-            return None
+        return self.read(record_key(key, profile.answers(self._asked(key))))
 
     def put(self, key: str, record: Record) -> None:
         """Keep the record of a variant's key. It is there whole or not at all, whoever else writes the same one."""
         data = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress(record.encode())
-        write_whole(self._file(record.key, "record"), data)
+        self._keep(record.key, "record", data)
         if set(record.assumed) != set(self._asked(key)):
-            write_whole(self._file(key, "asked"), canonical(sorted(record.assumed)))
+            self._keep(key, "asked", canonical(sorted(record.assumed)))
+
+    def _asked(self, key: str) -> tuple[str, ...]:
+        """What the variant asked when it was last built; nothing, where that is not known."""
+        data = self._load(key, "asked")
+        try:
+            return () if data is None else _names(data)
+        except FormatError:
+            return ()
+
+    def read(self, key: str) -> Record | None:
+        """The record of this very key, or None."""
+        data = self._load(key, "record")
+        try:
+            return None if data is None else _record(data, key)
+        except FormatError:
+            return None
+
+    def _check(self, key: str, kind: str, data: bytes) -> None:
+        """Raise FormatError unless these bytes are a file that this store would have written."""
+        _record(data, key) if kind == "record" else _names(data)
+
+    def _load(self, key: str, kind: str) -> bytes | None:
+        try:
+            return self._file(key, kind).read_bytes()
+        except OSError:
+            return None
+
+    def _keep(self, key: str, kind: str, data: bytes) -> None:
+        write_whole(self._file(key, kind), data)
 
     def _file(self, key: str, kind: str) -> Path:
         return self.path / key[:2] / f"{key}.{kind}"
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing."""
-    temporary = ""
+def _record(data: bytes, key: str) -> Record:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; make room or choose another place"
-        ) from error
+        # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the limit.
+        if not 0 < zstandard.get_frame_parameters(data).content_size <= _RECORD_LIMIT:
+            raise FormatError("it decodes to too much")
+        return Record.decode(zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False), key=key)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"it is not compressed as it should be: {error}") from None
+
+
+def _names(data: bytes) -> tuple[str, ...]:
+    names = fields.read_json(data, limit=_ASKED_LIMIT)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError("it is not a list of names")
+    return tuple(names)

@@ -6,14 +6,17 @@ import functools
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from precast.build.errors import ToolError
+from precast.loader.index import Index
 
 DSL = "nvidia-cutlass-dsl"
 PACKAGES = (DSL, "apache-tvm-ffi", "nvidia-cuda-runtime-cu12")
+PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,44 @@ def find_toolchain() -> Toolchain:
     )
 
 
+def version_of(package: str) -> str:
+    """The version of an installed distribution, or '' where it is not installed."""
+    try:
+        return distribution(package).version
+    except PackageNotFoundError:
+        return ""
+
+
 @functools.cache
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file of the toolchain, read once."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def by_host(index: Index) -> dict[str, dict[str, str]]:
+    """The versions that made a cache, for each host it is for."""
+    shared = {tool: version for tool, version in index.toolchain.items() if "[" not in tool}
+    hosts: dict[str, dict[str, str]] = {}
+    for host in sorted({r.host.arch for r in index.runtimes}) or [""]:
+        own = {t.removesuffix(f"[{host}]"): v for t, v in index.toolchain.items() if t.endswith(f"[{host}]")}
+        hosts[host] = {**shared, **own}
+    return hosts
+
+
+def for_all_hosts(hosts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The other way round: a program whose version differs from host to host carries its host's name.
+
+    >>> for_all_hosts({"x86_64": {"gcc": "12.2.0", "ld": "2.40"}, "aarch64": {"gcc": "13.3.0", "ld": "2.40"}})
+    {'gcc[aarch64]': '13.3.0', 'gcc[x86_64]': '12.2.0', 'ld': '2.40'}
+    """
+    toolchain = {}
+    for tool in sorted({tool for tools in hosts.values() for tool in tools}):
+        versions = {host: tools[tool] for host, tools in sorted(hosts.items()) if tool in tools}
+        if len(set(versions.values())) == 1 and len(versions) == len(hosts):
+            toolchain[tool] = next(iter(versions.values()))
+        else:
+            toolchain.update({f"{tool}[{host}]": version for host, version in versions.items()})
+    return toolchain
 
 
 def _program(name: str) -> Path:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.errors import WheelError
-from precast.build.store import write_whole
+from precast.build.narrow import hosts_of, narrow
+from precast.build.scratch import write_whole
 from precast.loader.artifact import Blob
 from precast.loader.errors import FormatError
 from precast.loader.index import Index, OpIndex, digest
@@ -20,6 +21,7 @@ _VERSION = re.compile(
     r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say
+_ANY = "py3-none-any"
 _LOADER = "precast-loader>=0.1,<0.2"
 
 
@@ -45,19 +47,29 @@ class Wheel:
         return f"{self.module}-{self.version}.dist-info"
 
 
-def write_wheel(cache: Path, folder: Path, *, version: str | None = None) -> Path:
-    """Pack the cache at a path as a wheel in a folder, and give the wheel's path.
+def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host: str | None = None) -> tuple[Path, ...]:
+    """Pack the cache at a path as wheels in a folder, one for each host it is for, and give their paths.
 
-    The version is, unless stated, ``0.0.0+`` and the beginning of the index's digest: other content, other version.
+    The wheels of one cache have the same name and version, and pip takes the one of its platform, so that no machine
+    downloads what it cannot run. ``host`` asks for one of them. The version is, unless stated, ``0.0.0+`` and the
+    beginning of the index's digest: other content, other version.
     """
     files, index = _read(cache)
     version = version or f"0.0.0+{digest(files['index.json'])[:12]}"
     if _VERSION.fullmatch(version) is None:
         raise WheelError(f"{version!r} is not a version in normal form: write it like '1.4.0' or '1.4.0+gb200'")
-    wheel = Wheel(name=index.name, version=version, tag=platform_tag(index, files))
-    target = folder / wheel.filename
-    write_whole(target, _zip(wheel, files))
-    return target
+    hosts = () if platform_tag(index, files) == _ANY else hosts_of(index)
+    if host and host not in hosts:
+        raise WheelError(f"{cache} holds nothing for {host}: it is for {', '.join(hosts) or 'any host'}")
+    wheels: dict[Path, bytes] = {}
+    for one in (host,) if host else hosts or (None,):
+        mine = files if one is None or hosts == (one,) else narrow(files, one)
+        tag = platform_tag(Index.decode(mine["index.json"]), mine)
+        wheel = Wheel(name=index.name, version=version, tag=tag)
+        wheels[folder / wheel.filename] = _zip(wheel, mine)
+    for path, data in wheels.items():
+        write_whole(path, data)
+    return tuple(wheels)
 
 
 def platform_tag(index: Index, files: dict[str, bytes]) -> str:
@@ -75,7 +87,7 @@ def platform_tag(index: Index, files: dict[str, bytes]) -> str:
                 objects += 1
                 needed.setdefault(artifact.host.arch, set()).add(_minor(artifact.host.glibc))
     if not objects:
-        return "py3-none-any"
+        return _ANY
     platforms = ".".join(f"manylinux_2_{max(minors)}_{arch}" for arch, minors in sorted(needed.items()))
     return f"py3-none-{platforms}"
 

@@ -6,58 +6,109 @@ its own, so that whatever the kernels' modules print cannot be taken for an answ
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import resource
+import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from precast.build.message import Message
-from precast.build.parts import Refused, parts_of
+from precast.build.parts import Miscounted, Refused, parts_of
 from precast.loader.errors import PrecastError
 
-_ORPHAN_CHECK_SECONDS = 1.0
 _TRACEBACK_LIMIT = 40_000
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Answer requests until the build closes the pipe."""
+    """Start the compiler, say so, then answer requests until the build closes the pipe."""
+    _leave_with(os.getppid())
     reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
+    os.set_inheritable(reply_fd, False)
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(reply_fd, "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)  # a kernel's module that reads its input must not eat requests
-    _leave_with(os.getppid())
+    if not getattr(sys.flags, "safe_path", False):  # Python 3.10 puts the current folder first
+        del sys.path[0]
+    settings = Message.read(requests)
+    if settings is None:
+        return
+    replies.write(_start(settings.header).encode())
+    replies.flush()
+    mark = str(settings.header["mark"]).encode()
     while (request := Message.read(requests)) is not None:
-        if request.header.get("do") == "configure":
-            _configure(request.header)
-            continue
-        replies.write(_answer(request.header).encode())
+        _print_mark(mark)
+        answer = _answer(request.header).encode()
+        _print_mark(mark)
+        replies.write(answer)
         replies.flush()
+    os._exit(0)  # threads that a module has started must not hold it up
 
 
 def _leave_with(parent: int) -> None:
-    """End this process when the build that started it is gone, even in the middle of a compilation."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_ORPHAN_CHECK_SECONDS)
+    """Have the kernel end this process when the build is gone, even in the middle of a compilation."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+
+def _print_mark(mark: bytes) -> None:
+    """Part what one variant prints from what the next does."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    with contextlib.suppress(OSError):
+        os.write(1, mark)
+
+
+def _start(settings: Mapping[str, Any]) -> Message:
+    """Start the compiler. From then on memory may grow by so much; what asks for more gets a MemoryError."""
+    global _answers, _catcher
+    sys.path[:0] = settings["search"]
+    try:
+        from precast.build.answers import Answers
+        from precast.build.capture import Catcher
+        from precast.build.standin import stand_in, toolkit
+
+        _answers = Answers(settings["profile"]["name"], settings["profile"]["facts"])
+        stand_in(_answers)
+        with toolkit():
+            _catcher = Catcher().install()
+    except Exception as error:
+        return Message({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+    if settings["memory"]:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        most = _data() + settings["memory"]
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+    return Message({"ready": True})
+
+
+def _data() -> int:
+    """The data that this process has mapped, used or not: what the limit counts."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def _answer(request: Mapping[str, Any]) -> Message:
     started = time.perf_counter()
     try:
         reply, parts = _compile(request)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
         trace = "" if isinstance(error, Refused) else traceback.format_exc()[-_TRACEBACK_LIMIT:]
-        return Message({"error": message, "traceback": trace})
+        # A cache of its own, or memory taken before, may be why: then a new process does better.
+        again = isinstance(error, (Miscounted, MemoryError))
+        return Message({"error": message, "traceback": trace, "again": again})
     return Message({**reply, "seconds": time.perf_counter() - started}, parts)
 
 
@@ -65,27 +116,12 @@ _catcher: Any = None
 _answers: Any = None
 
 
-def _configure(header: Mapping[str, Any]) -> None:
-    from precast.build.answers import Answers
-    from precast.build.standin import stand_in
-
-    global _answers
-    sys.path[:0] = header["search"]
-    _answers = Answers(header["profile"]["name"], header["profile"]["facts"])
-    stand_in(_answers)
-
-
 def _compile(request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    from precast.build.capture import Catcher, forget_compiled
-    from precast.build.standin import toolkit
+    from precast.build.capture import forget_compiled
     from precast.kernels.declare import argument_names, outputs_of, plan_of
     from precast.kernels.registry import Source, load
     from precast.kernels.schema import call
 
-    global _catcher
-    if _catcher is None:
-        with toolkit():
-            _catcher = Catcher().install()
     source = Source.parse(request["source"])
     package = source.module.partition(".")[0]
     function = load(source)

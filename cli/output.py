@@ -115,13 +115,14 @@ class Progress:
                 self._width = 0
 
     def _rewrite(self, line: str) -> None:
-        line = line[: _columns(self.stream) - 1]
+        line = line[: columns(self.stream) - 1]
         self.stream.write(f"\r{line.ljust(self._width)}" + ("" if line else "\r"))
         self.stream.flush()
         self._width = len(line)
 
 
-def _columns(stream: TextIO) -> int:
+def columns(stream: TextIO) -> int:
+    """How wide a terminal is."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:

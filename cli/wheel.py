@@ -14,11 +14,15 @@ def command(
     cache: Annotated[Path, typer.Argument(help="The folder of a cache.", metavar="CACHE")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the wheel.", metavar="DIST")],
     version: Annotated[str, typer.Option(help="The wheel's version; by default one made of the content.")] = "",
+    host: Annotated[
+        str, typer.Option(help="Of a cache for several hosts, the wheel of this one alone.", metavar="ARCH")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Pack a cache as a wheel that pip installs and the loader finds."""
-    from precast.build.wheel import write_wheel
+    from precast.build.wheel import write_wheels
 
-    wheel = write_wheel(cache, output, version=version or None)
-    taken = wheel.stat().st_size
-    emit({"wheel": str(wheel), "size": taken}, f"{wheel} ({size(taken)})", as_json)
+    wheels = write_wheels(cache, output, version=version or None, host=host or None)
+    taken = {wheel: wheel.stat().st_size for wheel in wheels}
+    data = {"wheels": [{"wheel": str(wheel), "size": taken[wheel]} for wheel in wheels]}
+    emit(data, "\n".join(f"{wheel} ({size(taken[wheel])})" for wheel in wheels), as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,6 +96,24 @@ def _serves(name: str, found: object, wanted: object) -> bool:
     return one is not None and one == _dtype(wanted)
 
 
+def bucket(keys: tuple[Key, ...], config: Mapping[str, object]) -> tuple[object, ...]:
+    """What configs share that agree in every meaning key: variants that may serve one request share a bucket.
+
+    >>> bucket((Key(name="dtype", type="str"),), {"dtype": "bf16"})
+    ('bfloat16',)
+    """
+    return tuple([_token(key.name, config.get(key.name, _NOTHING)) for key in keys if not key.tuned])
+
+
+def _token(name: str, value: object) -> object:
+    if isinstance(value, str):
+        return (_dtype(value) or value) if _of_dtype(name) else value
+    if isinstance(value, (list, tuple)):
+        return tuple([_token("", one) for one in value])
+    return type(value), value
+
+
+@functools.lru_cache(maxsize=1024)
 def _of_dtype(name: str) -> bool:
     return "dtype" in name.lower()
 
@@ -103,10 +122,19 @@ def _dtype(value: object) -> str | None:
     """The canonical name of a dtype; None for what is none, and for Python's own types, which libraries read apart."""
     if any(value is kind for kind in (int, float, bool, complex)):
         return None
+    return _dtype_of_text(value) if isinstance(value, str) else _dtype_of(value)
+
+
+def _dtype_of(value: object) -> str | None:
     try:
         return dtype_name(value)
     except ConfigError:
         return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _dtype_of_text(value: str) -> str | None:
+    return _dtype_of(value)
 
 
 _NOTHING = object()

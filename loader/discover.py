@@ -12,6 +12,7 @@ from pathlib import Path
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
 from precast.loader.index import Index
+from precast.loader.installed import entry_points
 from precast.loader.pin import VARIABLE as PIN
 from precast.loader.pin import Pins, read_pins
 
@@ -70,10 +71,7 @@ def _listed(search: str, pins: Pins | None) -> Iterator[Found]:
 
 
 def _installed(pins: Pins | None) -> Iterator[Found]:
-    from importlib import metadata  # 20 ms that an import of the loader need not take
-
-    points = metadata.entry_points(group=GROUP)
-    for name, module in sorted({(point.name, point.module) for point in points}):
+    for name, module in entry_points(GROUP):
         origin = f"entry point {name!r}"
         folder = locate(module)
         if folder is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +139,7 @@ class OpIndex:
     rows: tuple[Any, ...] = ()
     tuning_rows: tuple[Any, ...] = ()
     _parsed: dict[int, Artifact] = field(default_factory=dict, compare=False, repr=False)
+    _buckets: list[dict[Hashable, list[int]]] = field(default_factory=list, compare=False, repr=False)
     _tuning: list[tuple[Measured, ...]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
@@ -165,6 +167,18 @@ class OpIndex:
                 raise error.within(position).within("artifacts").within(f"ops/{self.op}.json:") from None
             self._parsed[position] = found
         return found
+
+    def positions(self, of: Callable[[Any], Hashable], wanted: Hashable) -> list[int]:
+        """Where the rows stand that a function gives a value; it is asked for every row once, the first time."""
+        if not self._buckets:
+            table: dict[Hashable, list[int]] = {}
+            for position, row in enumerate(self.rows):
+                try:
+                    table.setdefault(of(row), []).append(position)
+                except (AttributeError, TypeError):  # no config at all, or one that holds objects
+                    table.setdefault(None, []).append(position)
+            self._buckets.append(table)
+        return sorted(self._buckets[0].get(wanted, []) + self._buckets[0].get(None, []))
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:

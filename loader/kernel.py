@@ -83,12 +83,17 @@ class Kernel:
 
     def _first(self, *args: Any) -> Any:
         """The first call asks whether there is a device to launch on; the later ones go straight to the entry."""
+        self.admit()
+        return self(*args)
+
+    def admit(self) -> None:
+        """Ask now what the first call would ask: whether this machine's device runs the kernel."""
         error = self._refusal()
         if error is not None:
             raise error
-        self._launch = self._function
-        self._cleared()
-        return self(*args)
+        if self._launch == self._first:
+            self._launch = self._function
+            self._cleared()
 
     def _cleared(self) -> None:
         """The device is one that the kernel runs on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import functools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,11 +187,16 @@ class Record:
     base: int
 
 
+@functools.cache
+def _process() -> ctypes.CDLL:
+    """The symbols of the process itself."""
+    return ctypes.CDLL(None)
+
+
 def _record(library: ctypes.CDLL) -> Record:
     record = ctypes.POINTER(_LinkMap)()
-    dlinfo = ctypes.CDLL(None).dlinfo
-    dlinfo.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
-    if dlinfo(library._handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
+    handle = ctypes.c_void_p(library._handle)
+    if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
         return Record("", -1)
     return Record((record.contents.name or b"").decode("ascii", "replace"), record.contents.address or 0)
 
@@ -198,7 +204,7 @@ def _record(library: ctypes.CDLL) -> Record:
 def _base_of(address: int) -> int:
     """Where the library that an address belongs to lies."""
     place = _Place()
-    found = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(place))
+    found = _process().dladdr(ctypes.c_void_p(address), ctypes.byref(place))
     return int(place.base or 0) if found else -2
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from precast.loader import driver
 from precast.loader.driver import Absent, Device
+from precast.loader.installed import version_of
 from precast.loader.target import Capability, Target
 
 Version = tuple[int, int]
@@ -64,14 +65,8 @@ def version(pair: Version) -> str:
 @functools.cache
 def this_host() -> Machine:
     """This machine without its devices: nothing of CUDA is touched."""
-    from importlib import metadata  # 20 ms that an import of the loader need not take
-
-    try:
-        tvm_ffi = metadata.version("apache-tvm-ffi")
-    except metadata.PackageNotFoundError:
-        tvm_ffi = None
     python = ".".join(map(str, sys.version_info[:3]))
-    return Machine(arch=os.uname().machine, glibc=_glibc(), python=python, tvm_ffi=tvm_ffi)
+    return Machine(arch=os.uname().machine, glibc=_glibc(), python=python, tvm_ffi=version_of("apache-tvm-ffi"))
 
 
 def this_machine(device: object = None) -> Machine:

@@ -85,6 +85,8 @@ def preload(
         before = time.perf_counter()
         found = obtain(op, config, device, target, problem)
         lazy = reason if ordinal is None else _make_ready(found, ordinal)
+        if ordinal is not None:
+            found.kernel.admit()
         loaded.append(Loaded(kernel=found.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from precast.loader.candidate import Candidate, Request, Source, Wanted
+from precast.loader.candidate import Candidate, Request, Source, Wanted, bucket
 from precast.loader.errors import ConfigError, FormatError, TargetError
+from precast.loader.index import OpIndex
 from precast.loader.machine import Machine, version
 from precast.loader.target import Target
 from precast.loader.tuning import Choice, choose
@@ -194,8 +195,8 @@ def resolve(
             refusals.append(refusal)
             remarks.append(f"cache {source.cache!r} was left out: {refusal}")
             continue
-        for position, row in enumerate(source.op.rows):
-            if not (full or _plausible(row, wanted, machine)):
+        for position in range(len(source.op.rows)) if full else _likely(source.op, wanted):
+            if not (full or _plausible(source.op.rows[position], wanted, machine)):
                 continue
             try:
                 verdict = judge(Candidate(source, source.op.artifact(position)), wanted, machine)
@@ -252,6 +253,11 @@ def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
 
 def _noting(resolution: Resolution, note: str) -> Resolution:
     return replace(resolution, notes=(*resolution.notes, note))
+
+
+def _likely(op: OpIndex, wanted: Wanted) -> list[int]:
+    """Where the rows stand that agree with the request in every meaning key."""
+    return op.positions(lambda row: bucket(op.keys, row["config"]), bucket(op.keys, wanted.values))
 
 
 def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:

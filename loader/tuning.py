@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.loader import fields
@@ -87,6 +87,18 @@ def parse_table(rows: Iterable[object], known: Collection[str]) -> tuple[Measure
         places.add(one.place)
         table.append(one)
     return tuple(table)
+
+
+def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
+    """Some tables as one, of these artifacts only. Of two times of one artifact for one problem on one GPU the lesser
+    stays, since whatever disturbs a measurement only adds; so the order of the tables decides nothing."""
+    rows: dict[tuple[str, str, bytes], Measured] = {}
+    for row in (row for table in tables for row in table):
+        old = rows[row.place].times if row.place in rows else {}
+        new = {k: min(t, old.get(k, t)) for k, t in row.times.items() if k in keys}
+        if old or new:
+            rows[row.place] = replace(row, times={**old, **new})
+    return tuple(rows[place] for place in sorted(rows))
 
 
 def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:

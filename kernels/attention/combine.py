@@ -22,6 +22,10 @@ def supports(config: Config, target: Target) -> str | None:
     reason = library.refusal(config, target)
     if reason is None and config["most"] not in _MOST:
         reason = f"most is {config['most']}: use one of {', '.join(map(str, _MOST))}"
+    if reason is None and (samples.integer(config, "heads") > 0) != (config["layout"] == "varlen"):
+        reason = (
+            f"heads is {config['heads']}: give their number with layout varlen, which compiles it in, and only there"
+        )
     return reason
 
 
@@ -29,7 +33,8 @@ def problems(config: Config) -> Sequence[Problem]:
     """One part, a few, an odd number and as many as there may be; single queries and many."""
     most = samples.integer(config, "most")
     shapes = [(1, 1, 1, 1), (3, 2, 17, 3), (most - 1, 5, 1, 8), (most, 2, 33, 4), (8, 64, 1, 32)]
-    return [{"splits": s, "batch": b, "queries": q, "heads": h} for s, b, q, h in shapes]
+    fixed = samples.integer(config, "heads")
+    return [{"splits": s, "batch": b, "queries": q, "heads": fixed or h} for s, b, q, h in shapes]
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -87,7 +92,12 @@ def cost(config: Config, problem: Problem) -> Cost:
     version="1",
 )
 def attention_combine(
-    dtype: DType, head_dim: int, layout: Literal["dense", "varlen"] = "dense", lse: bool = False, most: int = 32
+    dtype: DType,
+    head_dim: int,
+    layout: Literal["dense", "varlen"] = "dense",
+    heads: int = 0,
+    lse: bool = False,
+    most: int = 32,
 ) -> Any:
     """Combine the parts of a split attention: ``kernel(out_partial=.., lse_partial=.., out=..)``, and ``lse`` if asked.
 
@@ -95,10 +105,11 @@ def attention_combine(
     heads]``, both of float32, the latter with consecutive queries next to each other in memory: pass what
     ``attention_split`` wrote, its last two dimensions transposed. ``out`` is ``[batch, queries, heads, head_dim]`` of
     ``dtype``, and ``lse`` ``[batch, queries, heads]`` of float32, laid out like ``lse_partial``. At most ``most``
-    splits. With ``varlen``, ``batch`` and ``queries`` are one dimension, the tokens, and ``cu_seqlens`` ``[batch + 1]``
-    of int32 says where each sequence begins.
+    splits. With ``varlen``, ``batch`` and ``queries`` are one dimension, the tokens, ``cu_seqlens`` ``[batch + 1]`` of
+    int32 says where each sequence begins, and the kernel is for one number of query heads, ``heads``: called with
+    another it leaves results out, and says nothing.
     """
-    splits, batch, queries, heads = most, 2, 64, 8
+    splits, batch, queries, heads = most, 2, 64, heads or 8
     tokens = (batch * queries,) if layout == "varlen" else (batch, queries)
 
     def arguments() -> dict[str, Any]:

@@ -19,7 +19,11 @@ _IGNORED = -100
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    return library.refusal(config, "classes")
+    refused = library.refusal(config, "classes")
+    if refused or config.get("dx", True):  # with a gradient, a row's largest is known before anything is scaled
+        return refused
+    step = library.step(samples.integer(config, "classes"), str(config["dtype"]))
+    return library.unshared(config, "classes", step)
 
 
 def problems(config: Config) -> Sequence[Problem]:

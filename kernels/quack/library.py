@@ -14,14 +14,25 @@ from precast.loader.config import Config
 
 QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)
+_LEAST = 32  # bits
+_THREADS, _WARP = 256, 32
+_SHARED = 64 << 10  # columns; narrower rows are shared by so few blocks that each is full
+_CLUSTERS = {
+    16: ((16 << 10, 1), (32 << 10, 2), (64 << 10, 4), (128 << 10, 8)),
+    32: ((32 << 10, 1), (64 << 10, 2), (128 << 10, 4), (256 << 10, 8)),
+}
 _WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to this width
 
 
-def refusal(config: Config, width: str, *, divisor: int = 1) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it."""
+def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
+    """Why a config cannot be built: the library is missing, or its dtype or width is not for it.
+
+    Without a divisor, rows need only be read 4 bytes at a time, the least that an asynchronous copy takes.
+    """
     reason = QUACK.obstacle() or samples.unsupported_dtype(config)
     if reason:
         return reason
+    divisor = divisor or max(1, _LEAST // bits(str(config["dtype"])))
     size = samples.integer(config, width)
     if not 0 < size <= _WIDEST:
         return f"{width} is {size}: use a number from {divisor} to {_WIDEST}"
@@ -30,9 +41,35 @@ def refusal(config: Config, width: str, *, divisor: int = 1) -> str | None:
         return None
     near = f"{below} or {below + divisor}" if below else f"{divisor} or a multiple of it"
     return (
-        f"{width} is {size}, which {divisor} does not divide: rows of {config['dtype']} are read 16 bytes at a time; "
-        f"use {near}"
+        f"{width} is {size}, which {divisor} does not divide: rows of {config['dtype']} are read {divisor} elements "
+        f"at a time, or a multiple; use {near}"
     )
+
+
+def unshared(config: Config, width: str, vector: int) -> str | None:
+    """Why a row is not shared well by the blocks of a cluster, where each first scales by the largest that it has seen.
+
+    A warp without a column has seen none: the library's one-pass softmax then writes NaN into every row. Rows of this
+    many columns go to clusters of 256 threads a block, and the last blocks may be left with little or nothing.
+    """
+    size, dtype = samples.integer(config, width), str(config["dtype"])
+    if _fills(size, dtype, vector):
+        return None
+    steps = range(vector, _WIDEST, vector)
+    works = [w for near in steps for w in (size - near, size + near) if 0 < w <= _WIDEST and _fills(w, dtype, vector)]
+    wider = "; or float32, which is shared otherwise" if _fills(size, "float32", vector) else ""
+    return (
+        f"{width} is {size}: in {dtype} the blocks that share a row would leave some of their warps without a column, "
+        f"and quack {QUACK.version} then writes NaN; use {works[0]} or another number{wider}"
+    )
+
+
+def _fills(width: int, dtype: str, vector: int) -> bool:
+    if width <= _SHARED:
+        return True
+    blocks = next((n for limit, n in _CLUSTERS[bits(dtype)] if width <= limit), 16)
+    tile = vector * -(-(width // vector) // (_THREADS * blocks)) * _THREADS
+    return width - (blocks - 1) * tile > vector * (_THREADS - _WARP)
 
 
 def vector(dtype: str) -> int:

@@ -21,6 +21,11 @@ def supports(config: Config, target: Target) -> str | None:
     return reason or library.refusal(config, "width", divisor=library.vector(str(config["dtype"])))
 
 
+def forward_supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built forward, or None."""
+    return supports(config, target) or library.unshared(config, "width", library.vector(str(config["dtype"])))
+
+
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
     return library.row_problems(samples.integer(config, "width"), library.vector(str(config["dtype"])))
@@ -84,7 +89,7 @@ def backward_cost(config: Config, problem: Problem) -> Cost:
 @kernel(
     op="quack.softmax",
     targets=library.TARGETS,
-    supports=supports,
+    supports=forward_supports,
     problems=problems,
     inputs=forward_inputs,
     outputs=["out"],

@@ -54,10 +54,11 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """``x``, ``values`` and ``indices``. The values of ``x`` have short fractions, and so many are equal."""
     dtype, rows, k = str(config["dtype"]), problem["rows"], samples.integer(config, "k")
     x = library.matrix(config, problem, "width", dtype=dtype, device=device, seed=seed)
+    apart = max(k, library.vector(dtype))
     return {
         "x": x.copy_(x.bfloat16()),
-        "values": samples.empty((rows, k), dtype, device=device),
-        "indices": samples.empty((rows, k), "int32", device=device),
+        "values": samples.empty((rows, k), dtype, device=device, row_stride=apart),
+        "indices": samples.empty((rows, k), "int32", device=device, row_stride=apart),
     }
 
 
@@ -100,10 +101,10 @@ def cost(config: Config, problem: Problem) -> Cost:
 def topk(dtype: DType, width: int, k: int, softmax: bool = False) -> Any:
     """The ``k`` largest of each row, in falling order: ``(x, values, indices)``, the last of int32.
 
-    ``x`` is ``[rows, width]`` with a row stride that keeps rows aligned to 16 bytes, ``values`` and ``indices`` are
-    ``[rows, k]``; with ``softmax``, ``values`` is the softmax over them. The kernel sorts in float32 with the column in
-    the lowest bits of each number: of equal values the leftmost comes first, and a float32 loses as many bits as a
-    column needs (11 fraction bits are left of 23 at a width of 4096); bfloat16 and float16 lose none that they have.
-    At least one row.
+    ``x`` is ``[rows, width]``, ``values`` and ``indices`` are ``[rows, k]``; 8 divides the row strides of all, for
+    float32 4, so that the rows of results stand further apart than ``k`` where that is less. With ``softmax``,
+    ``values`` is the softmax over them. The kernel sorts in float32 with the column in the lowest bits of each number:
+    of equal values the leftmost comes first, and a float32 loses as many bits as a column needs (11 fraction bits are
+    left of 23 at 4096 columns); bfloat16 and float16 lose none that they have. At least one row.
     """
     return QUACK.call("quack.topk:TopK.compile", dtype=to_cutlass(dtype), N=width, k=k, softmax=softmax)

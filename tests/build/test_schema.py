@@ -20,7 +20,8 @@ from precast.loader.config import Key
 from precast.loader.errors import FormatError
 from precast.loader.index import Index, OpEntry, OpIndex, Runtime
 from precast.loader.signature import Argument, Signature, Symbol
-from precast.loader.target import Target
+from precast.loader.target import Capability, Target
+from precast.loader.tuning import Measured
 
 HERE = Path(__file__).parent
 SHA = "a" * 64
@@ -162,12 +163,13 @@ def an_op() -> Any:
         Key(name="dtype", type="dtype", choices=("bfloat16",)),
         Key(name="tile", type="list[int]?", has_default=True),
     )
-    return json.loads(OpIndex.of(op="acme.norm", keys=keys, doc="d", artifacts=(artifact,)).encode())
+    tuning = (Measured(gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": 8}, times={SHA: 1.5}),)
+    return json.loads(OpIndex.of(op="acme.norm", keys=keys, doc="d", artifacts=(artifact,), tuning=tuning).encode())
 
 
 def read_op(data: bytes) -> object:
     made = OpIndex.decode(data, op="acme.norm")
-    return made.artifacts
+    return made.artifacts, made.tuning
 
 
 READERS: dict[str, tuple[Callable[[], Any], Callable[[bytes], object]]] = {
@@ -175,6 +177,7 @@ READERS: dict[str, tuple[Callable[[], Any], Callable[[bytes], object]]] = {
     "op": (an_op, read_op),
 }
 ARTIFACT = ("artifacts", 0)
+MEASURED = ("tuning", 0)
 ARGUMENT = (*ARTIFACT, "signature", "arguments", 0)
 
 
@@ -204,6 +207,10 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[1]]]]]]),
         ("op", (*ARTIFACT, "config", "x"), "y" * 1025), ("op", (*ARTIFACT, "resources", 0, "stack"), "0"),
         ("op", (*ARTIFACT, "provenance"), []), ("op", (*ARTIFACT, "evidence"), [1]), ("op", (*ARTIFACT, "blob"), None),
+        ("op", ("tuning",), {}), ("op", (*MEASURED, "gpu"), ""), ("op", (*MEASURED, "capability"), "9"),
+        ("op", (*MEASURED, "problem"), {}), ("op", (*MEASURED, "problem", "m"), -1),
+        ("op", (*MEASURED, "times", SHA), 0), ("op", (*MEASURED, "times", SHA), True),
+        ("op", (*MEASURED, "times", "x"), 1), ("op", (*MEASURED, "more"), 1),
         ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]),
         ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Report, build
+from precast.build.builder import Options, build
 from precast.build.gpus import GPUS, Fact
 from precast.build.message import Message
 from precast.build.planner import plan_files
 from precast.build.process import Worker
 from precast.build.profile import Profile, Profiles, profile_named
+from precast.build.report import Report
 from precast.build.standin import toolkit
 from precast.build.store import Store
 from precast.loader.target import Target
@@ -253,7 +254,7 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
     plan = plan_files([folder / "asks.yaml"], profiles=profiles)
-    return build(plan, folder / cache, store=Store(folder / "store"), jobs=2)
+    return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
 
 
 def told(report: Report) -> set[str]:

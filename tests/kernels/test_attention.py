@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_verify_takes_what_torch_computes_in_half_precision_and_nothing_worse(co
 
 @pytest.mark.parametrize("layout", ["dense", "varlen"])
 def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
-    config = full(attention_combine, **BF16, layout=layout, lse=True)
+    config = full(attention_combine, **BF16, layout=layout, heads=4 if layout == "varlen" else 0, lse=True)
     declaration = declaration_of(attention_combine)
     assert declaration.inputs and declaration.problems and declaration.reference
     scores, values = torch.randn(3, 5, 7, 4, 40, dtype=torch.float64), torch.randn(40, 128, dtype=torch.float64)
@@ -143,6 +143,8 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
         (attention_split, BF16, SM90, "use 'attention' there"),
         (attention_combine, {**BF16, "most": 48}, SM90, "use one of 32, 64, 128, 256"),
+        (attention_combine, {**BF16, "layout": "varlen"}, SM90, "heads is 0: give their number with layout varlen"),
+        (attention_combine, {**BF16, "heads": 8}, SM90, "and only there"),
     ],
 )
 def test_what_cannot_be_built_is_refused_while_planning(
@@ -161,9 +163,10 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention", {**BF16, "head_dim": 64, "heads_per_kv": 8, "layout": "varlen", "window": True, "sink": True}),
     ("attention", {**BF16, "heads_per_kv": 5, "causal": True, "layout": "paged", "page": 128, "decode": True}),
     ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
-    ("attention_combine", {**BF16, "layout": "varlen", "lse": True}),
+    ("attention_combine", {**BF16, "layout": "varlen", "heads": 32, "lse": True}),
 ]
-SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "heads_per_kv": 8, "causal": True})
+GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
+SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +178,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"  - kernel: {op}\n    targets: {targets}\n    config: {str(config).replace('True', 'true')}\n"
         for op, config, targets in rows
     ]
+    parts = "  - kernel: attention_bwd\n    targets: [sm_90a, sm_100a]\n    parts: [prepare, main, dq, dkv]\n"
+    lines.append(f"{parts}    config: {GRADIENTS}\n")
     (folder / "attention.yaml").write_text("version: 1\nname: attention\nkernels:\n" + "".join(lines))
     command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
     done = subprocess.run(
@@ -199,8 +204,8 @@ LATER = {
 @installed
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_every_kind_compiles_without_a_gpu(built: Path, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(built))
+def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
     for op, config in COMPILED + ([SPLIT] if target == "sm_100a" else []):
         kernel = loader.get(op, config, target=target)
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), f"{op} {config} spills"
@@ -216,6 +221,23 @@ def test_every_kind_compiles_without_a_gpu(built: Path, target: str, monkeypatch
         taken = {a.name for a in kernel.signature.passed if not a.vacant}
         given = {name for name, value in values.items() if value is not None}
         assert taken == given - ({"max_seqlen_q"} if target == "sm_90a" else set())
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_gradients_compile_into_their_parts(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
+    expected = {
+        "prepare": ["out", "dout", "dpsum", "lse", "lse_log2", "accum", "softmax_scale"],
+        "main": ["q", "k", "v", "dout", "lse", "dpsum", "accum", "dk", "dv", "softmax_scale"],
+        "dq": ["accum", "dq", "scale"],
+        "dkv": ["accum", "dq", "scale"],  # the same code as dq's here, where the tiles of queries and keys are alike
+    }
+    for part, names in expected.items():
+        kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
+        assert [a.name for a in kernel.signature.passed if not a.vacant] == names
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
 
 
 def records(store: Path) -> Iterator[Record]:
@@ -235,7 +257,7 @@ def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, ta
     seen = 0
     for record in records(built.parent / "store"):
         for product in record.products:
-            if product.op == "attention_combine" or str(product.target) != target:
+            if product.op.endswith(("_combine", ".prepare", ".dq", ".dkv")) or str(product.target) != target:
                 continue
             (cubin,) = read_cubins(toolchain, product.obj)
             (tmp_path / "code.cubin").write_bytes(cubin.code)
@@ -244,4 +266,4 @@ def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, ta
             ).stdout
             assert instruction in listing, f"{product.symbol} uses no {instruction}"
             seen += 1
-    assert seen == len(COMPILED) - 1 + (target == "sm_100a")
+    assert seen == len(COMPILED) + (target == "sm_100a"), "each but the combination, and the gradients"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from precast.build.compile import Compiled, Object, compile_variants
+from precast.build.compile import Compiled, Object
 from precast.build.device import read_cubins
 from precast.build.errors import ManifestError
+from precast.build.executor import Local
 from precast.build.planner import plan_files
 from precast.build.profile import profile_of
 from precast.build.toolchain import find_toolchain
@@ -88,7 +89,7 @@ def entry(op: str, config: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 
 def write(path: Path, entries: list[dict[str, Any]]) -> Path:
-    path.write_text(yaml.safe_dump({"version": 1, "name": "operators", "kernels": entries}))
+    path.write_text(json.dumps({"version": 1, "name": "operators", "kernels": entries}))
     return path
 
 
@@ -119,7 +120,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
     entries = [entry(op, config, target) for target, op, config in SAMPLE]
     plan = plan_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", entries)])
     found = {}
-    for outcome in compile_variants(plan.variants, search=plan.search, profiles=plan.profiles, jobs=2, seconds=600):
+    for outcome in Local(2).compile(plan, plan.variants, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         (one,) = outcome.objects
         found[key(outcome.variant.op, outcome.variant.config, outcome.variant.target)] = one
@@ -251,7 +252,7 @@ kernels:
 
 def users_manifest(folder: Path, tile: str) -> Path:
     """A manifest of someone else's, beside a module of theirs, in a folder that has nothing to do with this one."""
-    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.py", folder)
+    shutil.copy(Path(__file__).parent / "operators" / "acme_gemm.txt", folder / "acme_gemm.py")
     path = folder / "m.yaml"
     path.write_text(USERS.replace("TILE", tile))
     return path
@@ -266,7 +267,7 @@ def test_an_operator_of_ones_own_is_guarded_by_its_own_metadata(tmp_path: Path) 
 def test_an_operator_of_ones_own_compiles_as_it_is(tmp_path: Path) -> None:
     plan = plan_files([users_manifest(tmp_path, "[32, 32]")])
     assert [v.config["tile"] for v in plan.variants] == [(16, 16), (32, 32)]
-    for outcome in compile_variants(plan.variants, search=plan.search, profiles=plan.profiles, jobs=1, seconds=600):
+    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         assert [a.name for a in outcome.objects[0].signature.passed] == ["a", "b", "out"]
         assert {a.dtype for a in outcome.objects[0].signature.passed} == {"float64"}

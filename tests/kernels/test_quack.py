@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("quack.rmsnorm", {**HALF, "hidden": 4096}),
     ("quack.rmsnorm", {**HALF, "hidden": 2880, "residual": True, "statistics": True, "weight_offset": 1.0}),
     ("quack.rmsnorm", {"dtype": "float16", "hidden": 4096, "weight_dtype": "float32"}),
-    ("quack.rmsnorm", {**HALF, "hidden": 33}),
+    ("quack.rmsnorm", {**HALF, "hidden": 34}),
+    ("quack.rmsnorm", {"dtype": "float32", "hidden": 33}),
     ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, "residual": True}),
     ("quack.rmsnorm_bwd", {"dtype": "float32", "hidden": 128}),
     ("quack.layernorm", {**HALF, "hidden": 1152, "statistics": True}),
@@ -38,7 +40,7 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("quack.softmax", {"dtype": "float32", "width": 32000}),
     ("quack.softmax_bwd", {**HALF, "width": 128}),
     ("quack.softmax_bwd", {"dtype": "float32", "width": 4096}),
-    ("quack.cross_entropy", {**HALF, "classes": 1001, "dx": True, "weight": True}),
+    ("quack.cross_entropy", {**HALF, "classes": 1002, "dx": True, "weight": True}),
     ("quack.cross_entropy", {"dtype": "float32", "classes": 128, "target_dtype": "int32"}),
     ("quack.cross_entropy_bwd", {**HALF, "classes": 1000, "weight": True}),
     ("quack.topk", {**HALF, "width": 128, "k": 8, "softmax": True}),
@@ -179,7 +181,9 @@ def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[st
     ("op", "config", "reason"),
     [
         ("quack.rmsnorm", {"dtype": "int8", "hidden": 4096}, "use one of float32, float16, bfloat16"),
-        ("quack.rmsnorm", {**HALF, "hidden": 0}, "hidden is 0: use a number from 1 to"),
+        ("quack.rmsnorm", {**HALF, "hidden": 0}, "hidden is 0: use a number from 2 to"),
+        ("quack.rmsnorm", {**HALF, "hidden": 33}, "hidden is 33, which 2 does not divide"),
+        ("quack.cross_entropy", {**HALF, "classes": 1001}, "use 1000 or 1002"),
         ("quack.rmsnorm", {**HALF, "hidden": 64, "weight_dtype": "int8"}, "weight_dtype 'int8' is not supported"),
         ("quack.rmsnorm", {**HALF, "hidden": 4096, "threads": 128}, "give all four, or none"),
         (
@@ -191,6 +195,8 @@ def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[st
         ("quack.softmax", {**HALF, "width": 1001}, "use 1000 or 1008"),
         ("quack.softmax_bwd", {"dtype": "float32", "width": 3}, "use 4 or a multiple of it"),
         ("quack.cross_entropy", {**HALF, "classes": 1_000_000}, "classes is 1000000: use a number"),
+        ("quack.cross_entropy", {**HALF, "classes": 151936}, "then writes NaN; use"),
+        ("quack.softmax", {**HALF, "width": 201088}, "or float32, which is shared otherwise"),
         ("quack.topk", {**HALF, "width": 384, "k": 8}, "width is 384: use a power of two"),
         ("quack.topk", {**HALF, "width": 256, "k": 6}, "k is 6: use a power of two up to 128"),
         ("quack.rotary", {**HALF, "dim": 100}, "use 96 or 104"),
@@ -248,8 +254,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @installed
 @pytest.mark.slow
-def test_every_family_compiles_without_a_gpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(cache))
+def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], None]) -> None:
+    use(cache)
     for (op, config), target in itertools.product(CONFIGS, ("sm_90a", "sm_100a")):
         kernel = loader.get(op, config, target=target)
         declaration = declaration_of(load(find(op)))

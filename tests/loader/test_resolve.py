@@ -253,9 +253,11 @@ def test_resolution(
     quick = ask(*sources, machine=machine, full=False, **config)
     assert quick.accepted == found.accepted
 
-    shuffled = [
-        replace(s, op=replace(s.op, rows=tuple(data.draw(st.permutations(s.op.rows))), _parsed={})) for s in sources
-    ]
+    def shuffle(s: Source) -> Source:
+        rows = tuple(data.draw(st.permutations(s.op.rows)))
+        return replace(s, op=replace(s.op, rows=rows, _parsed={}, _buckets=[]))
+
+    shuffled = [shuffle(s) for s in sources]
     again = ask(*data.draw(st.permutations(shuffled)), machine=machine, **config)
     assert [a.candidate.rank for a in again.accepted] == ranks
     assert [r.candidate.rank for r in again.rejected] == [r.candidate.rank for r in found.rejected]

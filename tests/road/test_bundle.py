@@ -12,7 +12,7 @@ import pytest
 
 from precast.build.bundle import File, bundle, platform_of, platforms
 from precast.build.errors import BundleError
-from precast.build.wheel import write_wheel
+from precast.build.wheel import write_wheels
 from precast.loader.cache import Cache
 from tests.loader.caches import Native, demo
 
@@ -40,7 +40,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
         check=True,
         capture_output=True,
     )
-    return write_wheel(cache, folder / "wheels", version="1.0"), links, Cache(cache).digest
+    return write_wheels(cache, folder / "wheels", version="1.0")[0], links, Cache(cache).digest
 
 
 @pytest.mark.slow
@@ -101,6 +101,6 @@ def test_what_cannot_be_collected(parts: tuple[Path, Path, str], tmp_path: Path)
 
 def test_platforms() -> None:
     assert platform_of(Path("precast_cache_x-1-py3-none-manylinux_2_34_x86_64.whl")) == "manylinux_2_34_x86_64"
-    assert platform_of(Path("precast_cache_x-1-py3-none-any.whl")) == "manylinux_2_17_x86_64"
+    assert platform_of(Path("precast_cache_x-1-py3-none-any.whl")) == "manylinux_2_28_x86_64"
     assert platforms("manylinux_2_34_aarch64")[0] == "manylinux_2_34_aarch64"
     assert File.of(Path("a_b-1.0-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")).name == "a-b"

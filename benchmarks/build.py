@@ -1,0 +1,240 @@
+"""What a build costs, as ratios within one run: workers against each other, against a plain loop, and doing nothing.
+
+    python benchmarks/build.py                                   everything, with CUTLASS's operators
+    python benchmarks/build.py workers --manifest mine.yaml      one of them, with other variants
+    python benchmarks/build.py --json                            for machines
+
+``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
+compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
+nothing to do, as a whole process; at most 1.5 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
+The first two start with the kernels described already, as all builds but the first do. Exit 1 where one is missed.
+Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+GEMM = HERE / "gemm.yaml"
+SMALL = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
+    i = cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        x[i] = x[i] + value
+
+
+@cute.jit
+def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
+    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def add(n: int):
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, x, float(n), stream, options="--enable-tvm-ffi")
+"""
+
+# The same road without precast's: one process, one variant after the other, each compiled and exported.
+LOOP = """
+import json, sys, tempfile, time
+from pathlib import Path
+from precast.build.answers import Answers
+from precast.build.capture import Catcher, forget_compiled
+from precast.build.standin import stand_in
+from precast.kernels.registry import Source, load
+from precast.kernels.schema import call
+
+begun = time.perf_counter()
+work = json.load(open(sys.argv[1]))
+sys.path[:0] = work["search"]
+answers = Answers(work["profile"]["name"], work["profile"]["facts"])
+stand_in(answers)
+catcher = Catcher().install()
+started = time.perf_counter() - begun
+for number, one in enumerate(work["variants"]):
+    source = Source.parse(one["source"])
+    function = load(source)
+    answers.begin(source.module.partition(".")[0])
+    forget_compiled(source.module)
+    catcher.take()
+    call(function, one["config"])
+    with tempfile.TemporaryDirectory() as folder:
+        for caught in catcher.take():
+            path = Path(folder, "variant.o")
+            caught.compiled.export_to_c(str(path), function_name=f"f{number}", export_only_tvm_ffi_symbols=True)
+            path.read_bytes()
+print(json.dumps({"seconds": time.perf_counter() - begun, "started": started}))
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number, what it must be, and the numbers it was made of."""
+
+    name: str
+    value: float
+    unit: str
+    bound: str
+    holds: bool
+    made_of: str
+
+
+def precast(*arguments: object, store: Path) -> float:
+    """Run the command; the seconds of the whole process."""
+    begun = time.perf_counter()
+    command = [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
+    subprocess.run(command, env={**os.environ, "PRECAST_STORE": str(store)}, check=True, stdout=sys.stderr)
+    return time.perf_counter() - begun
+
+
+def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, object]]:
+    """A manifest with so many variants of another, spread over its plan; and the work as the plain loop takes it."""
+    import yaml
+
+    from precast.build.planner import plan_files
+
+    plan = plan_files([manifest])
+    chosen = plan.variants[:: max(1, len(plan.variants) // variants)][:variants]
+    first = chosen[0]
+    rows = [json.loads(json.dumps(v.to_json())) for v in chosen if v.target == first.target]
+    path = folder / "few.yaml"
+    entries = [{"kernel": row["op"], "include": [row["config"]]} for row in rows]
+    data = {"version": 1, "name": "few", "targets": [str(first.target)], "kernels": entries}
+    path.write_text(yaml.safe_dump({**data, "path": [str(p) for p in plan.search]} if plan.search else data))
+    profile = plan.profiles.of(first.target).to_json()
+    return path, {"search": [str(p) for p in plan.search], "profile": profile, "variants": rows}
+
+
+def planned(manifest: Path, store: Path) -> Path:
+    """The store, with what the kernels say of themselves noted: a plain loop plans nothing, and a build only once."""
+    from precast.build.planner import plan_files
+    from precast.build.store import Store
+
+    plan_files([manifest], notes=Store(store).notes)
+    return store
+
+
+def workers(arguments: argparse.Namespace, folder: Path) -> Result:
+    """Two workers against one."""
+    manifest, _ = few(arguments.manifest, folder, arguments.variants)
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(arguments.repeat):
+        for jobs in (1, 2):
+            place = folder / f"w{jobs}-{number}"
+            seconds[jobs].append(
+                precast("build", manifest, "-o", place / "cache", "-j", jobs, store=planned(manifest, place / "store"))
+            )
+    one, two = (statistics.median(seconds[jobs]) for jobs in (1, 2))
+    ratio = one / two
+    return Result("two workers against one", ratio, "x", ">= 1.7", ratio >= 1.7, f"{one:.1f} s, {two:.1f} s")
+
+
+def loop(arguments: argparse.Namespace, folder: Path) -> Result:
+    """One worker against a plain loop."""
+    manifest, work = few(arguments.manifest, folder, arguments.variants)
+    listed = folder / "work.json"
+    listed.write_text(json.dumps(work))
+    from precast.build.process import worker_environment
+    from precast.loader.target import Target
+
+    rows = work["variants"]
+    assert isinstance(rows, list)
+    environment = worker_environment(os.environ, Target.parse(rows[0]["target"]), {})
+    builds, loops = [], []
+    for number in range(arguments.repeat):
+        place = folder / f"l{number}"
+        store = planned(manifest, place / "store")
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", LOOP, listed], env=environment, check=True, stdout=subprocess.DEVNULL)
+        loops.append(time.perf_counter() - begun)
+        builds.append(precast("build", manifest, "-o", place / "cache", "-j", 1, store=store))
+    build, plain = statistics.median(builds), statistics.median(loops)
+    ratio = build / plain
+    made_of = f"{build:.1f} s, {plain:.1f} s"
+    return Result("one worker against a plain loop", ratio, "x", "<= 1.10", ratio <= 1.10, made_of)
+
+
+def nothing(arguments: argparse.Namespace, folder: Path) -> Result:
+    """A build with nothing to do."""
+    (folder / "small.py").write_text(SMALL)
+    manifest = folder / "small.yaml"
+    values = ", ".join(map(str, range(arguments.nothing)))
+    manifest.write_text(
+        "version: 1\nname: small\ntargets: [sm_90a]\npath: .\n"
+        f"kernels:\n  - {{compile: 'small:add', op: bench.add, config: {{n: [{values}]}}}}\n"
+    )
+    store, cache = folder / "store", folder / "cache"
+    first = precast("build", manifest, "-o", cache, store=store)
+    taken = min(precast("build", manifest, "-o", cache, store=store) for _ in range(5))
+    made_of = f"{arguments.nothing} variants; the first build took {first:.0f} s"
+    return Result("a build with nothing to do", taken, "s", "<= 1.5", taken <= 1.5, made_of)
+
+
+def size(arguments: argparse.Namespace, folder: Path) -> Result:
+    """Bytes a variant in the wheel, against its library as it is linked."""
+    from precast.loader.cache import Cache
+
+    cache = folder / "cache"
+    precast("build", arguments.manifest, "-o", cache, store=arguments.store or folder / "store")
+    precast("wheel", cache, "-o", folder / "dist", store=folder / "store")
+    opened = Cache(cache)
+    artifacts = [a for op in opened.index.ops for a in opened.op(op).artifacts]
+    wheel = next((folder / "dist").iterdir()).stat().st_size
+    each, raw = wheel / len(artifacts), sum(a.blob.size for a in artifacts) / len(artifacts)
+    made_of = f"{len(artifacts)} variants; {raw / 1000:.0f} kB raw, {wheel / 1000:.0f} kB of wheel"
+    return Result("a variant in the wheel", each / 1000, "kB", "<= 7", each <= 7000, made_of)
+
+
+ALL: dict[str, Callable[[argparse.Namespace, Path], Result]] = {
+    "workers": workers,
+    "loop": loop,
+    "nothing": nothing,
+    "size": size,
+}
+
+
+def main() -> None:
+    """Run what was asked for and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", nargs="*", help="leave out for all")
+    parser.add_argument("--manifest", type=Path, default=GEMM, help="registered kernels to build (default: gemm.yaml)")
+    parser.add_argument("--variants", type=int, default=32, help="how many of them 'workers' and 'loop' build")
+    parser.add_argument("--nothing", type=int, default=1000, help="how many variants 'nothing' has")
+    parser.add_argument("--repeat", type=int, default=1, help="times; the median counts")
+    parser.add_argument("--store", type=Path, help="a store for 'size', so that a second run compiles nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.which) - set(ALL):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}: there are {', '.join(ALL)}")
+    results = {}
+    for name in arguments.which or ALL:
+        with tempfile.TemporaryDirectory(prefix="precast-bench-") as folder:
+            results[name] = ALL[name](arguments, Path(folder))
+    if arguments.json:
+        print(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
+    else:
+        for r in results.values():
+            mark = "ok" if r.holds else "MISSED"
+            print(f"{r.name:32} {r.value:6.2f} {r.unit:2}  {r.bound:8} {mark:6}  ({r.made_of})")
+    sys.exit(0 if all(r.holds for r in results.values()) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The caches that the sections ask: made once a run, with libraries that run on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from precast.loader.config import Key
+from tests.loader.caches import CacheWriter, Native, artifact, compiler
+
+KEYS = (
+    Key(name="dtype", type="dtype"),
+    Key(name="hidden", type="int"),
+    Key(name="threads", type="int", tuned=True, has_default=True, default=128),
+)
+MARK = 0x5A3C7E11
+# About as large as a compiled variant: 73 kB, of which most is device code.
+VARIANT = """
+static const unsigned char code[70000] __attribute__((used)) = {1, 2, 3};
+int __tvm_ffi_number(void) { return 0x5A3C7E11 + 0 * code[0]; }
+"""
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder for as long as this process lives."""
+    keep = tempfile.TemporaryDirectory(prefix="precast-benchmark-")
+    _kept.append(keep)
+    return Path(keep.name)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@functools.cache
+def large(artifacts: int = 10_000, ops: int = 20) -> Path:
+    """Many artifacts over some ops; all share one library, since finding is what is timed."""
+    native = Native(folder())
+    writer = CacheWriter(name="large")
+    writer.runtime(*native.runtime())
+    blob = writer.keep(native.entry())
+    each = artifacts // ops
+    for op in range(ops):
+        rows = []
+        for n in range(each):
+            config = {
+                "dtype": ("bfloat16", "float16")[n % 2],
+                "hidden": 128 * (n // 4 + 1),
+                "threads": 128 + n % 4 // 2,
+            }
+            one = artifact(blob, config, rank=n % 4 // 2)
+            rows.append(replace(one, provenance={"function": f"library.kernels.op_{op}:compile_it", "env": {}}))
+        writer.op(f"op_{op}", rows, keys=KEYS)
+    return writer.write(folder() / "large")
+
+
+@functools.cache
+def thousand(count: int = 1000) -> Path:
+    """As many libraries, each its own."""
+    native = Native(folder())
+    source = folder() / "variant.c"
+    source.write_text(VARIANT)
+    compiler(source, "-o", folder() / "variant.so")
+    code = (folder() / "variant.so").read_bytes()
+    mark = MARK.to_bytes(4, "little")
+    writer = CacheWriter(name="thousand")
+    writer.runtime(*native.runtime())
+    rows = []
+    for n in range(count):
+        blob = writer.keep(code.replace(mark, n.to_bytes(4, "little")))
+        rows.append(artifact(blob, {"number": n}, symbol="__tvm_ffi_number"))
+    writer.op("number", rows, keys=(Key(name="number", type="int"),))
+    return writer.write(folder() / "thousand")

@@ -1,0 +1,58 @@
+"""Finding variants: one that is loaded, and the first one in a cache of 10,000 artifacts over 20 ops."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from loader_benchmark import Result
+from loader_caches import large
+
+# The import of tvm_ffi, by the first load, is another number: a plain function stands in for the entry here.
+FIRST = """
+import json, sys, time
+from precast import loader
+from precast.loader import kernel
+kernel.entry = lambda library, symbol: print
+start = time.perf_counter()
+loader.get("op_7", {"dtype": "bfloat16", "hidden": 4096}, target="sm_90a")
+first = time.perf_counter() - start
+config, count = {"dtype": "bfloat16", "hidden": 4096}, 1_000
+loader.get("op_7", config, target="sm_90a")
+again = 1.0
+for _ in range(100):
+    start = time.perf_counter()
+    for _ in range(count):
+        loader.get("op_7", config, target="sm_90a")
+    again = min(again, (time.perf_counter() - start) / count)
+print(json.dumps([first, again]))
+"""
+ROUNDS = 7
+
+
+def run() -> Iterator[Result]:
+    """Each first get in a fresh process; the parse in this one, with the files in memory."""
+    path = large()
+    env = {**os.environ, "PRECAST_CACHE_PATH": str(path)}
+    rows = []
+    for _ in range(ROUNDS + 1):
+        done = subprocess.run([sys.executable, "-c", FIRST], env=env, capture_output=True, text=True, check=True)
+        rows.append(json.loads(done.stdout))
+    first, again = (min(column) for column in zip(*rows[1:], strict=True))
+    files = [p.read_bytes() for p in sorted((path / "ops").iterdir())]
+    parse = min(_parse(files) for _ in range(ROUNDS))
+    yield Result(what="get, loaded before, with a ready config", value=again * 1e6, unit="us", at_most=2)
+    yield Result(what="first get of 10,000 artifacts over 20 ops", value=first * 1e3, unit="ms", at_most=15)
+    yield Result(what="parsing the whole index of that cache (json.loads alone)", value=parse * 1e3, unit="ms")
+    yield Result(what="first get / parsing the whole index", value=first / parse, unit="", at_most=0.2)
+
+
+def _parse(files: list[bytes]) -> float:
+    start = time.perf_counter()
+    for data in files:
+        json.loads(data)
+    return time.perf_counter() - start

@@ -1,0 +1,192 @@
+"""Exports: one variant out of a cache, in files that C++ and NVIDIA's tools read.
+
+The library and the device code are the cache's own. The object comes from the store of the machine that built it, if
+it is there; else it is compiled once more, as the PTX always is, which no cache holds. What is compiled again counts
+only if its device code is the cache's, byte for byte.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from precast.build import elf
+from precast.build.compile import Failed, outcome_of, request_for
+from precast.build.device import cubins_in, read_cubins
+from precast.build.errors import Location, ObjectError, StoreError
+from precast.build.gpus import Fact
+from precast.build.key import artifact_key
+from precast.build.message import Message
+from precast.build.plan import Plan, Variant
+from precast.build.process import Worker, WorkerLost
+from precast.build.profile import Profile, parse_answers, profile_of
+from precast.build.record import Product
+from precast.build.scratch import write_whole
+from precast.build.store import Store
+from precast.build.toolchain import Toolchain, find_toolchain
+from precast.build.usage import example, readme
+from precast.loader.artifact import Artifact
+from precast.loader.cache import Cache
+from precast.loader.errors import PrecastError
+
+_ENTRY = "__tvm_ffi_"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The files of a variant by their names, and what is not among them, with the reason."""
+
+    files: Mapping[str, bytes]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Put the files in a folder, which may hold others."""
+        for name, data in self.files.items():
+            write_whole(folder / name, data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebuilt:
+    obj: bytes
+    ptx: tuple[bytes, ...]
+    cubins: tuple[bytes, ...]
+
+
+def export(
+    cache: Cache, op: str, artifact: Artifact, *, store: Store, plan: Plan | None = None, seconds: float = 600.0
+) -> Export:
+    """Everything there is of one artifact. ``plan`` is needed where its function stands in a folder of a manifest."""
+    toolchain = find_toolchain()
+    name = artifact.symbol.removeprefix(_ENTRY)[:80] if artifact.kind == "object" else f"{op}_{artifact.key[:16]}"
+    content = cache.read(artifact.blob)
+    cubins = _device_code(toolchain, content, artifact)
+    files: dict[str, bytes] = {}
+    left_out: dict[str, str] = {}
+    if artifact.kind == "object":
+        files[f"{name}.so"] = content
+        runtime = next((r for r in cache.index.runtimes if artifact.host and r.host.arch == artifact.host.arch), None)
+        if runtime is None:
+            raise StoreError(f"cache {cache.name!r} has no runtime library for this variant: build it again")
+        files[runtime.soname] = cache.read(runtime.blob)
+        files["example.cpp"] = example(name, runtime.soname, artifact).encode()
+    files.update(_numbered(name, "cubin", cubins))
+    sass = _sass(toolchain, cubins)
+    if isinstance(sass, str):
+        left_out["sass"] = sass
+    else:
+        files.update(_numbered(name, "sass", sass))
+    kept = _kept(store, op, artifact)
+    if kept and artifact.kind == "object":
+        files[f"{name}.o"] = kept.obj
+    try:
+        rebuilt = _rebuild(toolchain, op, artifact, plan, seconds)
+        if rebuilt.cubins != cubins:
+            raise ObjectError("compiled again, its device code is another: use the versions and sources that made it")
+        files.update(_numbered(name, "ptx", rebuilt.ptx))
+        if artifact.kind == "object":
+            files.setdefault(f"{name}.o", rebuilt.obj)
+    except PrecastError as error:
+        left_out["ptx"] = str(error)
+        if artifact.kind == "object" and not kept:
+            left_out["o"] = f"it is not in the store {store.path}, and {error}"
+    files["README.md"] = readme(name, op, artifact, sorted(files), left_out).encode()
+    return Export(files, left_out)
+
+
+def _device_code(toolchain: Toolchain, content: bytes, artifact: Artifact) -> tuple[bytes, ...]:
+    if artifact.kind == "cubin":
+        return (content,)
+    found = tuple(c.code for fatbin in elf.embedded(content) for c in cubins_in(toolchain, fatbin))
+    if not found:
+        raise ObjectError("no device code is found in the library: build it again with this version")
+    return found
+
+
+def _numbered(name: str, kind: str, contents: tuple[bytes, ...]) -> Iterator[tuple[str, bytes]]:
+    for place, content in enumerate(contents):
+        yield f"{name}.{kind}" if len(contents) == 1 else f"{name}.{place}.{kind}", content
+
+
+def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] | str:
+    if toolchain.nvdisasm is None:
+        return "nvdisasm is not installed: pip install 'precast[export]'"
+    texts = []
+    for cubin in cubins:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            done = subprocess.run([toolchain.nvdisasm, "-c", file.name], capture_output=True, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()[-300:]
+            return f"nvdisasm cannot read the device code: {said}; upgrade nvidia-cuda-nvdisasm"
+        texts.append(done.stdout)
+    return tuple(texts)
+
+
+def _kept(store: Store, op: str, artifact: Artifact) -> Product | None:
+    """What the store keeps of this artifact: its key is made of the record's, so that each name tells."""
+    for file in sorted(store.path.glob("??/*.record")):
+        if artifact_key(file.stem, op, artifact.kind) == artifact.key:
+            record = store.read(file.stem)
+            return next((p for p in record.products if p.op == op), None) if record else None
+    return None
+
+
+def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None, seconds: float) -> _Rebuilt:
+    """Compile the variant once more, and keep the PTX."""
+    variant = _variant(op, artifact, plan)
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": folder}
+        worker = Worker(variant.target, env, plan.search if plan else (), _profile(artifact))
+        try:
+            worker.send(Message(request_for(variant)))
+            outcome = outcome_of(variant, worker.receive(seconds), worker.output)
+        except WorkerLost as lost:
+            raise ObjectError(f"it did not compile again: {lost}") from None
+        finally:
+            worker.close()
+        if isinstance(outcome, Failed):
+            raise ObjectError(
+                f"it did not compile again: {outcome.reason}; "
+                "if its module is a user's own, name its manifest with --manifest"
+            )
+        ptx = tuple(path.read_bytes() for path in sorted(Path(folder).glob("*.ptx")))
+    (made,) = (one for one in outcome.objects if one.op == op)
+    cubins = tuple(cubin.code for cubin in read_cubins(toolchain, made.code))
+    if len(outcome.objects) > 1:
+        # The compiler names a file after its kernel, and the parts of one function may share kernels.
+        ptx = tuple(text for text in ptx if any(r.kernel.encode() in text for r in artifact.resources))
+    return _Rebuilt(made.code, ptx, cubins)
+
+
+def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
+    """The variant that the artifact was built from: the manifests', or, without any, as the cache tells of it."""
+    for variant in plan.variants if plan else ():
+        if op in variant.produces and (variant.config, variant.target) == (artifact.config, artifact.target):
+            return variant
+    source, env = artifact.provenance.get("function"), artifact.provenance.get("env", {})
+    if not isinstance(source, str) or not isinstance(env, dict):
+        raise ObjectError("the cache does not say which function made it: name its manifest with --manifest")
+    texts = {str(name): str(value) for name, value in env.items()}
+    here = Location("the cache", 1, 1)
+    parts = tuple(map(str, artifact.provenance.get("parts", ())))
+    return Variant(
+        op=op.rpartition(".")[0] if parts else op,
+        source=source,
+        config=artifact.config,
+        target=artifact.target,
+        location=here,
+        env=texts,
+        parts=parts,
+    )
+
+
+def _profile(artifact: Artifact) -> Profile:
+    """The GPU that the variant was built for, as far as it asked."""
+    assumed = parse_answers(artifact.provenance.get("assumed", {}))
+    usual = profile_of(artifact.target)
+    told = {name: Fact(answer, "the cache") for name, answer in assumed.items() if answer is not None}
+    return replace(usual, facts={**usual.facts, **told})

@@ -1,0 +1,80 @@
+"""Whole builds as processes of their own: a small user's module, its manifest, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HEAD = '''
+"""A user's kernels: nothing here knows of precast."""
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
+    i = cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        x[i] = x[i] + value
+
+
+@cute.jit
+def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
+    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def compile_add(value):
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
+'''
+
+
+def module(folder: Path, name: str, text: str) -> None:
+    """One of the user's modules: a helper module has the kernel, this one the functions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adding.py").write_text(HEAD)
+    (folder / f"{name}.py").write_text(f"from adding import compile_add\n{text}")
+
+
+def manifest(folder: Path, kernels: dict[str, list[int]], *, targets: str = "[sm_90a]") -> Path:
+    """A manifest of functions ``module:function`` and the values of their one key ``n``."""
+    entries = "".join(
+        f"  - compile: {source}\n    op: user.{source.partition(':')[2]}\n    config: {{n: {values}}}\n"
+        for source, values in kernels.items()
+    )
+    path = folder / "mine.yaml"
+    path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\nkernels:\n{entries}")
+    return path
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line of ``precast``."""
+    return [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
+
+
+def environment(store: Path, **more: str) -> dict[str, str]:
+    """The environment of a build with a store of its own."""
+    return {**os.environ, "PRECAST_STORE": str(store), **more}
+
+
+def precast(store: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        command(*arguments), env=environment(store, **more), capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def events(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """What ``--json`` printed."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}

@@ -1,0 +1,195 @@
+"""A real Dask cluster on loopback: a scheduler and workers, each a process of its own; a user's own modules."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+from mine.shapes import vector
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr):
+    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        y[i] = x[i] + value
+
+
+@cute.jit
+def add_host(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr, stream):
+    add_kernel(x, y, value).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def add(value: int):
+    if value == 3:
+        raise ValueError("three is not for adding")
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, *vector(2), value, stream, options="--enable-tvm-ffi")
+"""
+SHAPES = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor
+
+
+def vector(count):
+    n = cute.sym_int()
+    return [make_fake_compact_tensor(cutlass.Float32, (n,), assumed_align=16) for _ in range(count)]
+"""
+MANIFEST = """
+version: 1
+name: far
+targets: [sm_90a]
+path: lib
+kernels:
+  - {compile: "mine.kernels:add", op: far.add, config: {value: [%s]}}
+"""
+
+
+class DaskCluster:
+    """A scheduler and some workers, ended with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        file = folder / "scheduler.json"
+        self._start("distributed.cli.dask_scheduler", "--scheduler-file", file, "--port", "0", "--no-dashboard")
+        deadline = time.monotonic() + 30
+        while not file.exists() or not file.read_text():
+            assert time.monotonic() < deadline and self.processes[0].poll() is None
+            time.sleep(0.05)
+        self.address: str = json.loads(file.read_text())["address"]
+
+    def worker(self, name: str, **env: str) -> subprocess.Popen[bytes]:
+        """One more worker, of one thread, with a folder of its own."""
+        words = ("--no-nanny", "--no-dashboard", "--nthreads", "1", "--name", name)
+        return self._start(
+            "distributed.cli.dask_worker", self.address, *words, "--local-directory", self._folder / name, **env
+        )
+
+    def _start(self, module: str, *words: object, **env: str) -> subprocess.Popen[bytes]:
+        code = f"from {module} import main; main(prog_name='dask')"
+        with (self._folder / f"log{len(self.processes)}").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, *map(str, words), "--host", "127.0.0.1"],
+                cwd=self._folder,
+                env={**os.environ, **env},
+                stdout=log,
+                stderr=log,
+            )
+        self.processes.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        made = DaskCluster(folder)
+        stack.callback(made.end)
+        yield made
+
+
+def write(folder: Path, values: str) -> Path:
+    """A user's package and a manifest beside it."""
+    package = folder / "home" / "lib" / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "kernels.py").write_text(MODULE)
+    (package / "shapes.py").write_text(SHAPES)
+    (folder / "home" / "far.yaml").write_text(MANIFEST % values)
+    return folder / "home" / "far.yaml"
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def build(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "precast.cli.main", "build", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_costs_a_retry(cluster: DaskCluster, tmp_path: Path) -> None:
+    """The build completes, and is the local one byte for byte; a variant that fails is told as it is at home."""
+    manifest = write(tmp_path, ", ".join(map(str, range(7))))
+    victim, _ = cluster.worker("one"), cluster.worker("two")
+    running = start(
+        "build", manifest, "-o", tmp_path / "far", "--store", tmp_path / "s1",
+        "--executor", "dask", "--scheduler", cluster.address,
+    )  # fmt: skip
+    assert running.stderr is not None
+    seen: list[str] = []
+    for line in running.stderr:
+        seen.append(line)
+        if line.startswith("[2/7]"):
+            victim.send_signal(signal.SIGKILL)
+    said, _ = running.communicate(timeout=120)
+    assert victim.wait() == -signal.SIGKILL
+    assert running.returncode == 1, "one variant fails by itself, and only that one"
+    assert "6 variants built, 0 reused, 1 failed" in said
+    told = "".join(seen)
+    assert "far.add(value=3) for sm_90a: ValueError: three is not for adding" in told
+    local = build(manifest, "-o", tmp_path / "near", "--store", tmp_path / "s2", "-j", 1)
+    assert "6 variants built, 0 reused, 1 failed" in local.stdout
+    assert tree(tmp_path / "far") == tree(tmp_path / "near")
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_not_alike_is_refused(cluster: DaskCluster, tmp_path: Path) -> None:
+    """A worker that has another version of the DSL is named before anything is sent."""
+    other = tmp_path / "other"
+    (other / "nvidia_cutlass_dsl-4.9.0.dist-info").mkdir(parents=True)
+    (other / "nvidia_cutlass_dsl-4.9.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: nvidia-cutlass-dsl\nVersion: 4.9.0\n"
+    )
+    cluster.worker("odd", PYTHONPATH=str(other))
+    manifest = write(tmp_path, "1, 2")
+    refused = build(
+        manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "--executor", "dask", "--scheduler", cluster.address
+    )
+    assert refused.returncode == 1
+    assert "nvidia-cutlass-dsl is 4.8.1 here and 4.9.0 there" in refused.stderr
+    assert re.search(r"tcp://127\.0\.0\.1:\d+: nvidia", refused.stderr), "it says which worker"
+    assert not (tmp_path / "c").exists()
+
+
+def test_no_cluster_there(tmp_path: Path) -> None:
+    manifest = write(tmp_path, "1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        for address in ("nonsense", closed):
+            words = [manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "--executor", "dask"]
+            none = build(*words, "--scheduler", address)
+            assert none.returncode == 1
+            assert f"error: no Dask scheduler answers at {address!r}" in none.stderr
+            assert "Traceback" not in none.stderr
+    assert build(manifest, "-o", tmp_path / "c", "--executor", "dask").returncode == 2
