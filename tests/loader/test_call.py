@@ -40,15 +40,6 @@ HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capa
 NAMES = ("wish", "x", "y")
 RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
 RAISE = 10
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    10,
-)
 
 
 def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
