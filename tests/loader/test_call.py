@@ -227,16 +227,21 @@ def test_results(kernels: tuple[Kernel, Kernel]) -> None:
 
 def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
-    current = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvGetStream
-    current.restype = ctypes.c_void_p
-    change = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvSetStream
+    ffi = ctypes.CDLL(str(library.load_ffi()._name))
+    current, change, allocator = (
+        ffi.TVMFFIEnvGetStream,
+        ffi.TVMFFIEnvSetStream,
+        ffi.TVMFFIEnvGetDLPackManagedTensorAllocator,
+    )
+    current.restype = allocator.restype = ctypes.c_void_p
+    before = allocator()
     change.argtypes = (ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
     change(CUDA, 1, 0x77, None)
     try:
         for wish in (RETURN_TEXT, RAISE):
             text = outcome(fast, wish, torch.ones(1), Fake(64, (2,), (CUDA, 1)))[2]
             assert "on 2:1 of" in text and "stream 0x2001" in text
-            assert current(CUDA, 1) == 0x77
+            assert (current(CUDA, 1), allocator()) == (0x77, before)
     finally:
         change(CUDA, 1, None, None)
     assert "stream 0x2000" in fast(RETURN_TEXT, Fake(64, (2,)), Fake(64, (2,)))
@@ -277,10 +282,55 @@ def test_an_exchange_of_another_major_version(kernels: tuple[Kernel, Kernel]) ->
 
 def test_more_types_than_are_remembered(kernels: tuple[Kernel, Kernel]) -> None:
     fast, plain = kernels
+    before = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
     for number in range(20):
         kind = type(f"Fake{number}", (Fake,), {})
         one = kind(64 * number, (number,))
         assert outcome(fast, RETURN_TEXT, one, one) == outcome(plain, RETURN_TEXT, one, one)
+    after = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
+    assert after == before
+
+
+def test_a_type_that_is_remembered_stays(native: Native, tmp_path: Path) -> None:
+    """Another type at its address would be taken for it."""
+    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"one that has met no type yet")
+    kernel = open_kernel(cache, "echo", chosen)
+    kernel._machine = lambda: HOPPER
+
+    class Passing(Fake):
+        pass
+
+    seen = weakref.ref(Passing)
+    kernel(0, Passing(64, (1,)))
+    del Passing
+    gc.collect()
+    assert seen() is not None
+
+
+def test_more_dimensions_than_there_is_room_for(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, plain = kernels
+    flat = torch.zeros((1,) * 60)
+    for count in range(1, 60, 7):
+        assert outcome(fast, RETURN_TEXT, *[flat] * count) == outcome(plain, RETURN_TEXT, *[flat] * count)
+
+
+def test_a_result_that_cannot_be_converted(kernels: tuple[Kernel, Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is let go, and no later call gets it."""
+    fast, tensors = kernels[0], [torch.ones(1)] * 60
+
+    def refuse(*_: Any) -> None:
+        raise BufferError("not given away")
+
+    before = 0
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(fast, "_converted", refuse)
+            for _ in range(2000):
+                with pytest.raises(BufferError):
+                    fast(RETURN_TEXT, *tensors)
+        assert fast(RETURN_TEXT).startswith("argument #1 of 1")
+        growth, before = resident() - before if before else 0, before or resident()
+        assert growth < 2 << 20
 
 
 def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
@@ -300,13 +350,14 @@ def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
             assert abs(sys.getrefcount(value) - before) < 10, (args, value)
 
 
+def resident() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     x = torch.ones(16)
-
-    def resident() -> int:
-        gc.collect()
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def many(count: int) -> None:
         for _ in range(count):
@@ -316,9 +367,10 @@ def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
             fast(wish=0, y=x, x="a text that does not fit in a few bytes")
 
     many(200)
-    before = resident()
-    many(8000)
+    before, blocks = resident(), sys.getallocatedblocks()
+    many(4000)
     assert resident() - before < 2 << 20
+    assert sys.getallocatedblocks() - blocks < 1000
 
 
 def test_an_argument_lives_as_long_as_anyone_needs_it(kernels: tuple[Kernel, Kernel]) -> None:
