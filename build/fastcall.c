@@ -112,7 +112,7 @@ static object *hand_over(object *self, const char *name, object *const *args, in
 /* The exchange of a type that is seen for the first time, or null where tvm_ffi treats it in another way. */
 static const DLPackExchangeAPI *learn(object *type) {
   static const char *const capsule_name = "dlpack_exchange_api";
-  if (PyObject_HasAttrString(type, "__tvm_ffi_object__") || PyObject_HasAttrString(type, "__chandle__")) return NULL;
+  if (PyObject_HasAttrString(type, "__tvm_ffi_object__")) return NULL;
   object *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const DLPackExchangeAPI *exchange = NULL;
   if (capsule && PyCapsule_IsValid(capsule, capsule_name)) exchange = PyCapsule_GetPointer(capsule, capsule_name);

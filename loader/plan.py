@@ -155,6 +155,7 @@ def _expression(value: object, depth: int = 0) -> Expression:
         return value
     if isinstance(value, str) and SIZE.fullmatch(value):
         return value
-    if isinstance(value, (list, tuple)) and len(value) == 3 and value[0] in FUNCTIONS and depth < DEPTH:
-        return (value[0], _expression(value[1], depth + 1), _expression(value[2], depth + 1))
+    function = value[0] if isinstance(value, (list, tuple)) and len(value) == 3 else None
+    if isinstance(value, (list, tuple)) and isinstance(function, str) and function in FUNCTIONS and depth < DEPTH:
+        return (function, _expression(value[1], depth + 1), _expression(value[2], depth + 1))
     raise FormatError(f"expected a number, a size such as 'x.shape[0]', or one of {', '.join(FUNCTIONS)} with two")

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import tvm_ffi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +38,8 @@ from .exchange import CPU, CUDA, Fake, exchange
 
 HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 NAMES = ("wish", "x", "y")
-RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, RAISE = 1, 2, 3, 4, 5, 6, 10
+RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
+RAISE = 10
 
 
 def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
@@ -91,7 +94,7 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     assert type(plain) is Kernel
     for plainly in (1, 1.5, True, None, torch.ones(3), torch.nn.Parameter(torch.ones(1)), Fake(64, (2,))):
         assert not hands_over(fast, 0, plainly), plainly
-    for otherwise in ("s", 2**63, (1,), np.ones(1), np.float64(1), object()):
+    for otherwise in ("s", 2**63, (1,), np.ones(1), np.float64(1), object(), tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
 
 
@@ -224,9 +227,9 @@ def test_results(kernels: tuple[Kernel, Kernel]) -> None:
 
 def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
-    current = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvGetStream
+    ffi = ctypes.CDLL(str(library.load_ffi()._name))
+    current, change = ffi.TVMFFIEnvGetStream, ffi.TVMFFIEnvSetStream
     current.restype = ctypes.c_void_p
-    change = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvSetStream
     change.argtypes = (ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
     change(CUDA, 1, 0x77, None)
     try:
@@ -237,6 +240,24 @@ def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple
     finally:
         change(CUDA, 1, None, None)
     assert "stream 0x2000" in fast(RETURN_TEXT, Fake(64, (2,)), Fake(64, (2,)))
+
+
+def test_the_allocator_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:
+    """A thread of its own, whose environment no call has touched yet."""
+    allocator = ctypes.CDLL(str(library.load_ffi()._name)).TVMFFIEnvGetDLPackManagedTensorAllocator
+    allocator.restype = ctypes.c_void_p
+    seen: list[Any] = []
+
+    def work() -> None:
+        seen.append(allocator())
+        seen.append(kernels[0](RETURN_TENSOR, torch.ones(2)))
+        outcome(kernels[0], RAISE, torch.ones(2))
+        seen.append(allocator())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert type(seen[1]) is torch.Tensor and seen[0] == seen[2]
 
 
 def test_shapes_are_the_calls_own(kernels: tuple[Kernel, Kernel]) -> None:
@@ -274,10 +295,55 @@ def test_an_exchange_of_another_major_version(kernels: tuple[Kernel, Kernel]) ->
 
 def test_more_types_than_are_remembered(kernels: tuple[Kernel, Kernel]) -> None:
     fast, plain = kernels
+    before = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
     for number in range(20):
         kind = type(f"Fake{number}", (Fake,), {})
         one = kind(64 * number, (number,))
         assert outcome(fast, RETURN_TEXT, one, one) == outcome(plain, RETURN_TEXT, one, one)
+    after = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
+    assert after == before
+
+
+def test_a_type_that_is_remembered_stays(native: Native, tmp_path: Path) -> None:
+    """Another type at its address would be taken for it."""
+    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"one that has met no type yet")
+    kernel = open_kernel(cache, "echo", chosen)
+    kernel._machine = lambda: HOPPER
+
+    class Passing(Fake):
+        pass
+
+    seen = weakref.ref(Passing)
+    kernel(0, Passing(64, (1,)))
+    del Passing
+    gc.collect()
+    assert seen() is not None
+
+
+def test_more_dimensions_than_there_is_room_for(kernels: tuple[Kernel, Kernel]) -> None:
+    fast, plain = kernels
+    flat = torch.zeros((1,) * 60)
+    for count in range(1, 60, 7):
+        assert outcome(fast, RETURN_TEXT, *[flat] * count) == outcome(plain, RETURN_TEXT, *[flat] * count)
+
+
+def test_a_result_that_cannot_be_converted(kernels: tuple[Kernel, Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is let go, and no later call gets it."""
+    fast, tensors = kernels[0], [torch.ones(1)] * 60
+
+    def refuse(*_: Any) -> None:
+        raise BufferError("not given away")
+
+    before = 0
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(fast, "_converted", refuse)
+            for _ in range(2000):
+                with pytest.raises(BufferError):
+                    fast(RETURN_TEXT, *tensors)
+        assert fast(RETURN_TEXT).startswith("argument #1 of 1")
+        growth, before = resident() - before if before else 0, before or resident()
+        assert growth < 2 << 20
 
 
 def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
@@ -297,24 +363,27 @@ def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
             assert abs(sys.getrefcount(value) - before) < 10, (args, value)
 
 
+def resident() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     x = torch.ones(16)
 
-    def resident() -> int:
-        gc.collect()
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     def many(count: int) -> None:
         for _ in range(count):
-            fast(RETURN_TEXT, x, "a text that does not fit in a few bytes")
-            outcome(fast, RAISE, x)
-            fast(0, x, x, 1.0)
+            outcome(fast, RAISE, *[x] * 50)  # each ends in a text of some thousand bytes
+            fast(RETURN_TEXT, *[x] * 50)
+            fast(RETURN_TENSOR, x)
+            fast(wish=0, y=x, x="a text that does not fit in a few bytes")
 
-    many(2000)
-    before = resident()
-    many(20000)
-    assert resident() - before < 4 << 20
+    many(200)
+    before, blocks = resident(), sys.getallocatedblocks()
+    many(4000)
+    assert resident() - before < 2 << 20
+    assert sys.getallocatedblocks() - blocks < 1000
 
 
 def test_an_argument_lives_as_long_as_anyone_needs_it(kernels: tuple[Kernel, Kernel]) -> None:
@@ -347,27 +416,15 @@ def test_many_threads(kernels: tuple[Kernel, Kernel]) -> None:
     assert not faults
 
 
-def test_the_interpreter_is_let_go(native: Native, tmp_path: Path, kernels: tuple[Kernel, Kernel]) -> None:
-    """While an entry waits, other threads run: the entry is libc's, which sleeps where an entry would launch."""
-    fast, _ = kernels
-    sleep = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
-    started, release = threading.Event(), threading.Event()
-
-    @sleep
-    def wait(*_: Any) -> int:
-        started.set()
-        return 0 if release.wait(10) else -1
-
-    fast._arm(ctypes.cast(wait, ctypes.c_void_p).value)  # type: ignore[attr-defined]
-    try:
-        thread = threading.Thread(target=fast)
-        thread.start()
-        assert started.wait(10)
-        release.set()
-        thread.join(10)
-        assert not thread.is_alive()
-    finally:
-        fast._arm(fast._address)  # type: ignore[attr-defined]
+def test_the_interpreter_is_let_go(kernels: tuple[Kernel, Kernel]) -> None:
+    """While an entry takes its time, other threads run."""
+    thread = threading.Thread(target=kernels[0], args=(SLEEP,))
+    thread.start()
+    steps = 0
+    while thread.is_alive():
+        steps += 1
+        time.sleep(0.01)
+    assert steps > 5
 
 
 def test_a_kernel_that_was_never_cleared_asks_for_its_device(native: Native, tmp_path: Path) -> None:

@@ -213,9 +213,10 @@ def test_plans_are_read_back_and_nothing_else_is() -> None:
     deep: Any = 1
     for _ in range(9):
         deep = ["add", deep, 1]
-    for grid in ([1, 1], [1, 1, True], [1, 1, 1.0], [1, 1, "x.shape[0"], [1, 1, "x.y"], [1, 1, ["pow", 2, 3]],
-                 [1, 1, ["add", 1]], [1, 1, 2**62], [1, 1, deep], [1, 1, None], "abc",
-                 [1, 1, ["add", "1", 2]]):  # fmt: skip
+    wrong: list[Any] = [
+        True, 1.0, "x.shape[0", "x.y", ["pow", 2, 3], ["add", 1], 2**62, deep, None, ["add", "1", 2], [[], 1, 1],
+    ]  # fmt: skip
+    for grid in ([1, 1], "abc", *([1, 1, last] for last in wrong)):
         with pytest.raises(FormatError):
             LaunchPlan.parse({**PLAN.to_json(), "grid": grid})
     with pytest.raises(FormatError, match="no size of"):
