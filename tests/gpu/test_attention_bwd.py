@@ -54,7 +54,9 @@ def test_gradients(case: Any, lengths: list[int]) -> None:
     found = launch(config, q, k, v, out, dout, lse, lengths)
     torch.cuda.synchronize()
     for name, mine, right in zip("qkv", found, expected, strict=True):
-        error = (mine.double() - right).norm() / right.norm()
+        # Over a single key the gradient of a query is nothing: then what is left may be of the size of one rounding.
+        least = 2.0**-8 * right.numel() ** 0.5
+        error = (mine.double() - right).norm() / max(right.norm().item(), least)
         assert error < 0.01, f"d{name} is off by {error:.3g} of its norm"
         worst = (mine.double() - right).abs().max() / right.abs().max()
         assert worst < 0.03, f"d{name} is off by {worst:.3g} of its largest value somewhere"

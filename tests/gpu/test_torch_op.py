@@ -45,6 +45,7 @@ def test_torch_checks_it() -> None:
     assert set(done.values()) == {"SUCCESS"}, done
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # torch makes one to set up its memory
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")  # the default backend uses what torch deprecates
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_torch_compiles_it_whole(mode: str) -> None:
