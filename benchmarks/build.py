@@ -7,6 +7,7 @@
 ``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
 compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
 nothing to do, as a whole process; at most 1.5 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
+
 The first two start with the kernels described already, as all builds but the first do. Exit 1 where one is missed.
 Nothing else should run on the machine meanwhile.
 """
@@ -223,6 +224,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.which) - set(ALL):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}: there are {', '.join(ALL)}")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process compiles the compiler's own Python anew
     results = {}
     for name in arguments.which or ALL:
         with tempfile.TemporaryDirectory(prefix="precast-bench-") as folder:

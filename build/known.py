@@ -83,7 +83,8 @@ class Known:
         if isinstance(noted, list) and len(noted) == len(rows) and all(isinstance(r, (str, type(None))) for r in noted):
             return noted
         answer = list(self._ask().judge(variants))
-        if self._notes and key:
+        # A refusal may come from what is installed, which the key does not count: it is asked for again next time.
+        if self._notes and key and not any(answer):
             self._notes.put("judgements", key, answer)
         return answer
 

@@ -19,7 +19,7 @@ def command(
     after: Annotated[Path, typer.Argument(help="The folder of another.", metavar="AFTER")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the difference as JSON.")] = False,
 ) -> None:
-    """Say what changed from one cache to another: variants, bytes, registers, shared memory, spills, toolchain.
+    """Say what changed from one cache to another.
 
     Exit status 0 means that they are the same, byte for byte; 1, that they differ.
     """

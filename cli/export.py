@@ -22,7 +22,7 @@ def command(
     store: Annotated[Path | None, typer.Option(help="Where built variants are kept.", envvar="PRECAST_STORE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write one variant of a cache as files for C++ and NVIDIA's tools: .so, .o, .cubin, .ptx, SASS, an example.
+    """Write one variant of a cache as files for C++ and NVIDIA's tools.
 
     Exit status 1 means that one of them could not be had; the others are written, and it says why.
     """

@@ -27,7 +27,7 @@ def command(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Build what a cache holds again, from nothing, and compare the bytes.
+    """Build what a cache holds again, and compare the bytes.
 
     Exit status 1 means that something came out differently, or is in the cache and in no manifest; it is named.
     """

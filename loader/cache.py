@@ -12,6 +12,7 @@ from typing import Any
 from precast.loader.artifact import Blob
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
+from precast.loader.lazily import IMPORTING
 from precast.loader.once import Once
 from precast.loader.pin import Pins, refusal
 
@@ -93,25 +94,22 @@ class Cache:
     def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
         if blob.encoding == "raw":
             return stored
-        import zstandard
-
+        zstandard = _zstandard()
         try:
             # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the size we agree on.
             if zstandard.get_frame_parameters(stored).content_size != blob.size:
                 raise self._corrupt(name, "it does not decode to the size the index promises")
             dictionary = self._zstd_dictionary(name) if blob.encoding == "zstd+dictionary" else None
             decoder = zstandard.ZstdDecompressor(dict_data=dictionary)
-            return decoder.decompress(stored, max_output_size=blob.size, allow_extra_data=False)
+            return bytes(decoder.decompress(stored, max_output_size=blob.size, allow_extra_data=False))
         except zstandard.ZstdError as error:
             raise self._corrupt(name, f"it is not readable as {blob.encoding} ({error})") from None
 
     def _zstd_dictionary(self, name: str) -> Any:
-        import zstandard
-
         blob = self.index.dictionary
         if blob is None or blob.encoding == "zstd+dictionary":
             raise self._corrupt(name, "it needs a dictionary, and the index names none that can be read")
-        return self._dictionary.get(blob.sha256, lambda: zstandard.ZstdCompressionDict(self.read(blob)))
+        return self._dictionary.get(blob.sha256, lambda: _zstandard().ZstdCompressionDict(self.read(blob)))
 
     def _file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
         """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
@@ -143,6 +141,12 @@ class Cache:
 
     def _corrupt(self, name: str, what: str) -> IntegrityError:
         return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
+
+
+def _zstandard() -> Any:
+    with IMPORTING:
+        import zstandard
+    return zstandard
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from precast.loader.cache import Cache
 from precast.loader.errors import FormatError, LaunchError, LoadError
 from precast.loader.failure import naming
 from precast.loader.ffi import import_tvm_ffi
+from precast.loader.lazily import IMPORTING
 from precast.loader.plan import Launch
 
 _SMALL = 48 << 10  # as much shared memory as a kernel may have without being asked
@@ -196,7 +197,8 @@ def _stream(device: int) -> int:
 
 def _bindings() -> Any:
     try:
-        from cuda.bindings import driver
+        with IMPORTING:
+            from cuda.bindings import driver
     except ImportError as error:
         raise LoadError(
             f"cubins are launched through cuda-python ({error}): pip install 'precast-loader[cubin]'"

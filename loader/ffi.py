@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from precast.loader.errors import LoadError
+from precast.loader.lazily import IMPORTING
 from precast.loader.library import Library
 
 _DISABLE = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
-_importing = threading.Lock()
 
 
 def entry(library: Library, symbol: str) -> Callable[..., Any]:
@@ -32,9 +31,9 @@ def import_tvm_ffi() -> Any:
     Where torch has its own DLPack exchange, tvm_ffi is kept from looking for an add-on with the same service: that
     search asks whether CUDA is available, and takes a fifth of a second where CUDA is not up yet.
     """
-    if "tvm_ffi" in sys.modules:
-        return sys.modules["tvm_ffi"]
-    with _importing:
+    with IMPORTING:
+        if "tvm_ffi" in sys.modules:
+            return sys.modules["tvm_ffi"]
         before = os.environ.get(_DISABLE)
         if before is None and _torch_exchanges():
             os.environ[_DISABLE] = "1"

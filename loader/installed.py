@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from precast.loader.lazily import IMPORTING
+
 _SUFFIX = ".dist-info"
 _ENTRY = re.compile(r"([^=\s][^=]*?)\s*=\s*([A-Za-z0-9_.]+)\s*(?::[^\[]*)?(?:\[.*\])?", re.ASCII)
 _LIMIT = 1 << 20
@@ -29,8 +31,8 @@ def entry_points(group: str) -> tuple[tuple[str, str], ...]:
     ()
     """
     if _others():
-        from importlib import metadata
-
+        with IMPORTING:
+            from importlib import metadata
         return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
     head = f"[{group}]".encode()
     found: set[tuple[str, str]] = set()
@@ -48,8 +50,8 @@ def version_of(name: str) -> str | None:
     True
     """
     if _others():
-        from importlib import metadata
-
+        with IMPORTING:
+            from importlib import metadata
         try:
             return metadata.version(name)
         except metadata.PackageNotFoundError:

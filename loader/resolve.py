@@ -11,6 +11,7 @@ from typing import Any
 from precast.loader.candidate import Candidate, Request, Source, Wanted, bucket
 from precast.loader.errors import ConfigError, FormatError, TargetError
 from precast.loader.index import OpIndex
+from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine, version
 from precast.loader.target import Target
 from precast.loader.tuning import Choice, choose
@@ -155,8 +156,8 @@ class Resolution:
         return self.accepted[0].candidate if self.accepted else None
 
     def __str__(self) -> str:
-        from precast.loader.trace import render
-
+        with IMPORTING:
+            from precast.loader.trace import render
         return render(self)
 
 
