@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from precast.build import elf, rehearsal
-from precast.build.compile import Compiled, compile_variants
+from precast.build.compile import Compiled, outcome_of, request_for
 from precast.build.device import read_cubins
 from precast.build.errors import Location, PlanError
+from precast.build.message import Message
 from precast.build.plan import Variant
+from precast.build.process import Worker
 from precast.build.profile import Profiles
 from precast.build.rehearsal import rehearse
 from precast.build.toolchain import Toolchain, find_toolchain
@@ -23,6 +26,7 @@ from precast.loader.signature import Signature
 from precast.loader.target import Target
 
 pytestmark = pytest.mark.slow
+TARGET = Target.parse("sm_90a")
 CONFIGS = [
     ("scale", {"dtype": "bfloat16", "threads": 128, "unroll": 4}),
     ("scale", {"dtype": "float32", "threads": 1024, "unroll": 1}),
@@ -56,19 +60,30 @@ def made() -> list[Made]:
     toolchain = find_toolchain()
     variants = [
         Variant(
-            op=op, source=f"precast.kernels.{op}:{op}", config=config, target=Target.parse("sm_90a"),
+            op=op, source=f"precast.kernels.{op}:{op}", config=config, target=TARGET,
             location=Location("here", 1, 1),
         )
         for op, config in CONFIGS
     ]  # fmt: skip
-    found = {}
-    for outcome in compile_variants(variants, search=(), profiles=Profiles(), jobs=1, seconds=300):
-        assert isinstance(outcome, Compiled), outcome
-        (one,), plan = outcome.objects, outcome.plan
-        assert plan is not None
-        cubins = tuple(c.code for c in read_cubins(toolchain, one.code))
-        found[outcome.variant.identity] = Made(toolchain, one.code, one.symbol, one.signature, plan, cubins)
-    return [found[v.identity] for v in variants]
+    return [_made(toolchain, outcome) for outcome in _compile(variants)]
+
+
+def _compile(variants: list[Variant]) -> Iterator[Any]:
+    worker = Worker(TARGET, {}, (), Profiles().of(TARGET))
+    try:
+        for variant in variants:
+            worker.send(Message(request_for(variant)))
+            yield outcome_of(variant, worker.receive(300), worker.output)
+    finally:
+        worker.close()
+
+
+def _made(toolchain: Toolchain, outcome: Any) -> Made:
+    assert isinstance(outcome, Compiled), outcome
+    (one,), plan = outcome.objects, outcome.plan
+    assert plan is not None
+    cubins = tuple(c.code for c in read_cubins(toolchain, one.code))
+    return Made(toolchain, one.code, one.symbol, one.signature, plan, cubins)
 
 
 def test_the_plans_of_our_kernels_hold(made: list[Made]) -> None:

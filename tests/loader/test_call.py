@@ -96,6 +96,14 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
         assert not hands_over(fast, 0, plainly), plainly
     for otherwise in ("s", 2**63, (1,), np.ones(1), np.float64(1), object(), tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
+    assert hands_over(fast, 0, Standing(64, (1,)))
+
+
+class Standing(Fake):
+    """A tensor by its exchange, and what tvm_ffi asks for first."""
+
+    def __tvm_ffi_object__(self) -> Any:
+        return tvm_ffi.from_dlpack(torch.ones(1))
 
 
 class Colour(enum.IntEnum):
