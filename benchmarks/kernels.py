@@ -120,7 +120,7 @@ def norms() -> Iterator[Ratio]:
         except (OpNotFound, VariantNotFound) as error:
             print(f"{op} is left out: {type(error).__name__}")
             continue
-        given = {"x": None, "weight": weight, "out": out, "eps": 1e-6}
+        given = {"x": None, "weight": weight, "out": out, "eps": 1e-6, "rows": rows}
         named = {name: given[name] for name in kernel.names if name in given}
         plain = {**{a.name: a.filling for a in kernel.signature.passed if a.vacant}, **named}
         calls = [tuple({**plain, "x": x}[name] for name in kernel.names if name in plain or name == "x") for x in xs]

@@ -48,7 +48,7 @@ class Declaration:
 
     ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
     verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
-    kernel writes; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
+    kernel writes, and ``in_place`` those of them that it reads before; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
     it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own: a mapping, or
     a function from a config to one. ``launch`` says how a cubin of it is launched; without it a kernel is shipped with
     its own host code only. A new ``version`` says that the kernel's results or arguments have changed.
@@ -61,6 +61,7 @@ class Declaration:
     problems: Callable[[Config], Sequence[Problem]] | None = None
     inputs: Inputs | None = None
     outputs: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
     cost: Callable[[Config, Problem], Cost] | None = None
@@ -93,6 +94,7 @@ def kernel(
     problems: Callable[[Config], Sequence[Problem]] | None = None,
     inputs: Inputs | None = None,
     outputs: Sequence[str] = (),
+    in_place: Sequence[str] = (),
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None,
     tolerance: Callable[[Config], Tolerance] | None = None,
     cost: Callable[[Config, Problem], Cost] | None = None,
@@ -118,6 +120,7 @@ def kernel(
             problems=problems,
             inputs=inputs,
             outputs=_sequence(function, "outputs", outputs),
+            in_place=_sequence(function, "in_place", in_place),
             reference=reference,
             tolerance=tolerance,
             cost=cost,

@@ -50,7 +50,10 @@ def verify(
         expected = declaration.reference(config, values)  # before the launch: a kernel may work in place
         outputs = [name for name in declaration.outputs if values[name] is not None]
         for name in outputs:
+            held = values[name].clone() if name in declaration.in_place else None
             poison(values[name])
+            if held is not None:
+                values[name].copy_(held)
         _launch(launch, values)
         for name in outputs:
             yield _check(declaration, config, problem, name, values[name], expected[name])
