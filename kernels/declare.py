@@ -48,10 +48,11 @@ class Declaration:
 
     ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
     verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
-    kernel writes, and ``in_place`` those of them that it reads before; ``reference`` computes what they must hold, in float32 or better; ``workspace`` is the scratch memory
-    it needs, in bytes. ``arguments`` gives the compiled function's arguments better names than its own: a mapping, or
-    a function from a config to one. ``launch`` says how a cubin of it is launched; without it a kernel is shipped with
-    its own host code only. A new ``version`` says that the kernel's results or arguments have changed.
+    kernel writes, and ``in_place`` those of them that it reads before; ``reference`` computes what they must hold, in
+    float32 or better; ``workspace`` is the scratch memory it needs, in bytes. ``arguments`` gives the compiled
+    function's arguments better names than its own: a mapping, or a function from a config to one. ``launch`` says how
+    a cubin of it is launched; without it a kernel is shipped with its own host code only. A new ``version`` says that
+    the kernel's results or arguments have changed.
     """
 
     op: str
