@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from precast.build.plan import Variant
 from precast.loader.target import Target
 
-Group = tuple[Target, tuple[tuple[str, str], ...]]
+Group = tuple[Target, tuple[tuple[str, str], ...], str]
 START = 3.0  # seconds; what starting a worker costs, and so what another group must have left to be worth one
 UNKNOWN = 1.0  # seconds; for a variant of which nothing is known
 
@@ -25,8 +25,13 @@ class Task:
 
     @property
     def group(self) -> Group:
-        """The kind of worker it needs."""
-        return self.variant.target, tuple(sorted(self.variant.env.items()))
+        """The kind of worker it needs.
+
+        Kernels of one package share workers, and others do not: what a library asks of the GPU while it is imported is
+        then recorded of its own kernels alone, whatever a worker compiled before.
+        """
+        package = self.variant.source.partition(":")[0].rpartition(".")[0]
+        return self.variant.target, tuple(sorted(self.variant.env.items())), package
 
     def again(self) -> Task:
         """The same, for a worker that has compiled nothing yet."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from precast.build.schedule import START, Schedule, Task, ordered
 from tests.build.variants import variant
 
@@ -26,6 +28,13 @@ def test_an_unknown_one_counts_as_its_op_does_or_comes_first() -> None:
 
 def test_without_knowledge_the_order_is_the_plans() -> None:
     assert numbers(ordered([variant(n) for n in (3, 1, 2)], {})) == [3, 1, 2]
+
+
+def test_kernels_of_different_packages_share_no_worker() -> None:
+    sources = ("one.kernels.norms:f", "one.kernels.gemm:f", "other.kernels:f", "alone:f")
+    groups = [Task(replace(variant(1), source=source), 1.0).group for source in sources]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 3
 
 
 def test_a_worker_is_not_started_for_less_than_its_start_takes() -> None:
