@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from precast.loader.discover import VARIABLE, Found, discover
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine, this_host, this_machine
-from precast.loader.once import Once
+from precast.loader.once import Guard, Once
 from precast.loader.pin import Pins, check_pins
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
@@ -30,7 +29,7 @@ _SIMPLE = (str, int, float, bool, type(None))
 
 _found: tuple[Found, ...] | None = None
 _pins: Pins | None = None
-_finding = threading.RLock()
+_finding = Guard()
 _kernels: Once[tuple[Any, ...], Kernel] = Once()
 _ready: dict[tuple[Any, ...], Kernel] = {}
 

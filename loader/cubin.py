@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +14,7 @@ from precast.loader.errors import FormatError, LaunchError, LoadError
 from precast.loader.failure import naming
 from precast.loader.ffi import import_tvm_ffi
 from precast.loader.lazily import IMPORTING
+from precast.loader.once import Guard
 from precast.loader.plan import Launch
 
 _SMALL = 48 << 10  # as much shared memory as a kernel may have without being asked
@@ -118,7 +118,7 @@ class Launcher:
         self._plan = artifact.plan
         self._kernel: Any = None
         self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
-        self._loading = threading.Lock()
+        self._loading = Guard()
 
     def __call__(self, *args: Any) -> None:
         kept = [_plain(value) for value in args]  # what a view looks at lives until the launch is queued

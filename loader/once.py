@@ -12,6 +12,29 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_forkable: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Guard:
+    """A lock that is free in a child made by ``fork``: the thread that held it does not exist there.
+
+    >>> with Guard():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._free()
+        _forkable.add(self)
+
+    def _free(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
 
 class Once(Generic[K, V]):
     """A table whose values are made at their first use: one thread makes one, the others that want it wait.
@@ -27,7 +50,7 @@ class Once(Generic[K, V]):
     def __init__(self) -> None:
         self._ready: dict[K, V] = {}
         self._free()
-        _tables.add(self)
+        _forkable.add(self)
 
     def _free(self) -> None:
         self._guard = threading.Lock()
@@ -47,12 +70,9 @@ class Once(Generic[K, V]):
         return self._ready[key]
 
 
-_tables: weakref.WeakSet[Once[Any, Any]] = weakref.WeakSet()
-
-
 def _free_all() -> None:
-    for table in _tables:
-        table._free()
+    for one in _forkable:
+        one._free()
 
 
 os.register_at_fork(after_in_child=_free_all)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 
 from precast.loader.errors import Frozen
+from precast.loader.once import Guard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Stats:
 
 _stats = Stats()
 _frozen = False
-_lock = threading.Lock()
+_lock = Guard()
 
 
 def stats() -> Stats:

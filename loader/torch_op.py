@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from precast.loader.errors import ConfigError
 from precast.loader.kernel import Kernel
+from precast.loader.once import Guard
 from precast.loader.signature import Argument
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 _DISPATCH = {"": "CUDA", "cuda": "CUDA", "cpu": "CPU"}
 _SCALARS = {"int": "int", "uint": "int", "float": "float", "bfloat": "float", "bool": "bool"}
 
-_registering = threading.Lock()
+_registering = Guard()
 _registered: dict[str, tuple[str, Kernel, Any, Any]] = {}  # a library that is dropped takes its operators with it
 
 
