@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from precast.loader.frozen import frozen
 from precast.loader.lazily import IMPORTING
 
 _SUFFIX = ".dist-info"
-_ENTRY = re.compile(r"([^=\s][^=]*?)\s*=\s*([A-Za-z0-9_.]+)\s*(?::[^\[]*)?(?:\[.*\])?", re.ASCII)
 _LIMIT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Distribution:
     """One installed distribution."""
 
@@ -86,7 +84,10 @@ def _others() -> bool:
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    name = name.lower().replace("_", "-").replace(".", "-")
+    while "--" in name:
+        name = name.replace("--", "-")
+    return name
 
 
 def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
@@ -95,14 +96,20 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
         if line.startswith("["):
             inside = line == f"[{group}]"
         elif inside and not line.startswith(("#", ";")):
-            match = _ENTRY.fullmatch(line)
-            if match:
-                yield match[1], match[2]
+            name, _, value = line.partition("=")
+            module = value.partition("[")[0].partition(":")[0].strip()
+            if name and all(part.isidentifier() for part in module.split(".")):
+                yield name.strip(), module
 
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(_LIMIT)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        return os.read(file, _LIMIT)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
