@@ -8,9 +8,9 @@ was most of what the loader took to import. Values share their methods instead. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -24,21 +24,16 @@ else:
 T = TypeVar("T")
 
 
-class _Slot(NamedTuple):
-    """A field: how it is set past the freeze, and what it is where nothing is given."""
+class _Shape:
+    """What the shared methods know of a class."""
 
-    name: str
-    put: Callable[[object, object], None]
-    default: Any
-    factory: Any
+    __slots__ = ("compared", "positional", "shown", "slots", "specs")
 
-
-class _Shape(NamedTuple):
-    """All fields of a class, those that go by position, and the ones that count when two are compared."""
-
-    slots: tuple[_Slot, ...]
+    slots: list[tuple[str, Callable[[object, object], None], object, Any]]  # name, setter, default, factory
     positional: tuple[str, ...]
+    shown: list[str]
     compared: Callable[[Any], Any]
+    specs: dict[str, object]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -66,27 +61,45 @@ def frozen(*, kw_only: bool = False, eq: bool = True, order: bool = False) -> Ca
     """
 
     def make(cls: type[T]) -> type[T]:
-        made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
-        known = fields(made)
-        made.__shape__ = _Shape(
-            slots=tuple([_Slot(f.name, getattr(made, f.name).__set__, f.default, f.default_factory) for f in known]),
-            positional=tuple([f.name for f in known if f.init and not f.kw_only]),
-            compared=attrgetter(*[f.name for f in known if f.compare]),
-        )
-        methods = {**_SHARED, **(_EQUAL if eq else {}), **(_ORDERED if order else {})}
-        for name, method in methods.items():
-            if name not in cls.__dict__:
-                setattr(made, name, method)
+        body = {**_SHARED, **(_EQUAL if eq else {}), **(_ORDERED if order else {}), **cls.__dict__}
+        del body["__dict__"], body["__weakref__"]  # of the class without slots
+        names = list(cls.__annotations__)
+        specs = {name: body.pop(name) for name in names if name in body}
+        fields = {name: spec for name, spec in specs.items() if isinstance(spec, Field)}
+        body["__slots__"] = tuple(names)
+        body["__shape__"] = shape = _Shape()
+        body["__dataclass_fields__"] = _Fields()
+        shape.specs = specs
+        shape.positional = body["__match_args__"] = () if kw_only else tuple(names)
+        shape.shown = [name for name in names if name not in fields or fields[name].repr]
+        shape.compared = attrgetter(*[name for name in names if name not in fields or fields[name].compare])
+        made: Any = type(cls.__name__, cls.__bases__, body)
+        made.__qualname__ = cls.__qualname__
+        shape.slots = []
+        for name in names:
+            spec = fields.get(name)
+            default = spec.default if spec else specs.get(name, MISSING)
+            shape.slots.append((name, made.__dict__[name].__set__, default, spec.default_factory if spec else MISSING))
         return made  # type: ignore[no-any-return]
 
     return make
+
+
+class _Fields:
+    """What ``dataclasses`` looks for in a class, made when it looks."""
+
+    def __get__(self, instance: object, cls: Any) -> Any:
+        body = {"__annotations__": cls.__annotations__, **cls.__shape__.specs}
+        plain: Any = dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), body))
+        cls.__dataclass_fields__ = plain.__dataclass_fields__
+        return cls.__dataclass_fields__
 
 
 def _init(self: Any, *args: object, **named: object) -> None:
     shape: _Shape = self.__shape__
     given = dict(zip(shape.positional, args))  # noqa: B905 - too many are refused below
     if len(args) > len(given) or not given.keys().isdisjoint(named):
-        raise TypeError(f"{type(self).__name__} takes {', '.join(shape.positional)} by position, each field once")
+        raise TypeError(f"{type(self).__name__} takes {len(shape.positional)} fields by position, and each field once")
     given.update(named)
     for name, put, default, factory in shape.slots:
         if name in given:
@@ -96,13 +109,13 @@ def _init(self: Any, *args: object, **named: object) -> None:
         elif factory is not MISSING:
             put(self, factory())
         else:
-            raise TypeError(f"{type(self).__name__} needs {name}")
+            raise TypeError(f"{type(self).__name__} needs the field {name!r}")
     if given:
-        raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
+    shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__shape__.shown])
     return f"{type(self).__qualname__}({shown})"
 
 
@@ -115,21 +128,22 @@ def _refuse_delete(self: object, name: str) -> None:
 
 
 def _reduce(self: Any) -> Any:
-    return _restored, (type(self), tuple(getattr(self, slot.name) for slot in self.__shape__.slots))
+    return _restored, (type(self), tuple([getattr(self, slot[0]) for slot in self.__shape__.slots]))
 
 
 def _restored(cls: Any, values: tuple[object, ...]) -> Any:
     """A copy, for ``copy`` and its like: they would set fields, which are frozen."""
     made = object.__new__(cls)
     for slot, one in zip(cls.__shape__.slots, values, strict=True):
-        slot.put(made, one)
+        slot[1](made, one)
     return made
 
 
 def _eq(self: Any, other: Any) -> Any:
-    return (
-        self.__shape__.compared(self) == self.__shape__.compared(other) if type(self) is type(other) else NotImplemented
-    )
+    if type(self) is not type(other):
+        return NotImplemented
+    compared = self.__shape__.compared
+    return compared(self) == compared(other)
 
 
 def _hash(self: Any) -> int:
@@ -137,18 +151,20 @@ def _hash(self: Any) -> int:
 
 
 def _lt(self: Any, other: Any) -> Any:
-    return (
-        self.__shape__.compared(self) < self.__shape__.compared(other) if type(self) is type(other) else NotImplemented
-    )
+    if type(self) is not type(other):
+        return NotImplemented
+    compared = self.__shape__.compared
+    return compared(self) < compared(other)
 
 
 def _le(self: Any, other: Any) -> Any:
-    return (
-        self.__shape__.compared(self) <= self.__shape__.compared(other) if type(self) is type(other) else NotImplemented
-    )
+    if type(self) is not type(other):
+        return NotImplemented
+    compared = self.__shape__.compared
+    return compared(self) <= compared(other)
 
 
-_SHARED = {
+_SHARED: dict[str, Any] = {
     "__init__": _init,
     "__repr__": _repr,
     "__setattr__": _refuse_set,

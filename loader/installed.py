@@ -6,20 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-from precast.loader.frozen import frozen
 from precast.loader.lazily import IMPORTING
 
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
-
-
-@frozen()
-class Distribution:
-    """One installed distribution."""
-
-    name: str
-    version: str
-    folder: str
 
 
 def entry_points(group: str) -> tuple[tuple[str, str], ...]:
@@ -34,8 +24,8 @@ def entry_points(group: str) -> tuple[tuple[str, str], ...]:
         return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
     head = f"[{group}]".encode()
     found: set[tuple[str, str]] = set()
-    for distribution in distributions():
-        data = _read(os.path.join(distribution.folder, "entry_points.txt"))
+    for _, _, folder in distributions():
+        data = _read(f"{folder}/entry_points.txt")
         if head in data:
             found.update(_section(data.decode("utf-8", "replace"), group))
     return tuple(sorted(found))
@@ -55,24 +45,28 @@ def version_of(name: str) -> str | None:
         except metadata.PackageNotFoundError:
             return None
     wanted = _normal(name)
-    return next((d.version for d in distributions() if d.name == wanted), None)
+    return next((version for found, version, _ in distributions(wanted[0]) if found == wanted), None)
 
 
-def distributions() -> Iterator[Distribution]:
-    """Every installed distribution; of several with one name, the one that comes first on the path."""
+def distributions(initial: str = "") -> Iterator[tuple[str, str, str]]:
+    """The name, version and folder of every installed distribution, or of those whose name begins with a letter.
+
+    Of several with one name, it is the one that comes first on the path.
+    """
     seen: set[str] = set()
     for place in dict.fromkeys(sys.path):
         try:
-            names = sorted(os.listdir(place or "."))
+            names = [name for name in os.listdir(place or ".") if name.endswith(_SUFFIX)]
         except OSError:  # not there, or a zip file: what is in one has no folder to hold a cache
             continue
-        for name in names:
-            if name.endswith(_SUFFIX):
-                project, _, version = name.removesuffix(_SUFFIX).rpartition("-")
-                project = _normal(project)
-                if project and project not in seen:
-                    seen.add(project)
-                    yield Distribution(project, version, os.path.join(place or ".", name))
+        for name in sorted(names):
+            if initial and name[0].lower() != initial:
+                continue
+            project, _, version = name[: -len(_SUFFIX)].rpartition("-")
+            project = _normal(project)
+            if project and project not in seen:
+                seen.add(project)
+                yield project, version, f"{place or '.'}/{name}"
 
 
 def _others() -> bool:

@@ -7,13 +7,13 @@ same major, same or newer minor.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from precast.loader.errors import TargetError
 from precast.loader.frozen import frozen
 
 
-class Capability(NamedTuple):
+@frozen(order=True)
+class Capability:
     """What a device is: its compute capability.
 
     >>> str(Capability(9, 0))
