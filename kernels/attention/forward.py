@@ -31,6 +31,8 @@ def supports(config: Config, target: Target) -> str | None:
         return f"page is {page}: use one of {', '.join(map(str, _PAGES))}"
     if config["layout"] != "paged" and page is not None:
         return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
+    if not config.get("pack", True) and config["heads_per_kv"] == 1:
+        return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
     return _pair_refusal(config, target) if config.get("two_cta") else None
 
 
@@ -55,13 +57,14 @@ def split_supports(config: Config, target: Target) -> str | None:
     return supports({**config, "head_dim_v": None}, target)
 
 
-def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool) -> Any:
+def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool, pack: bool = True) -> Any:
     """Run the library's forward pass for such a config, and give the object it compiled."""
     # The second is what the library presumes of the CUDA that torch was built with, which is not what compiles here.
     library.FLASH.switch("flash_attn.cute.utils", _fa_disable_2cta_enabled=not two_cta, _fa_disable_2cta_cuda12=False)
 
     def arguments() -> dict[str, Any]:
-        return {**_tensors(config), "num_splits": splits, "disable_scheduler_metadata": True}
+        packed = pack and config["heads_per_kv"] > 1
+        return {**_tensors(config), "pack_gqa": packed, "num_splits": splits, "disable_scheduler_metadata": True}
 
     (compiled,) = library.run("_flash_attn_fwd", arguments, "_flash_attn_fwd")
     return compiled
@@ -124,6 +127,7 @@ def attention(
     lse: bool = False,
     decode: bool = False,
     two_cta: Tuned[bool] = False,
+    pack: Tuned[bool] = True,
 ) -> Any:
     """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
 
@@ -142,14 +146,14 @@ def attention(
     ``sink``, ``sink`` ``[heads]`` of ``dtype`` joins each softmax; with ``lse``, ``lse`` of float32 takes the logarithm
     of each sum of exponents, ``[batch, heads, queries]`` or, packed, ``[heads, tokens]``. ``decode`` is for at most
     ``128 // heads_per_kv`` queries in each sequence. sm_100a also takes ``max_seqlen_q``, the most queries that a
-    sequence has.
+    sequence has. ``pack`` puts the query heads that share a key head into one tile: best for few queries.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal,
         "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
         "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, splits=1, two_cta=two_cta)
+    return compile_forward(config, splits=1, two_cta=two_cta, pack=pack)
 
 
 @kernel(
