@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -27,6 +28,14 @@ def test_what_is_quickly_accepted_matches(one: Words, data: st.DataObject) -> No
     matches = re.fullmatch(one.pattern, text, re.ASCII) is not None
     assert one.admits(text) == matches
     assert matches or not one.quick(text)
+
+
+@pytest.mark.parametrize("one", [*ALL.values(), tuning._GPU], ids=[*ALL, "GPU"])
+def test_all_short_texts(one: Words) -> None:
+    for length in range(4):
+        for letters in itertools.product("aZ_0.-é٣ \n?", repeat=length):
+            text = "".join(letters)
+            assert one.admits(text) == (re.fullmatch(one.pattern, text, re.ASCII) is not None), text
 
 
 @given(EDGES | st.from_regex(TARGET) | st.from_regex(r"sm_[0-9]{1,4}[a-z]?"))
