@@ -222,7 +222,7 @@ def _choose(
 
 
 def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
-    state.check_thawed(f"{op} {flow(artifact.config)} for {artifact.target}")
+    state.check_thawed(lambda: f"{op} {flow(artifact.config)} for {artifact.target}")
     kernel = open_kernel(cache, op, artifact, number)
     state.count(loads=1, stored=artifact.blob.stored)
     return kernel

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from precast.loader.plan import LaunchPlan
 
 BLOB_LIMIT = 1 << 30
+_REMEMBERED = 1000
 HOSTS = ("x86_64", "aarch64")
 ENCODINGS = ("raw", "zstd", "zstd+dictionary")
 
@@ -147,7 +148,7 @@ class Artifact:
             kind=fields.one_of(data, "kind", ("object", "cubin")),
             blob=fields.parsed(data, "blob", Blob.parse),
             symbol=fields.matching(data, "symbol", SYMBOL, "a symbol name"),
-            signature=fields.parsed(data, "signature", Signature.parse),
+            signature=fields.parsed(data, "signature", _signature),
             host=fields.parsed(data, "host", lambda v: None if v is None else Host.parse(v)),
             rank=fields.count(data, "rank", most=2**31),
             resources=fields.items(data, "resources", Resources.parse, most=256, default=()),
@@ -162,6 +163,23 @@ class Artifact:
                 raise FormatError("only a cubin has one", "plan")
             artifact.plan.check(artifact.signature)
         return artifact
+
+
+_signatures: dict[str, Signature] = {}
+
+
+def _signature(value: object) -> Signature:
+    """A signature. Most variants of an op have the same one, which is read once."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        raise FormatError("nests too deep") from None
+    found = _signatures.get(text)
+    if found is None:
+        found = Signature.parse(value)
+        if len(_signatures) < _REMEMBERED:
+            _signatures[text] = found
+    return found
 
 
 def _plan(value: object) -> LaunchPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ class Cache:
             raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
         self._ops: Once[str, OpIndex] = Once()
         self._dictionary: Once[str, Any] = Once()
+        self._decoders = threading.local()
 
     @property
     def name(self) -> str:
@@ -99,11 +101,18 @@ class Cache:
             # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the size we agree on.
             if zstandard.get_frame_parameters(stored).content_size != blob.size:
                 raise self._corrupt(name, "it does not decode to the size the index promises")
-            dictionary = self._zstd_dictionary(name) if blob.encoding == "zstd+dictionary" else None
-            decoder = zstandard.ZstdDecompressor(dict_data=dictionary)
+            decoder = self._decoder(blob.encoding, name)
             return bytes(decoder.decompress(stored, max_output_size=blob.size, allow_extra_data=False))
         except zstandard.ZstdError as error:
             raise self._corrupt(name, f"it is not readable as {blob.encoding} ({error})") from None
+
+    def _decoder(self, encoding: str, name: str) -> Any:
+        """A decoder for this thread: one serves one thread, and takes longer to make than most blobs to decode."""
+        mine = self._decoders.__dict__
+        if encoding not in mine:
+            dictionary = self._zstd_dictionary(name) if encoding == "zstd+dictionary" else None
+            mine[encoding] = _zstandard().ZstdDecompressor(dict_data=dictionary)
+        return mine[encoding]
 
     def _zstd_dictionary(self, name: str) -> Any:
         blob = self.index.dictionary
@@ -119,7 +128,9 @@ class Cache:
                 if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
                 for depth, part in enumerate(held):
-                    _refuse_stranger(self.path.joinpath(*parts[:depth]), os.fstat(part))
+                    stranger = _stranger(os.fstat(part))
+                    if stranger:
+                        raise CacheError(f"{self.path.joinpath(*parts[:depth])} {stranger}")
                 data = _take(held[-1], limit + 1)
         except FileNotFoundError:
             raise self._missing(name) from None
@@ -171,13 +182,14 @@ def _take(file: int, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _refuse_stranger(path: Path, facts: os.stat_result) -> None:
-    """What a cache holds is run as this user, so nobody but this user and root may be able to write any part of it."""
+def _stranger(facts: os.stat_result) -> str | None:
+    """Who else could write a part of a cache. What it holds is run as this user, so only this user and root may."""
     if facts.st_uid not in (0, os.geteuid()):
         whose = f"belongs to another user (uid {facts.st_uid})"
     elif facts.st_mode & stat.S_IWOTH:
         whose = "can be written by everyone"
     else:
-        return
-    if os.environ.get(OVERRIDE) != "1":
-        raise CacheError(f"{path} {whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it")
+        return None
+    if os.environ.get(OVERRIDE) == "1":
+        return None
+    return f"{whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it"

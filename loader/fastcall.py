@@ -14,7 +14,7 @@ from precast.loader.cache import Cache
 from precast.loader.errors import LoadError
 from precast.loader.frozen import frozen
 from precast.loader.index import Runtime
-from precast.loader.library import load_ffi, open_bytes
+from precast.loader.library import address_in, load_ffi, open_bytes
 from precast.loader.once import Once
 
 VARIABLE = "PRECAST_FASTCALL"
@@ -66,14 +66,11 @@ def unsupported() -> str | None:
     return None
 
 
-def _made(library: ctypes.CDLL) -> FastCall:
+def _made(library: int) -> FastCall:
+    make, passing = address_in(library, "precast_launcher"), address_in(library, "precast_pass")
+    if not make or not passing:
+        raise LoadError("the call path is incomplete: rebuild the cache")
     try:
-        make = ctypes.PYFUNCTYPE(ctypes.py_object)(("precast_launcher", library))
-        passing = ctypes.cast(library.precast_pass, ctypes.c_void_p).value
-    except AttributeError as error:
-        raise LoadError(f"the call path is incomplete ({error}): rebuild the cache") from None
-    assert passing is not None  # a function of an open library
-    try:
-        return FastCall(launcher=make(), passing=passing)
+        return FastCall(launcher=ctypes.PYFUNCTYPE(ctypes.py_object)(make)(), passing=passing)
     except ImportError as error:  # this is a sub-interpreter
         raise LoadError(str(error)) from None

@@ -85,11 +85,22 @@ def frozen(*, kw_only: bool = False, eq: bool = True, order: bool = False) -> Ca
     return make
 
 
+def replace(old: T, **changes: object) -> T:
+    """The same value with some fields changed, as ``dataclasses.replace`` makes it; this one is quicker.
+
+    >>> from precast.loader.target import Target
+    >>> replace(Target(9, 0), suffix="a")
+    Target(major=9, minor=0, suffix='a')
+    """
+    shape: _Shape = type(old).__shape__  # type: ignore[attr-defined]
+    return type(old)(**{**{name: getattr(old, name) for name, *_ in shape.slots}, **changes})
+
+
 class _Fields:
     """What ``dataclasses`` looks for in a class, made when it looks."""
 
     def __get__(self, instance: object, cls: Any) -> Any:
-        body = {"__annotations__": cls.__annotations__, **cls.__shape__.specs}
+        body = {"__doc__": "", "__annotations__": cls.__annotations__, **cls.__shape__.specs}
         plain: Any = dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), body))
         cls.__dataclass_fields__ = plain.__dataclass_fields__
         return cls.__dataclass_fields__
@@ -97,21 +108,20 @@ class _Fields:
 
 def _init(self: Any, *args: object, **named: object) -> None:
     shape: _Shape = self.__shape__
-    given = dict(zip(shape.positional, args))  # noqa: B905 - too many are refused below
-    if len(args) > len(given) or not given.keys().isdisjoint(named):
-        raise TypeError(f"{type(self).__name__} takes {len(shape.positional)} fields by position, and each field once")
-    given.update(named)
+    if args:
+        given = dict(zip(shape.positional, args))  # noqa: B905 - too many are refused below
+        if len(args) > len(given) or not given.keys().isdisjoint(named):
+            raise TypeError(f"{type(self).__name__} takes {len(shape.positional)} fields by position, each field once")
+        named.update(given)
     for name, put, default, factory in shape.slots:
-        if name in given:
-            put(self, given.pop(name))
-        elif default is not MISSING:
-            put(self, default)
-        elif factory is not MISSING:
-            put(self, factory())
-        else:
-            raise TypeError(f"{type(self).__name__} needs the field {name!r}")
-    if given:
-        raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
+        one = named.pop(name, default)
+        if one is MISSING:
+            if factory is MISSING:
+                raise TypeError(f"{type(self).__name__} needs the field {name!r}")
+            one = factory()
+        put(self, one)
+    if named:
+        raise TypeError(f"{type(self).__name__} has no field {next(iter(named))!r}")
 
 
 def _repr(self: Any) -> str:

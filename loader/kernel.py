@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from precast.loader.cubin import Launcher
 
 
+class _Doc:
+    """What ``help`` shows: of the class its docstring, of a kernel what it takes."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __get__(self, kernel: Kernel | None, cls: type) -> str | None:
+        return self.text if kernel is None else describe(kernel.op, kernel.artifact)
+
+
 class Kernel:
     """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
 
@@ -33,6 +43,7 @@ class Kernel:
     See also: ``precast.loader.get``, which makes kernels; ``kernel.signature``, what one takes.
     """
 
+    __doc__ = _Doc(__doc__)
     op: str
     config: Mapping[str, Value]
     target: Target
@@ -51,7 +62,6 @@ class Kernel:
         self._function = function
         self._machine = machine
         self._launch: Callable[..., Any] = self._first
-        self.__doc__ = describe(op, artifact)
         self.__name__ = op
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -171,7 +181,7 @@ class _FastKernel(Kernel):
 @functools.cache
 def _kind(path: FastCall) -> type[_FastKernel]:
     """Kernels that are called through this call path."""
-    body = {"_passing": path.passing, "__doc__": Kernel.__doc__, "__module__": __name__}
+    body = {"_passing": path.passing, "__doc__": vars(Kernel)["__doc__"], "__module__": __name__}
     return type("Kernel", (path.launcher, _FastKernel), body)
 
 

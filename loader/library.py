@@ -29,14 +29,11 @@ class Library:
     """A library that this process has open, for good: code that a stream may still run is never unloaded."""
 
     sha256: str
-    handle: ctypes.CDLL = field(repr=False)
+    handle: int = field(repr=False)
 
     def address(self, symbol: str) -> int:
         """Where a symbol of the library is. One that only a library it needs has does not count."""
-        try:
-            pointer = ctypes.cast(getattr(self.handle, symbol), ctypes.c_void_p).value
-        except AttributeError:
-            pointer = None
+        pointer = address_in(self.handle, symbol)
         if not pointer or _base_of(pointer) != _record(self.handle).base:
             raise LoadError(f"the library {self.sha256[:12]} has no symbol {symbol}: rebuild the cache")
         return pointer
@@ -104,13 +101,15 @@ def load_ffi() -> ctypes.CDLL:
         path = folder / "lib" / "libtvm_ffi.so" if folder else None
         if path is None or not path.is_file():
             raise LoadError("libtvm_ffi.so is not installed: pip install apache-tvm-ffi")
-        return _dlopen(str(path), "libtvm_ffi.so")
+        return ctypes.CDLL(str(path), handle=_dlopen(str(path), "libtvm_ffi.so"))
 
     return _ffi.get("libtvm_ffi.so", make)
 
 
-def open_bytes(code: bytes, sha256: str, label: str) -> ctypes.CDLL:
+def open_bytes(code: bytes, sha256: str, label: str) -> int:
     """Give bytes to the dynamic linker through a sealed memory file, which is closed again once they are mapped.
+
+    Returns the linker's handle of the library.
 
     The linker knows an open library by its path, and would hand out the library that had ``/proc/self/fd/N`` before.
     So the digest goes into the path, spelt in ways to write "this folder": equal paths are then equal bytes. It also
@@ -189,14 +188,24 @@ class Record:
 
 
 @functools.cache
-def _process() -> ctypes.CDLL:
-    """The symbols of the process itself."""
-    return ctypes.CDLL(None)
+def _process() -> ctypes.PyDLL:
+    """The dynamic linker, among the symbols of the process itself. Its errors belong to the thread that calls, and no
+    other thread of Python's runs, or forks, meanwhile."""
+    process = ctypes.PyDLL(None)
+    process.dlopen.restype = process.dlsym.restype = ctypes.c_void_p
+    process.dlerror.restype = ctypes.c_char_p
+    return process
 
 
-def _record(library: ctypes.CDLL) -> Record:
+def address_in(handle: int, symbol: str) -> int | None:
+    """Where a symbol is that a library has, or one that it needs; None where there is none."""
+    found: int | None = _process().dlsym(ctypes.c_void_p(handle), symbol.encode())
+    return found
+
+
+def _record(library: int) -> Record:
     record = ctypes.POINTER(_LinkMap)()
-    handle = ctypes.c_void_p(library._handle)
+    handle = ctypes.c_void_p(library)
     if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
         return Record("", -1)
     return Record((record.contents.name or b"").decode("ascii", "replace"), record.contents.address or 0)
@@ -209,9 +218,10 @@ def _base_of(address: int) -> int:
     return int(place.base or 0) if found else -2
 
 
-def _dlopen(path: str, label: str) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(path, mode=_MODE)
-    except OSError as error:
-        reason = str(error).replace(path, Path(path).name if label.startswith("lib") else label)
-        raise LoadError(f"the dynamic linker refused {label}: {reason}. Check 'precast doctor'") from None
+def _dlopen(path: str, label: str) -> int:
+    handle: int | None = _process().dlopen(os.fsencode(path), _MODE)
+    if handle is None:
+        error = (_process().dlerror() or b"no reason").decode("utf-8", "replace")
+        reason = error.replace(path, Path(path).name if label.startswith("lib") else label)
+        raise LoadError(f"the dynamic linker refused {label}: {reason}. Check 'precast doctor'")
+    return handle

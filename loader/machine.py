@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import replace
 
 from precast.loader import driver
 from precast.loader.driver import Absent, Device
-from precast.loader.frozen import frozen
+from precast.loader.frozen import frozen, replace
 from precast.loader.installed import version_of
 from precast.loader.target import Capability, Target
 
@@ -34,6 +33,7 @@ class Machine:
     target: Target | None = None
     absent: str = ""
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - there is one host
     def supposing(self, target: Target) -> Machine:
         """The same host with a device of the capability that ``target`` names, and a driver that is up to it."""
         return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="")

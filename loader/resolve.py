@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.candidate import Candidate, Request, Source, Wanted, bucket
 from precast.loader.errors import ConfigError, FormatError, TargetError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import frozen, replace
 from precast.loader.index import OpIndex
 from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine, version
@@ -289,6 +289,7 @@ def _runtime_hosts(candidate: Candidate) -> list[Any]:
     return [r.host for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
 
 
+@functools.lru_cache(maxsize=256)
 def _version(text: str) -> tuple[int, int]:
     """The first two numbers of a version; what is not there counts as 0."""
     major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]

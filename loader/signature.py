@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from precast.loader import fields
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import frozen, replace
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str

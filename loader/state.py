@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Any
 
 from precast.loader.errors import Frozen
 from precast.loader.frozen import frozen
@@ -30,7 +31,7 @@ class Stats:
         )
 
 
-_stats = Stats()
+_counts: list[Any] = [0, 0, 0, 0, 0.0]
 _frozen = False
 _lock = Guard()
 
@@ -48,7 +49,9 @@ def stats() -> Stats:
 
     See also: ``preload``, ``freeze``.
     """
-    return _stats
+    with _lock:
+        lookups, misses, loads, stored, seconds = _counts
+    return Stats(lookups=lookups, misses=misses, loads=loads, stored=stored, seconds=seconds)
 
 
 def freeze(frozen: bool = True) -> None:
@@ -74,22 +77,14 @@ def freeze(frozen: bool = True) -> None:
     _frozen = frozen
 
 
-def check_thawed(what: str) -> None:
-    """Refuse to load a kernel in a frozen process."""
+def check_thawed(what: Callable[[], str]) -> None:
+    """Refuse to load a kernel in a frozen process; ``what`` says which one."""
     if _frozen:
-        raise Frozen(f"{what} is not loaded, and loader.freeze() was called: preload it before, or do not freeze")
+        raise Frozen(f"{what()} is not loaded, and loader.freeze() was called: preload it before, or do not freeze")
 
 
 def count(*, lookups: int = 0, misses: int = 0, loads: int = 0, stored: int = 0, seconds: float = 0.0) -> None:
     """Add to the counts."""
-    global _stats
     with _lock:
-        old = _stats
-        _stats = replace(
-            old,
-            lookups=old.lookups + lookups,
-            misses=old.misses + misses,
-            loads=old.loads + loads,
-            stored=old.stored + stored,
-            seconds=old.seconds + seconds,
-        )
+        for place, more in enumerate((lookups, misses, loads, stored, seconds)):
+            _counts[place] += more

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from precast.loader import fields
 from precast.loader.config import canonical
 from precast.loader.errors import FormatError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import frozen, replace
 from precast.loader.target import Capability, parse_capability
 from precast.loader.words import NAME, SHA256, Words
 

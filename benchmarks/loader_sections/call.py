@@ -99,7 +99,7 @@ def _ours(x: Any, y: Any) -> Callable[[], float]:
 
 def _through_tvm_ffi(x: Any, y: Any) -> Callable[[], float]:
     from precast import loader
-    from precast.loader.kernel import entry
+    from precast.loader.ffi import entry
     from precast.loader.library import load
 
     artifact = _kernel().artifact

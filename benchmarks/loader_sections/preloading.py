@@ -11,7 +11,7 @@ from loader_caches import thousand
 from loader_sections._child import child
 
 CODE = """
-import json, os, time
+import json, os, time, torch
 from precast import loader
 from precast.loader import ffi
 ffi.entry = lambda library, symbol: print

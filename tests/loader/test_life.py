@@ -47,7 +47,7 @@ def loader_key(name: str) -> loader.config.Key:  # type: ignore[name-defined]
 
 
 CROWD = """
-import collections, os, random, sys, threading
+import collections, ctypes, os, random, sys, threading
 from precast import loader
 from precast.loader import api, library
 
@@ -69,7 +69,7 @@ def work(seed):
     barrier.wait()
     for n in order:
         kernel = loader.get("number", {"number": n}, target="sm_90a")
-        answer = kernel.library.handle["__tvm_ffi_number"]()
+        answer = ctypes.CDLL(None, handle=kernel.library.handle)["__tvm_ffi_number"]()
         if answer != n:
             wrong.append((n, answer))
         kernels[n].add(id(kernel))
@@ -103,14 +103,14 @@ def test_32_threads_and_8_processes(many: Path) -> None:
 
 
 FORKS = """
-import os, sys, threading
+import ctypes, os, sys, threading
 from precast import loader
 from precast.loader import api, library
 class Plain:
     def __init__(self, cache, op, artifact, number):
         self.artifact, self.library = artifact, library.load(cache, artifact)
     def __call__(self):
-        return self.library.handle["__tvm_ffi_number"]()
+        return ctypes.CDLL(None, handle=self.library.handle)["__tvm_ffi_number"]()
 api.open_kernel = Plain
 def get(n):
     return loader.get("number", {"number": n}, target="sm_90a")

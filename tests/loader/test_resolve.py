@@ -270,9 +270,9 @@ def fits(artifact: Artifact, machine: Machine, pinned: int | None) -> bool:
     if device is None or host is None or machine.glibc is None or machine.tvm_ffi is None:
         return False
     runs = {
-        "a": device == (target.major, target.minor),
-        "f": device[0] == target.major and device[1] >= target.minor,
-        "": device[0] == target.major and device[1] >= target.minor,
+        "a": (device.major, device.minor) == (target.major, target.minor),
+        "f": device.major == target.major and device.minor >= target.minor,
+        "": device.major == target.major and device.minor >= target.minor,
     }[target.suffix]
     return (
         runs
