@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         WrongDevice,
     )
     from precast.loader.kernel import Kernel
-    from precast.loader.operator import torch_op
+    from precast.loader.torch_operator import torch_op
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve import Resolution
     from precast.loader.state import Stats, freeze, stats
@@ -70,7 +70,7 @@ _HOMES = {
     **dict.fromkeys(("Stats", "freeze", "stats"), "state"),
     "Kernel": "kernel",
     "Resolution": "resolve",
-    "torch_op": "operator",
+    "torch_op": "torch_operator",
 }
 
 

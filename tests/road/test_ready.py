@@ -33,13 +33,14 @@ cuda = ctypes.CDLL(sys.argv[1])
 done = loader.preload([(op, dict(v.config)) for op in loader.ops() for v in loader.variants(op)])
 print(done, file=sys.stderr)
 (runtime,) = library._runtimes._ready.values()
-runtime.handle.shim_stream.restype = ctypes.c_void_p
+runtime = ctypes.CDLL(None, handle=runtime.handle)
+runtime.shim_stream.restype = ctypes.c_void_p
 again = loader.preload([(op, dict(v.config)) for op in loader.ops() for v in loader.variants(op)])
 json.dump({
     "lazy": [one.lazy for one in done.loaded],
     "ready": [done.ready, again.ready],
-    "shim": [runtime.handle.shim_count(n) for n in range(4)],
-    "stream": runtime.handle.shim_stream(),
+    "shim": [runtime.shim_count(n) for n in range(4)],
+    "stream": runtime.shim_stream(),
     "driver": [cuda.fake_count(n) for n in range(8)],
     "modules": [m for m in ("torch", "tvm_ffi") if m in sys.modules],
 }, sys.stdout)
