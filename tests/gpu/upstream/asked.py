@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 Answer = Callable[[Callable[[], "Asked"]], Callable[..., Any]]
-"""What stands in for compiling: calls what says what is asked for, or that it is not applicable; gives what to launch."""
+"""What stands in for compiling: it calls what says what is asked for, or refuses, and gives what to launch."""
 
 
 class NotApplicable(pytest.skip.Exception):  # type: ignore[misc]

@@ -45,7 +45,7 @@ def main() -> None:
         for reason in found["outside"]:
             print(f"  not applicable: {reason}")
         for test, stopped in found["silent"].items():
-            print(f"  asks for nothing: {test.rpartition('::')[2]}: {stopped}")
+            print(f"  asks for nothing: {test}: {stopped}")
     kept = []
     for one in asked.values():
         if reason := unsupported(one, TARGET):

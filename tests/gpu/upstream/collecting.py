@@ -1,7 +1,7 @@
-"""The pytest plugin for a machine without a GPU: each test runs on tensors without memory, up to its assertions, and what
-it asks to have compiled is written down (``--library MODULE --requests FILE``).
+"""The pytest plugin for a machine without a GPU: each test runs on tensors without memory, up to its assertions, and
+what it asks to have compiled is written down (``--library MODULE --requests FILE``).
 
-That no test gets further is not known from its outcome: a test that asks for nothing is listed with what stopped it.
+A test function that asks for nothing, with no parameters, is listed with what stopped it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.gpu.upstream.asked import Asked, NotApplicable
 
 _asked: dict[str, Asked] = {}
 _outside: set[str] = set()
+_speaking: set[str] = set()
 _silent: dict[str, str] = {}
 _count = 0
 
@@ -26,7 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("precast")
     group.addoption("--library", help="the module that replaces a library's compile calls")
     group.addoption("--requests", type=Path, help="where to write what is asked for, as JSON")
-    group.addoption("--traced", type=int, help="not used here: torch.compile is the function itself")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,10 +81,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), _here():
             pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         stopped = f"{type(error).__name__}: {error}".splitlines()[0]
-    if not _count:
-        _silent[pyfuncitem.nodeid] = stopped or "ends without it"
+    if _count:
+        _speaking.add(pyfuncitem.originalname)
+    else:
+        _silent[pyfuncitem.originalname] = stopped or "ends without it"
     return True
 
 
@@ -106,5 +108,9 @@ def _here() -> Any:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     requests = [{"op": a.op, "config": dict(a.config), "tuned": dict(a.tuned)} for _, a in sorted(_asked.items())]
-    written = {"asked": requests, "outside": sorted(_outside), "silent": _silent}
+    written = {
+        "asked": requests,
+        "outside": sorted(_outside),
+        "silent": {name: _silent[name] for name in sorted(set(_silent) - _speaking)},
+    }
     session.config.getoption("requests").write_text(json.dumps(written, indent=1))

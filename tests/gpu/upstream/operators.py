@@ -1,4 +1,4 @@
-"""CUTLASS's operators: ``operator.compile(args)`` gives the library's own artifact, with a kernel of the cache in it."""
+"""CUTLASS's operators: ``operator.compile(args)`` gives the library's own artifact, with a kernel of the cache."""
 
 from __future__ import annotations
 

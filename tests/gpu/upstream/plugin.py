@@ -26,8 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("precast")
     group.addoption("--library", help="the module that replaces a library's compile calls")
     group.addoption("--results", type=Path, help="where a line of JSON is added for every test")
-    group.addoption("--traced", type=int, help="of the tests that go through torch.compile, keep this many")
-    group.addoption("--seed", type=int, default=0, help="which of them")
+    group.addoption("--part", choices=["plain", "traced"], help="only the tests that go through torch.compile, or not")
+    group.addoption("--traced", type=int, default=0, help="how many of the former to keep, at random")
+    group.addoption("--shard", default="1/1", help="which of so many parts of what is kept")
 
 
 @pytest.hookimpl(trylast=True)
@@ -84,15 +85,19 @@ def forbid() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """torch.compile takes seconds a test: of those that differ in that alone, keep a sample."""
-    count = config.getoption("traced")
-    traced = [item for item in items if _traced(item)]
-    if count is None or len(traced) <= count:
+    """torch.compile takes seconds a test: keep a sample of those, and say what is left out."""
+    part = config.getoption("part")
+    if part is None:
         return
-    kept = set(random.Random(config.getoption("seed")).sample(traced, count))
-    left = [item for item in traced if item not in kept]
-    items[:] = [item for item in items if item not in set(left)]
-    config.hook.pytest_deselected(items=left)
+    traced = [item for item in items if _traced(item)]
+    if part == "plain":
+        items[:] = [item for item in items if not _traced(item)]
+        return
+    shard, shards = map(int, config.getoption("shard").split("/"))
+    kept = random.Random(0).sample(traced, min(config.getoption("traced"), len(traced)))
+    items[:] = kept[shard - 1 :: shards]
+    if shard == 1:
+        _write([{"test": i.nodeid, "outcome": "left out", "reason": "", "launches": 0} for i in {*traced} - {*kept}])
 
 
 def _traced(item: Any) -> bool:
@@ -143,10 +148,6 @@ def _reason(report: Any) -> str:
 
 def pytest_runtest_logreport(report: Any) -> None:
     _write([stored for key, stored in report.user_properties if key == _STORED])
-
-
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    _write([{"test": item.nodeid, "outcome": "left out", "reason": "", "launches": 0} for item in items])
 
 
 def _write(stored: list[dict[str, Any]]) -> None:

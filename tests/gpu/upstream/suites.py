@@ -49,20 +49,29 @@ CLONES: Mapping[str, Clone] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Some tests of a clone, run in a process of their own."""
+    """Some tests of a clone. Of those that go through torch.compile, ``traced`` are taken at random, seconds each."""
 
     name: str
     clone: str
     files: Sequence[str]
-    options: Sequence[str] = ()
+    traced: int = 0
+    shards: int = 1
 
-    def command(self, python: str, folder: Path, plugin: str) -> list[str]:
+    def processes(self) -> list[list[str]]:
+        """The options of the processes in which its tests run beside each other."""
+        shards = [
+            ["--part=traced", f"--traced={self.traced}", f"--shard={i + 1}/{self.shards}"] for i in range(self.shards)
+        ]
+        return [["--part=plain"], *(shards if self.traced else [])]
+
+    def command(self, python: str, folder: Path, plugin: str, options: Sequence[str] = ()) -> list[str]:
         """Run pytest on it. ``folder`` holds the clones' files."""
         root = folder / self.clone
         return [
-            *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", f"tests.gpu.upstream.{plugin}"),
+            *(python, "-m", "pytest", "-q", "--continue-on-collection-errors"),
+            *("-p", "no:cacheprovider", "-p", f"tests.gpu.upstream.{plugin}"),
             *("--import-mode=importlib", f"--rootdir={root}", "-c", str(root / "pytest.ini"), f"--confcutdir={root}"),
-            *(f"--library=tests.gpu.upstream.{self.clone}", *self.options, *(str(root / name) for name in self.files)),
+            *(f"--library=tests.gpu.upstream.{self.clone}", *options, *(str(root / name) for name in self.files)),
         ]
 
     def environment(self, folder: Path, **more: str) -> dict[str, str]:
@@ -80,7 +89,7 @@ GEMM = tuple(
     )
 )  # fmt: skip
 SUITES = (
-    Suite(name="quack softmax", clone="quack", files=["test_softmax.py"]),
-    Suite(name="quack rmsnorm", clone="quack", files=["test_rmsnorm.py"]),
+    Suite(name="quack softmax", clone="quack", files=["test_softmax.py"], traced=20),
+    Suite(name="quack rmsnorm", clone="quack", files=["test_rmsnorm.py"], traced=80, shards=4),
     Suite(name="operators gemm", clone="operators", files=GEMM),
 )
