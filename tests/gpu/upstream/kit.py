@@ -14,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from precast.kernels.operators.catalogue import OPERATORS
+from precast.kernels.quack.library import QUACK
 from tests.gpu import kit
 from tests.gpu.upstream.suites import CLONES
-
-LIBRARIES = ("quack-kernels", "nvidia-cutlass-operators")
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     dest, folder = options.dest.resolve(), options.folder.resolve()
     subprocess.run([sys.executable, kit.__file__, dest, folder / "cache"], check=True)
     wheels = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", dest]
-    subprocess.run([*wheels, *map(kit.pinned, LIBRARIES)], check=True)
+    subprocess.run([*wheels, str(QUACK), str(OPERATORS)], check=True)
     for name in CLONES:
         shutil.rmtree(dest / "suites" / name, ignore_errors=True)
         shutil.copytree(folder / name, dest / "suites" / name, ignore=shutil.ignore_patterns("__pycache__"))
