@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Put the verdict in place of the test's own outcome."""
-    report: Any = yield
+    report = yield
     if report.passed and report.when != "call":
         return report
     outside = _outside(call.excinfo.value if call.excinfo else None)
