@@ -19,14 +19,16 @@ ARGUMENTS = {
     "mdX": "dx", "mdW": "dweight", "mdRes": "dresidual", "mdB": "dbias", "sm_count": "blocks",
 }  # fmt: skip
 _ONE_ROW_A_STEP = 512  # wider rows than this are taken one at a time by each block
-_WIDEST = 131_072
+_WIDEST = 32 * 131_072  # bits
 
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    if samples.integer(config, "hidden") > _WIDEST:
-        return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {_WIDEST}"
-    return norms.supports(config, target)
+    reason = norms.supports(config, target)
+    if reason is None and samples.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
+        widest = _WIDEST // bits(str(config["dtype"]))
+        return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {widest}"
+    return reason
 
 
 def problems(config: Config) -> Sequence[Problem]:
