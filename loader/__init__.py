@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         WrongDevice,
     )
     from precast.loader.kernel import Kernel
-    from precast.loader.torch_operator import torch_op
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve import Resolution
     from precast.loader.state import Stats, freeze, stats
+    from precast.loader.torch_operator import torch_op
 
 __all__ = [
     "CacheError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -97,21 +97,31 @@ def _serves(name: str, found: object, wanted: object) -> bool:
     return one is not None and one == _dtype(wanted)
 
 
-def bucket(keys: tuple[Key, ...], config: Mapping[str, object]) -> tuple[object, ...]:
-    """What configs share that agree in every meaning key: variants that may serve one request share a bucket.
+def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
+    """A function that says what configs share that agree in every meaning key: variants that may serve one request
+    share a bucket.
 
-    >>> bucket((Key(name="dtype", type="str"),), {"dtype": "bf16"})
+    >>> bucketing((Key(name="dtype", type="str"),))({"dtype": "bf16"})
     ('bfloat16',)
     """
-    return tuple([_token(key.name, config.get(key.name, _NOTHING)) for key in keys if not key.tuned])
+    names = [(key.name, _of_dtype(key.name)) for key in keys if not key.tuned]
+
+    def bucket(config: Mapping[str, object]) -> tuple[object, ...]:
+        values = [(config.get(name, _NOTHING), of_dtype) for name, of_dtype in names]
+        return tuple([_token(*one) if isinstance(one[0], (list, tuple)) else _scalar_token(*one) for one in values])
+
+    return bucket
 
 
-def _token(name: str, value: object) -> object:
+def _token(value: object, of_dtype: bool) -> object:
     if isinstance(value, str):
-        return (_dtype(value) or value) if _of_dtype(name) else value
+        return (_dtype(value) or value) if of_dtype else value
     if isinstance(value, (list, tuple)):
-        return tuple([_token("", one) for one in value])
+        return tuple([_token(one, False) for one in value])
     return type(value), value
+
+
+_scalar_token = functools.lru_cache(maxsize=4096, typed=True)(_token)  # an op has thousands of rows, and a few values
 
 
 @functools.lru_cache(maxsize=1024)

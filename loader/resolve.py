@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.candidate import Candidate, Request, Source, Wanted, bucket
+from precast.loader.candidate import Candidate, Request, Source, Wanted, bucketing
 from precast.loader.errors import ConfigError, FormatError, TargetError
 from precast.loader.frozen import frozen, replace
 from precast.loader.index import OpIndex
@@ -263,7 +263,8 @@ def _noting(resolution: Resolution, note: str) -> Resolution:
 
 def _likely(op: OpIndex, wanted: Wanted) -> list[int]:
     """Where the rows stand that agree with the request in every meaning key."""
-    return op.positions(lambda row: bucket(op.keys, row["config"]), bucket(op.keys, wanted.values))
+    bucket = bucketing(op.keys)
+    return op.positions(lambda row: bucket(row["config"]), bucket(wanted.values))
 
 
 def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:
