@@ -10,10 +10,10 @@ from typing import Any
 from precast.build.cachedir import write_cache
 from precast.loader import fields
 from precast.loader.cache import Cache
-from precast.loader.config import OP_NAME
 from precast.loader.errors import FormatError
-from precast.loader.index import OpEntry, OpIndex, check_version, digest, encode
-from precast.loader.tuning import MOST, Measured
+from precast.loader.index import TUNING_LIMIT, OpEntry, OpIndex, check_version, digest, encode
+from precast.loader.tuning import Measured
+from precast.loader.words import OP_NAME
 
 FORMAT = "precast-measurements"
 _LIMIT = 256 << 20
@@ -42,9 +42,9 @@ class Measurements:
         fields.known(root, ("format", "version", "ops"))
         ops = {}
         for op in fields.parsed(root, "ops", fields.as_object):
-            if OP_NAME.fullmatch(op) is None:
+            if not OP_NAME.admits(op):
                 raise FormatError("not the name of an op", f"ops.{op[:80]}")
-            rows = fields.items(root["ops"], op, Measured.parse, most=MOST)
+            rows = fields.items(root["ops"], op, Measured.parse, most=TUNING_LIMIT)
             if len({m.place for m in rows}) != len(rows):
                 raise FormatError("a problem stands twice for one GPU", f"ops.{op}")
             ops[op] = rows

@@ -23,10 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 from precast.build.errors import DescribeError
 from precast.build.manifest import Asked
 from precast.loader import fields
-from precast.loader.config import OP_NAME, Key, thaw
+from precast.loader.config import Key, thaw
 from precast.loader.errors import FormatError
 from precast.loader.index import parse_key
 from precast.loader.target import Target, TargetPattern
+from precast.loader.words import OP_NAME
 
 if TYPE_CHECKING:
     from precast.build.plan import Variant

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from precast.build.errors import ManifestError
 from precast.build.located import Node
 from precast.loader.config import suggest
+from precast.loader.words import Words
 
 T = TypeVar("T")
 MOST = 10_000
@@ -63,10 +63,10 @@ def text(node: Node) -> str:
     return node.value
 
 
-def matching(node: Node, pattern: re.Pattern[str], what: str) -> str:
+def matching(node: Node, words: Words, what: str) -> str:
     """Text that the whole pattern matches."""
     value = text(node)
-    if pattern.fullmatch(value) is None:
+    if not words.admits(value):
         raise ManifestError(f"{value[:80]!r} is not {what}", node.at)
     return value
 

@@ -28,10 +28,9 @@ from precast.build import getters
 from precast.build.errors import Location, ManifestError
 from precast.build.located import Node, read_yaml
 from precast.build.profile import Profile, fact, profile_named, profile_of
-from precast.loader.config import NAME, OP_NAME
 from precast.loader.errors import PrecastError, TargetError
-from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
+from precast.loader.words import CACHE_NAME, NAME, OP_NAME, Words
 
 VERSION = 1
 EMITS = ("object", "cubin")
@@ -40,8 +39,8 @@ ENTRY_KEYS = (
     "kernel", "compile", "op", "config", "tuned", "include", "exclude",
     "targets", "emit", "env", "parts", "skip_unsupported",
 )  # fmt: skip
-SOURCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-PART = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+SOURCE = Words(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+PART = Words(r"[a-z][a-z0-9_]{0,63}")
 FACT = re.compile(r"\$\{([^}]*)\}")
 
 Nodes = Mapping[str, Node]
@@ -176,7 +175,7 @@ def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
 def _config(node: Node) -> dict[str, Node]:
     data = getters.mapping(node)
     for name, value in data.items():
-        if NAME.fullmatch(name) is None:
+        if not NAME.admits(name):
             raise ManifestError(f"{name[:80]!r} is not a config key: use the name of a parameter", value.named_at)
         _check_value(value)
     return data
@@ -239,7 +238,7 @@ def _folder(node: Node, base: Path) -> Path:
 def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
     result = {}
     for name, value in getters.mapping(node).items():
-        if NAME.fullmatch(name) is None:
+        if not NAME.admits(name):
             raise ManifestError(f"{name[:80]!r} is not a variable: use letters, digits and _", value.named_at)
         if isinstance(value.value, bool):
             raise ManifestError(

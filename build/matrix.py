@@ -21,8 +21,9 @@ from precast.build.describe import Description
 from precast.build.errors import Location, ManifestError
 from precast.build.located import Node
 from precast.build.manifest import Entry
-from precast.loader.config import OP_NAME, Key, Value, canonical, suggest, thaw
+from precast.loader.config import Key, Value, canonical, suggest, thaw
 from precast.loader.errors import ConfigError
+from precast.loader.words import OP_NAME
 
 Table = Mapping[str, Key]
 _DEEPEST = 8
@@ -76,7 +77,7 @@ class Matrix:
 def matrix_of(entry: Entry, described: Description) -> Matrix:
     """Check an entry's values against the keys of its op."""
     for part in entry.parts:
-        if OP_NAME.fullmatch(f"{described.op}.{part}") is None:
+        if not OP_NAME.admits(f"{described.op}.{part}"):
             raise ManifestError(f"'{described.op}.{part}' has more than four words: shorten the op", entry.location)
     keys = _keys(entry, described)
     table = {k.name: k for k in keys}

@@ -15,8 +15,9 @@ from precast.build.runtime import RuntimeLibrary
 from precast.build.toolchain import PROGRAMS, by_host, for_all_hosts
 from precast.loader.artifact import Artifact
 from precast.loader.errors import ConfigError
-from precast.loader.index import CACHE_NAME, Index, Runtime
+from precast.loader.index import Index, Runtime
 from precast.loader.tuning import joined
+from precast.loader.words import CACHE_NAME
 
 _SHOWN = 20
 
@@ -26,7 +27,7 @@ def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads
 
     The shards of one build merge to the very bytes of the undivided build.
     """
-    if name and CACHE_NAME.fullmatch(name) is None:
+    if name and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     files = merged([open_cache(path) for path in paths], name=name, threads=threads)
     write_cache(output, files)

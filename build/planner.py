@@ -12,8 +12,8 @@ from precast.build.notes import Notes
 from precast.build.plan import Plan, make_plan
 from precast.build.profile import Profiles
 from precast.loader.errors import FormatError
-from precast.loader.index import CACHE_NAME
 from precast.loader.target import Target
+from precast.loader.words import CACHE_NAME
 
 
 def plan_files(
@@ -32,7 +32,7 @@ def plan_files(
     """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
-    if name and CACHE_NAME.fullmatch(name) is None:
+    if name and not CACHE_NAME.admits(name):
         raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     return plan_of(
         [read_manifest(path) for path in paths],

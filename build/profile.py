@@ -110,7 +110,7 @@ def profile_of(target: Target) -> Profile:
     'B200'
     """
     for gpu in GPUS.values():
-        if gpu.capability == target.capability:
+        if Capability(*gpu.capability) == target.capability:
             return Profile.of_gpu(gpu)
     known = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
     raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")

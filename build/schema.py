@@ -14,10 +14,9 @@ from typing import Any
 from precast.build import getters, manifest
 from precast.build.gpus import GPUS
 from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, plan, signature, tuning
-from precast.loader.config import NAME, OP_NAME
-from precast.loader.fields import SHA256
+from precast.loader import artifact, index, plan, signature
 from precast.loader.target import Target
+from precast.loader.words import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL, Words
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NAMES = ("manifest", "index", "op")
@@ -41,7 +40,7 @@ def _manifest() -> Schema:
     root = _object(
         {
             "version": {"const": manifest.VERSION, "description": "The version of this format."},
-            "name": _text(index.CACHE_NAME, "The name of the cache."),
+            "name": _text(CACHE_NAME, "The name of the cache."),
             "targets": _some(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
             "profiles": _some(_known_gpu(), "The GPU to assume for its targets, where a kernel asks its GPU anything."),
             "path": _some(_line(), "Folders, relative to this file, to import one's own modules from."),
@@ -100,14 +99,14 @@ def _rows() -> Schema:
 
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
-    library = {"soname": _text(index.SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
+    library = {"soname": _text(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
     runtime = _object(library, optional=("fastcall",))
     entry = _object({"sha256": _text(SHA256), "size": _count(index.OP_LIMIT), "artifacts": _count(1_000_000)})
     root = _object(
         {
             "format": {"const": index.FORMAT},
             "version": {"const": index.VERSION},
-            "name": _text(index.CACHE_NAME),
+            "name": _text(CACHE_NAME),
             "toolchain": _table({"type": "string"}, 256),
             "runtimes": _list(runtime, 8),
             "dictionary": _or_null(blob),
@@ -126,7 +125,7 @@ def _op() -> Schema:
             "doc": {"type": "string"},
             "keys": _list(_key(), 256),
             "artifacts": _list({"$ref": "#/$defs/artifact"}, 1_000_000),
-            "tuning": _list({"$ref": "#/$defs/measured"}, tuning.MOST),
+            "tuning": _list({"$ref": "#/$defs/measured"}, index.TUNING_LIMIT),
         },
         optional=("doc", "tuning"),
     )
@@ -148,7 +147,7 @@ def _key() -> Schema:
     return _object(
         {
             "name": _text(NAME),
-            "type": _text(index.KEY_TYPE),
+            "type": _text(KEY_TYPE),
             "tuned": {"type": "boolean"},
             "default": value,
             "choices": _list(value, 1024),
@@ -167,7 +166,7 @@ def _artifact() -> Schema:
             "host": _or_null({"$ref": "#/$defs/host"}),
             "kind": {"enum": ["object", "cubin"]},
             "blob": {"$ref": "#/$defs/blob"},
-            "symbol": _text(artifact.SYMBOL),
+            "symbol": _text(SYMBOL),
             "rank": _count(2**31),
             "signature": {"$ref": "#/$defs/signature"},
             "resources": _list(_object({"kernel": {"type": "string"}, **sizes}), 256),
@@ -241,7 +240,7 @@ def _blob() -> Schema:
 
 
 def _host() -> Schema:
-    return _object({"arch": {"enum": list(artifact.HOSTS)}, "glibc": _text(artifact.GLIBC)})
+    return _object({"arch": {"enum": list(artifact.HOSTS)}, "glibc": _text(GLIBC)})
 
 
 def _frozen(depth: int = 0) -> Schema:
@@ -278,7 +277,7 @@ def _some(item: Schema, description: str) -> Schema:
     return {"anyOf": [item, several], "description": description}
 
 
-def _text(pattern: re.Pattern[str], description: str = "") -> Schema:
+def _text(pattern: re.Pattern[str] | Words, description: str = "") -> Schema:
     schema: Schema = {"type": "string", "pattern": _whole(pattern.pattern)}
     return {**schema, "description": description} if description else schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from precast.loader.artifact import Artifact
-from precast.loader.trace import flow
+from precast.loader.config import flow
 
 _EXAMPLE = """\
 // Opens the kernel {name} and calls it. A call without arguments is refused with what it takes.

@@ -131,7 +131,7 @@ def _devices(facts: Facts) -> Iterator[Check]:
         yield Check("GPU", "warn", f"none: {driver.trouble}; launching will not work", todo)
     for ordinal, d in enumerate(driver.devices):
         seen = f"{d.name}, compute capability {d.capability}, {d.processors} multiprocessors"
-        if d.capability >= (8, 0):
+        if d.capability.major >= 8:
             yield Check(f"GPU {ordinal}", "ok", seen)
         else:
             yield Check(f"GPU {ordinal}", "warn", seen, "use compute capability 8.0 or newer: the DSL builds no older")

@@ -10,7 +10,7 @@ import typer
 from precast.cli.output import count, emit, size, table
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
-from precast.loader.trace import flow
+from precast.loader.config import flow
 
 
 def command(

@@ -11,9 +11,8 @@ import typer
 from precast.cli.output import emit
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
-from precast.loader.config import suggest
+from precast.loader.config import flow, suggest
 from precast.loader.errors import PrecastError
-from precast.loader.trace import flow
 
 _SHORTEST = 4
 

@@ -9,10 +9,11 @@ from typing import Any, Protocol, TypeVar
 
 from precast.kernels.errors import DeclarationError
 from precast.kernels.schema import keys_of, name_of
-from precast.loader.config import NAME, OP_NAME, Config, Key
+from precast.loader.config import Config, Key
 from precast.loader.errors import TargetError
 from precast.loader.plan import LaunchPlan
 from precast.loader.target import Target, TargetPattern
+from precast.loader.words import NAME, OP_NAME
 
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
@@ -203,12 +204,12 @@ def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> 
 
 def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     where = name_of(function)
-    if not isinstance(declaration.op, str) or not OP_NAME.fullmatch(declaration.op):
+    if not isinstance(declaration.op, str) or not OP_NAME.admits(declaration.op):
         raise DeclarationError(f"{where}: op {declaration.op!r} is no name: use lower-case letters, digits, _ and dots")
     if not isinstance(declaration.version, str):
         raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
     for name in () if callable(declaration.arguments) else declaration.arguments.values():
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.admits(name):
             raise DeclarationError(f"{where}: arguments: {name!r} is no name: use letters, digits and _")
     for pattern in declaration.targets:
         try:

@@ -10,7 +10,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from precast.kernels.errors import SourceError, UnknownOp
-from precast.loader.config import OP_NAME, suggest
+from precast.loader.config import suggest
+from precast.loader.words import OP_NAME
 
 GROUP = "precast.kernels"
 _SOURCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
@@ -48,7 +49,7 @@ def known_ops() -> tuple[str, ...]:
     >>> "rmsnorm" in known_ops()
     True
     """
-    return tuple(sorted({e.name for e in entry_points(group=GROUP) if OP_NAME.fullmatch(e.name)}))
+    return tuple(sorted({e.name for e in entry_points(group=GROUP) if OP_NAME.admits(e.name)}))
 
 
 def find(op: str) -> Source:

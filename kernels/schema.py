@@ -12,8 +12,9 @@ from typing import Any
 from precast.kernels import dtypes, hints
 from precast.kernels.errors import DeclarationError
 from precast.kernels.hints import Hint
-from precast.loader.config import NAME, Key, complete
+from precast.loader.config import Key, complete
 from precast.loader.errors import ConfigError
+from precast.loader.words import NAME
 
 _LOOSE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
@@ -121,7 +122,7 @@ def _parameter(function: Callable[..., Any], parameter: inspect.Parameter, names
     if parameter.kind in _LOOSE:
         star = _LOOSE[parameter.kind]
         raise DeclarationError(f"{place}: {star}{parameter.name} hides the config keys: name each parameter")
-    if not NAME.fullmatch(parameter.name):
+    if not NAME.admits(parameter.name):
         raise DeclarationError(f"{place}: the name is not plain ASCII of at most 64 characters: rename it")
     try:
         hint = hints.ANY if parameter.annotation is parameter.empty else hints.read(parameter.annotation, names)

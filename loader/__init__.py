@@ -9,26 +9,32 @@ It needs no compiler. Importing it imports neither torch nor tvm_ffi nor any cac
 
 from __future__ import annotations
 
-from precast.loader.api import caches, explain, get, ops, variants
-from precast.loader.errors import (
-    CacheError,
-    ConfigError,
-    FormatError,
-    Frozen,
-    IntegrityError,
-    LoadError,
-    NoCudaDevice,
-    OpNotFound,
-    PrecastError,
-    TargetError,
-    VariantNotFound,
-    WrongDevice,
-)
-from precast.loader.kernel import Kernel
-from precast.loader.preload import Preload, preload
-from precast.loader.resolve import Resolution
-from precast.loader.state import Stats, freeze, stats
-from precast.loader.torch_op import torch_op
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from precast.loader.lazily import IMPORTING
+
+if TYPE_CHECKING:
+    from precast.loader.api import caches, explain, get, ops, variants
+    from precast.loader.errors import (
+        CacheError,
+        ConfigError,
+        FormatError,
+        Frozen,
+        IntegrityError,
+        LoadError,
+        NoCudaDevice,
+        OpNotFound,
+        PrecastError,
+        TargetError,
+        VariantNotFound,
+        WrongDevice,
+    )
+    from precast.loader.kernel import Kernel
+    from precast.loader.operator import torch_op
+    from precast.loader.preloading import Preload, preload
+    from precast.loader.resolve import Resolution
+    from precast.loader.state import Stats, freeze, stats
 
 __all__ = [
     "CacheError",
@@ -57,3 +63,26 @@ __all__ = [
     "torch_op",
     "variants",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("caches", "explain", "get", "ops", "variants"), "api"),
+    **dict.fromkeys(("Preload", "preload"), "preloading"),
+    **dict.fromkeys(("Stats", "freeze", "stats"), "state"),
+    "Kernel": "kernel",
+    "Resolution": "resolve",
+    "torch_op": "operator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A name at its first use: what a program does not use of the loader costs it nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with IMPORTING:
+        module = importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}")
+    found = globals()[name] = getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,23 +5,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from precast.loader import driver, state
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.candidate import Candidate, Request, Source
-from precast.loader.config import suggest
+from precast.loader.config import flow, suggest
 from precast.loader.discover import VARIABLE, Found, discover
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
+from precast.loader.frozen import frozen
 from precast.loader.kernel import Kernel, open_kernel
+from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Guard, Once
 from precast.loader.pin import Pins, check_pins
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
-from precast.loader.trace import flow, render
 
 _SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
 _REMEMBERED = 100_000
@@ -182,7 +182,7 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> t
         return _found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Obtained:
     """A kernel, the cache it is from, and whether the same call has the same answer for the rest of this process."""
 
@@ -235,6 +235,8 @@ def _refusal(resolution: Resolution) -> PrecastError:
             f"{resolution.request.op}: there is no CUDA device: {machine.absent}. Run this where there is one, or give"
             " target='sm_90a' or the like to resolve for an architecture"
         )
+    with IMPORTING:
+        from precast.loader.trace import render
     return VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precast.loader.errors import FormatError
+from precast.loader.frozen import frozen
 from precast.loader.signature import Argument, Dim, Signature
 
 DEVICES = {"cpu": 1, "cuda": 2}
@@ -21,7 +22,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class View:
     """A tensor as a caller passes it: where it is, and how it lies there."""
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from precast.loader import fields
-from precast.loader.config import NAME, Config, freeze, thaw
+from precast.loader.config import Config, freeze, thaw
 from precast.loader.errors import FormatError
-from precast.loader.plan import LaunchPlan
+from precast.loader.frozen import frozen
+from precast.loader.lazily import IMPORTING
 from precast.loader.signature import Signature
 from precast.loader.target import Target
+from precast.loader.words import GLIBC, NAME, SHA256, SYMBOL
+
+if TYPE_CHECKING:
+    from precast.loader.plan import LaunchPlan
 
 BLOB_LIMIT = 1 << 30
-SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,1023}", re.ASCII)
-GLIBC = re.compile(r"2\.[0-9]{1,3}", re.ASCII)
 HOSTS = ("x86_64", "aarch64")
 ENCODINGS = ("raw", "zstd", "zstd+dictionary")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Blob:
     """Bytes in ``blobs/``: named by the digest of what they decode to."""
 
@@ -36,14 +38,14 @@ class Blob:
     def parse(cls, value: object) -> Blob:
         data = fields.known(fields.as_object(value), ("sha256", "size", "stored", "encoding"))
         return cls(
-            sha256=fields.matching(data, "sha256", fields.SHA256, "a SHA-256 digest"),
+            sha256=fields.matching(data, "sha256", SHA256, "a SHA-256 digest"),
             size=fields.count(data, "size", most=BLOB_LIMIT),
             stored=fields.count(data, "stored", most=BLOB_LIMIT),
             encoding=fields.one_of(data, "encoding", ENCODINGS),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Host:
     """The machine a host-side library runs on: its processor and the oldest glibc that has what it needs."""
 
@@ -62,7 +64,7 @@ class Host:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Resources:
     """What one device kernel in an artifact uses, as ``cuobjdump`` reads it: bytes, but for the registers."""
 
@@ -90,7 +92,7 @@ class Resources:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Artifact:
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
@@ -139,7 +141,7 @@ class Artifact:
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
-            key=fields.matching(data, "key", fields.SHA256, "a SHA-256 digest"),
+            key=fields.matching(data, "key", SHA256, "a SHA-256 digest"),
             config=parse_config(data),
             target=fields.parsed(data, "target", Target.parse),
             kind=fields.one_of(data, "kind", ("object", "cubin")),
@@ -151,7 +153,7 @@ class Artifact:
             resources=fields.items(data, "resources", Resources.parse, most=256, default=()),
             provenance=dict(fields.parsed(data, "provenance", fields.as_object, {})),
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
-            plan=fields.parsed(data, "plan", LaunchPlan.parse, None),
+            plan=fields.parsed(data, "plan", _plan, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")
@@ -162,10 +164,16 @@ class Artifact:
         return artifact
 
 
+def _plan(value: object) -> LaunchPlan:
+    with IMPORTING:
+        from precast.loader.plan import LaunchPlan
+    return LaunchPlan.parse(value)
+
+
 def parse_config(data: fields.Object) -> dict[str, Any]:
     """The config of an artifact, its names checked and its lists frozen."""
     config = fields.table(data, "config", freeze, most=256)
     for name in config:
-        if NAME.fullmatch(name) is None:
+        if not NAME.admits(name):
             raise FormatError("not a config key", f"config.{name[:80]}")
     return config

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from precast.loader.artifact import Artifact
 from precast.loader.config import Key, Value, dtype_name, normalise
 from precast.loader.errors import ConfigError
+from precast.loader.frozen import frozen
 from precast.loader.index import Index, OpIndex
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Source:
     """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
 
@@ -25,7 +26,7 @@ class Source:
     op: OpIndex = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Request:
     """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
 
@@ -34,7 +35,7 @@ class Request:
     problem: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Wanted:
     """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
 
@@ -151,7 +152,7 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Candidate:
     """An artifact in one cache."""
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Union
 
 from precast.loader.errors import ConfigError
+from precast.loader.frozen import frozen
+from precast.loader.words import SCALARS
 
 Value = Union[str, int, float, bool, None, "tuple[Value, ...]"]
 Config = Mapping[str, Value]
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
-OP_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}(?:\.[a-z][a-z0-9_]{0,63}){0,3}", re.ASCII)
 
 DTYPES = (
     "float64", "float32", "tfloat32", "float16", "bfloat16",
@@ -36,7 +33,6 @@ _DTYPE_ALIASES = {
 }  # fmt: skip
 _CANONICAL = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
 
-SCALARS = ("dtype", "str", "int", "float", "bool")
 _DEPTH = 4
 _TEXT = 1024
 
@@ -68,6 +64,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
     >>> suggest("hiden", ["hidden", "dtype"])
     "; did you mean 'hidden'?"
     """
+    import difflib  # no part of a lookup that finds what it looks for
+
     words = sorted(map(str, known))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
@@ -116,7 +114,33 @@ def canonical(data: object) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def flow(config: Mapping[str, Any]) -> str:
+    """A config on one line, as YAML reads it.
+
+    >>> flow({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
+    '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
+    """
+    return "{" + ", ".join(f"{name}: {flow_value(value)}" for name, value in config.items()) + "}"
+
+
+def flow_value(value: object) -> str:
+    """One value on one line, as YAML reads it.
+
+    >>> flow_value((64, "bf16", "on"))
+    '[64, bf16, "on"]'
+    """
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(flow_value, value)) + "]"
+    plain = isinstance(value, str) and value.replace("_", "a").isalnum() and value.isascii() and not value[0].isdigit()
+    if plain and str(value).lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n"):
+        return str(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+@frozen(kw_only=True)
 class Key:
     """One key of an op's config: its name, type, kind and default.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
+from precast.loader.frozen import frozen
 from precast.loader.index import Index
 from precast.loader.installed import entry_points
 from precast.loader.pin import VARIABLE as PIN
@@ -20,7 +20,7 @@ VARIABLE = "PRECAST_CACHE_PATH"
 GROUP = "precast.caches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Found:
     """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
 

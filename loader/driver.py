@@ -6,9 +6,9 @@ import contextlib
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 
 from precast.loader.errors import ConfigError, PrecastError
+from precast.loader.frozen import frozen
 from precast.loader.target import Capability
 
 LIBRARY = "libcuda.so.1"
@@ -20,7 +20,7 @@ class Absent(PrecastError):
     """There is no usable CUDA driver or device; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Device:
     """One CUDA device, by the ordinal that this process gives it.
 

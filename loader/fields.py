@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from precast.loader.errors import FormatError, PrecastError
+from precast.loader.words import Words
 
 T = TypeVar("T")
 Object = Mapping[str, Any]
 
-SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MISSING = object()
 
 
@@ -80,10 +79,10 @@ def count(data: Object, name: str, *, most: int, default: Any = MISSING) -> int:
     return value
 
 
-def matching(data: Object, name: str, pattern: re.Pattern[str], what: str, default: Any = MISSING) -> str:
-    """A string that the whole pattern matches."""
+def matching(data: Object, name: str, words: Words, what: str, default: Any = MISSING) -> str:
+    """A string that is one of some words."""
     value = get(data, name, str, default)
-    if name in data and pattern.fullmatch(value) is None:
+    if name in data and not words.admits(value):
         raise FormatError(f"{value[:80]!r} is not {what}", name)
     return value
 

@@ -8,29 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from precast.loader import fields
 from precast.loader.artifact import Artifact, Blob, Host
-from precast.loader.config import NAME, OP_NAME, SCALARS, Key, freeze, thaw
+from precast.loader.config import Key, freeze, thaw
 from precast.loader.errors import FormatError
-from precast.loader.tuning import MOST as MOST_TUNING
-from precast.loader.tuning import Measured, parse_table
+from precast.loader.frozen import frozen
+from precast.loader.lazily import IMPORTING
+from precast.loader.words import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
+
+if TYPE_CHECKING:
+    from precast.loader.tuning import Measured
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
 VERSION = 1
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
-CACHE_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
-SONAME = re.compile(r"libprecast-rt-[0-9a-f]{16}\.so", re.ASCII)
-KEY_TYPE = re.compile(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", re.ASCII)
+TUNING_LIMIT = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Runtime:
     """The small library that every variant of a cache is linked against, for one host processor.
 
@@ -62,7 +63,7 @@ class Runtime:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OpEntry:
     """What the root says of an op: the digest and size of its file, and how many artifacts that lists."""
 
@@ -77,13 +78,13 @@ class OpEntry:
     def parse(cls, value: object) -> OpEntry:
         data = fields.known(fields.as_object(value), ("sha256", "size", "artifacts"))
         return cls(
-            sha256=fields.matching(data, "sha256", fields.SHA256, "a SHA-256 digest"),
+            sha256=fields.matching(data, "sha256", SHA256, "a SHA-256 digest"),
             size=fields.count(data, "size", most=OP_LIMIT),
             artifacts=fields.count(data, "artifacts", most=1_000_000),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Index:
     """The root of a cache. ``toolchain`` says which versions made it, by package name."""
 
@@ -115,7 +116,7 @@ class Index:
         fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops"))
         ops = fields.table(root, "ops", OpEntry.parse, most=100_000)
         for op in ops:
-            if OP_NAME.fullmatch(op) is None:
+            if not OP_NAME.admits(op):
                 raise FormatError("not the name of an op", f"ops.{op[:80]}")
         return cls(
             name=fields.matching(root, "name", CACHE_NAME, "a cache name"),
@@ -126,7 +127,7 @@ class Index:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OpIndex:
     """One op: the keys of its config and its artifacts.
 
@@ -189,6 +190,8 @@ class OpIndex:
     def tuning(self) -> tuple[Measured, ...]:
         """The measurements, parsed and checked at their first use."""
         if not self._tuning:
+            with IMPORTING:
+                from precast.loader.tuning import parse_table
             try:
                 self._tuning.append(parse_table(self.tuning_rows, {row.get("key") for row in self.rows}))
             except FormatError as error:
@@ -222,7 +225,7 @@ class OpIndex:
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
             rows=rows,
-            tuning_rows=fields.items(root, "tuning", fields.as_object, most=MOST_TUNING, default=()),
+            tuning_rows=fields.items(root, "tuning", fields.as_object, most=TUNING_LIMIT, default=()),
         )
 
 

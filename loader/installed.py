@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from precast.loader.lazily import IMPORTING
 
 _SUFFIX = ".dist-info"
-_ENTRY = re.compile(r"([^=\s][^=]*?)\s*=\s*([A-Za-z0-9_.]+)\s*(?::[^\[]*)?(?:\[.*\])?", re.ASCII)
 _LIMIT = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """One installed distribution."""
-
-    name: str
-    version: str
-    folder: str
 
 
 def entry_points(group: str) -> tuple[tuple[str, str], ...]:
@@ -36,8 +24,8 @@ def entry_points(group: str) -> tuple[tuple[str, str], ...]:
         return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
     head = f"[{group}]".encode()
     found: set[tuple[str, str]] = set()
-    for distribution in distributions():
-        data = _read(os.path.join(distribution.folder, "entry_points.txt"))
+    for _, _, folder in distributions():
+        data = _read(f"{folder}/entry_points.txt")
         if head in data:
             found.update(_section(data.decode("utf-8", "replace"), group))
     return tuple(sorted(found))
@@ -57,24 +45,28 @@ def version_of(name: str) -> str | None:
         except metadata.PackageNotFoundError:
             return None
     wanted = _normal(name)
-    return next((d.version for d in distributions() if d.name == wanted), None)
+    return next((version for found, version, _ in distributions(wanted[0]) if found == wanted), None)
 
 
-def distributions() -> Iterator[Distribution]:
-    """Every installed distribution; of several with one name, the one that comes first on the path."""
+def distributions(initial: str = "") -> Iterator[tuple[str, str, str]]:
+    """The name, version and folder of every installed distribution, or of those whose name begins with a letter.
+
+    Of several with one name, it is the one that comes first on the path.
+    """
     seen: set[str] = set()
     for place in dict.fromkeys(sys.path):
         try:
-            names = sorted(os.listdir(place or "."))
+            names = [name for name in os.listdir(place or ".") if name.endswith(_SUFFIX)]
         except OSError:  # not there, or a zip file: what is in one has no folder to hold a cache
             continue
-        for name in names:
-            if name.endswith(_SUFFIX):
-                project, _, version = name.removesuffix(_SUFFIX).rpartition("-")
-                project = _normal(project)
-                if project and project not in seen:
-                    seen.add(project)
-                    yield Distribution(project, version, os.path.join(place or ".", name))
+        for name in sorted(names):
+            if initial and name[0].lower() != initial:
+                continue
+            project, _, version = name[: -len(_SUFFIX)].rpartition("-")
+            project = _normal(project)
+            if project and project not in seen:
+                seen.add(project)
+                yield project, version, f"{place or '.'}/{name}"
 
 
 def _others() -> bool:
@@ -86,7 +78,10 @@ def _others() -> bool:
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    name = name.lower().replace("_", "-").replace(".", "-")
+    while "--" in name:
+        name = name.replace("--", "-")
+    return name
 
 
 def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
@@ -95,14 +90,20 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
         if line.startswith("["):
             inside = line == f"[{group}]"
         elif inside and not line.startswith(("#", ";")):
-            match = _ENTRY.fullmatch(line)
-            if match:
-                yield match[1], match[2]
+            name, _, value = line.partition("=")
+            module = value.partition("[")[0].partition(":")[0].strip()
+            if name and all(part.isidentifier() for part in module.split(".")):
+                yield name.strip(), module
 
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(_LIMIT)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        return os.read(file, _LIMIT)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)

@@ -6,21 +6,21 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
-from precast.loader.config import Value
-from precast.loader.cubin import Launcher, open_cubin
+from precast.loader.config import Value, flow
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
-from precast.loader.failure import exception_of, name_arguments
 from precast.loader.fastcall import FastCall, fastcall_of
-from precast.loader.ffi import entry, function_at
+from precast.loader.lazily import IMPORTING
 from precast.loader.library import Library, load, runtime_for
 from precast.loader.machine import Machine, this_machine
 from precast.loader.signature import Signature
 from precast.loader.target import Target
-from precast.loader.trace import flow
+
+if TYPE_CHECKING:
+    from precast.loader.cubin import Launcher
 
 
 class Kernel:
@@ -53,9 +53,6 @@ class Kernel:
         self._launch: Callable[..., Any] = self._first
         self.__doc__ = describe(op, artifact)
         self.__name__ = op
-        if all(name.isidentifier() for name in self.names):
-            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-            self.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on the caller's current stream."""
@@ -64,13 +61,23 @@ class Kernel:
         try:
             return self._launch(*args)
         except Exception as error:
+            with IMPORTING:
+                from precast.loader.failure import name_arguments
             name_arguments(error, self.names)
             raise
 
     @property
+    def __signature__(self) -> inspect.Signature:
+        """What tools show of it; one whose arguments have names that Python does not take shows ``*args``."""
+        kinds = inspect.Parameter
+        if not all(name.isidentifier() for name in self.names):
+            return inspect.Signature([kinds("args", kinds.VAR_POSITIONAL)])
+        return inspect.Signature([kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self.names])
+
+    @property
     def launcher(self) -> Launcher | None:
         """What launches a cubin; None for an object, whose host code launches it."""
-        return self._function if isinstance(self._function, Launcher) else None
+        return cast("Launcher", self._function) if self.artifact.kind == "cubin" else None
 
     @property
     def obstacle(self) -> str | None:
@@ -146,14 +153,18 @@ class _FastKernel(Kernel):
 
     def _through_tvm_ffi(self, *args: Any) -> Any:
         """Every kind of argument. Most programs pass plain ones only, so tvm_ffi is imported by the first other one."""
-        self._launch = entry(self._library, self.artifact.symbol)
+        self._launch = _entry(self._library, self.artifact.symbol)
         return self._launch(*args)
 
     def _failed(self, kind: str, message: str) -> BaseException:
+        with IMPORTING:
+            from precast.loader.failure import exception_of
         return exception_of(kind, message, self.names)
 
     def _converted(self, *args: Any) -> Any:
         """The object that the entry returned, as tvm_ffi would return it for these arguments."""
+        with IMPORTING:
+            from precast.loader.ffi import function_at
         return function_at(self._passing, self._library)(*args)
 
 
@@ -175,13 +186,21 @@ def open_kernel(cache: Cache, op: str, artifact: Artifact, device: object = None
         The device that the kernel is for, asked about at its first call; None for the current one.
     """
     if artifact.kind == "cubin":
+        with IMPORTING:
+            from precast.loader.cubin import open_cubin
         return Kernel(op, artifact, open_cubin(cache, op, artifact), lambda: this_machine(device))
     library = load(cache, artifact)
     assert artifact.host is not None  # what can be loaded has a host
     path = fastcall_of(cache, runtime_for(cache, artifact.host.arch))
     if path is None:
-        return Kernel(op, artifact, entry(library, artifact.symbol), lambda: this_machine(device))
+        return Kernel(op, artifact, _entry(library, artifact.symbol), lambda: this_machine(device))
     return _kind(path)(op, artifact, library, lambda: this_machine(device))
+
+
+def _entry(library: Library, symbol: str) -> Callable[..., Any]:
+    with IMPORTING:
+        from precast.loader.ffi import entry
+    return entry(library, symbol)
 
 
 def describe(op: str, artifact: Artifact) -> str:

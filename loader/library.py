@@ -6,13 +6,14 @@ import ctypes
 import fcntl
 import functools
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.discover import locate
 from precast.loader.errors import LoadError
+from precast.loader.frozen import frozen
 from precast.loader.index import Runtime
 from precast.loader.once import Once
 
@@ -23,7 +24,7 @@ _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Library:
     """A library that this process has open, for good: code that a stream may still run is never unloaded."""
 
@@ -179,7 +180,7 @@ class _Place(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Record:
     """What the linker knows of an open library: the path by which it was opened first, and where it lies."""
 

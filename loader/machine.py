@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from precast.loader import driver
 from precast.loader.driver import Absent, Device
+from precast.loader.frozen import frozen
 from precast.loader.installed import version_of
 from precast.loader.target import Capability, Target
 
 Version = tuple[int, int]
-_GLIBC = re.compile(r"glibc ([0-9]+)\.([0-9]+)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Machine:
     """What decides whether an artifact runs here. ``absent`` says why there is no capability, where there is none.
 
@@ -87,7 +86,8 @@ def this_machine(device: object = None) -> Machine:
 
 def _glibc() -> Version | None:
     try:
-        match = _GLIBC.match(os.confstr("CS_GNU_LIBC_VERSION") or "")
+        library, _, text = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        major, minor, *_ = text.split(".")
+        return (int(major), int(minor)) if library == "glibc" else None
     except (ValueError, OSError):
         return None
-    return (int(match[1]), int(match[2])) if match else None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from precast.loader.errors import ConfigError
-from precast.loader.fields import SHA256
+from precast.loader.words import CACHE_NAME, SHA256
 
 VARIABLE = "PRECAST_PIN"
-_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 _LIMIT = 1 << 20
 
 Pins = Mapping[str, frozenset[str]]
@@ -43,7 +41,7 @@ def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
     pins: dict[str, frozenset[str]] = {}
     for name, digest in pairs:
         if not (
-            isinstance(name, str) and isinstance(digest, str) and _NAME.fullmatch(name) and SHA256.fullmatch(digest)
+            isinstance(name, str) and isinstance(digest, str) and CACHE_NAME.admits(name) and SHA256.admits(digest)
         ):
             shown = f"{name}={str(digest)[:12]}..."[:120]
             raise ConfigError(f"{shown!r} is not a pin: write NAME=SHA256, the digest of index.json")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Union
 
 from precast.loader import fields
 from precast.loader.errors import FormatError, LaunchError
+from precast.loader.frozen import frozen
 from precast.loader.signature import Signature
 
 Expression = Union[int, str, "tuple[Any, ...]"]
@@ -32,7 +32,7 @@ _GRID, _BLOCK, _CLUSTER, _SHARED = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 
 _ONE = (1, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Launch:
     """One launch: blocks, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
 
@@ -42,7 +42,7 @@ class Launch:
     shared: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LaunchPlan:
     """How to launch for any sizes. ``parameters`` are the arguments that the device code takes, in its order.
 

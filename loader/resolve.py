@@ -5,22 +5,25 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.candidate import Candidate, Request, Source, Wanted, bucket
 from precast.loader.errors import ConfigError, FormatError, TargetError
+from precast.loader.frozen import frozen
 from precast.loader.index import OpIndex
 from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine, version
 from precast.loader.target import Target
-from precast.loader.tuning import Choice, choose
+
+if TYPE_CHECKING:
+    from precast.loader.tuning import Choice
 
 _CUDA = "nvidia-cuda-runtime-cu"
 _FFI = "apache-tvm-ffi"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Accepted:
     """A candidate that serves the request; ``literal`` unless it spells a dtype in another way than the request."""
 
@@ -28,7 +31,7 @@ class Accepted:
     literal: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Rejected:
     """A candidate that does not, with every reason, the config keys that differ, and by how much they do."""
 
@@ -138,7 +141,7 @@ def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Resolution:
     """A whole decision: what serves the request, the best first, and what does not, the nearest first."""
 
@@ -234,6 +237,8 @@ def by_measurement(resolution: Resolution) -> Resolution:
         return _noting(resolution, f"the measurements of cache {first.candidate.cache!r} were left out: {error}")
     gpu = machine.device.name if machine.device else None
     keys = [a.candidate.artifact.key for a in peers]
+    with IMPORTING:
+        from precast.loader.tuning import choose
     choice = choose(table, problem, keys, gpu=gpu, capability=machine.capability)
     if choice is None:
         axes = ", ".join(sorted(problem)) or "nothing"

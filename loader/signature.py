@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from precast.loader import fields
 from precast.loader.errors import ConfigError, FormatError
+from precast.loader.frozen import frozen
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str
 _DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Symbol:
     """A number known at the call: the width it is read with and what it must divide by."""
 
@@ -30,7 +31,7 @@ class Symbol:
         return cls(dtype=fields.get(data, "dtype", str), divisibility=fields.count(data, "divisibility", most=2**31))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Argument:
     """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature explains.
 
@@ -132,7 +133,7 @@ def _dim(value: object) -> Dim:
     raise FormatError("expected a 64-bit number or the name of a symbol")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Signature:
     """All arguments of a kernel, in call order, and the symbols that their shapes share.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from precast.loader.errors import Frozen
+from precast.loader.frozen import frozen
 from precast.loader.once import Guard
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Stats:
     """Counts since this process started. A ``get`` that was asked before is not counted: it costs a microsecond.
 

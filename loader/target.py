@@ -6,18 +6,14 @@ same major, same or newer minor.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from precast.loader.errors import TargetError
-
-_TARGET = re.compile(r"sm_([1-9][0-9]{1,2})([af]?)", re.ASCII)
-_CAPABILITY = re.compile(r"([1-9][0-9]?)\.([0-9])", re.ASCII)
+from precast.loader.frozen import frozen
 
 
-class Capability(NamedTuple):
+@frozen(order=True)
+class Capability:
     """What a device is: its compute capability.
 
     >>> str(Capability(9, 0))
@@ -31,7 +27,7 @@ class Capability(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@frozen(order=True)
 class Target:
     """What an artifact is built for.
 
@@ -52,10 +48,10 @@ class Target:
         >>> Target.parse("sm_90a")
         Target(major=9, minor=0, suffix='a')
         """
-        match = _TARGET.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
+        suffix = text[-1] if isinstance(text, str) and text.endswith(("a", "f")) else ""
+        number = _number(text[3:].removesuffix(suffix)) if isinstance(text, str) and text[:3] == "sm_" else 0
+        if not 10 <= number < 1000:
             raise TargetError(f"{text!r} is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'")
-        number, suffix = int(match[1]), match[2]
         return cls(number // 10, number % 10, suffix)
 
     def __str__(self) -> str:
@@ -82,7 +78,7 @@ class Target:
         return ("af".index(self.suffix) if self.suffix else 2, -self.minor)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class TargetPattern:
     """What a kernel says it can be built for: ``sm_90a`` exactly, or ``sm_80+`` for that and anything newer.
 
@@ -119,10 +115,16 @@ def parse_capability(text: str) -> Capability:
     >>> parse_capability("10.3")
     Capability(major=10, minor=3)
     """
-    match = _CAPABILITY.fullmatch(text)
-    if match is None:
+    major, _, minor = text.partition(".")
+    if not (0 < _number(major) < 100 and (minor == "0" or 0 < _number(minor) < 10)):
         raise TargetError(f"{text!r} is not a compute capability: write it like '9.0'")
-    return Capability(int(match[1]), int(match[2]))
+    return Capability(int(major), int(minor))
+
+
+def _number(text: str) -> int:
+    """A number as it is written without a leading zero; 0 for what is none."""
+    plain = text.isascii() and text.isdigit() and len(text) < 4 and text[0] != "0"
+    return int(text) if plain else 0
 
 
 def admitted(patterns: Iterable[str], target: Target) -> bool:

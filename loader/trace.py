@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from precast.loader.candidate import Candidate, Request, Wanted
-from precast.loader.config import thaw
+from precast.loader.config import flow, flow_value, thaw
 from precast.loader.errors import ConfigError
 from precast.loader.resolve import Rejected, Resolution
 from precast.loader.target import Capability
@@ -73,39 +72,18 @@ def manifest_lines(resolution: Resolution) -> list[str]:
     if nearest is None or made.get("registered") is not False or not isinstance(function, str):
         lines.append(f"  - kernel: {op}")
     else:
-        lines += [f"  - compile: {_scalar(function)}", f"    op: {op}"]
+        lines += [f"  - compile: {flow_value(function)}", f"    op: {op}"]
         free = {name: [thaw(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
         pinned = {**free, **pinned}
     meaning = {name: value for name, value in config.items() if name not in tuned}
     optional = {"config": flow(meaning) if meaning else "", "tuned": flow(pinned) if pinned else ""}
     if isinstance(parts, list) and parts:
-        optional["parts"] = _scalar(parts)
+        optional["parts"] = flow_value(parts)
     if isinstance(made.get("env"), dict) and made["env"]:
         optional["env"] = flow(made["env"])
     target = _target(resolution)
     optional["targets"] = f"[{target}]" if target else ""
     return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
-
-
-def flow(config: Mapping[str, Any]) -> str:
-    """A config on one line, as YAML reads it.
-
-    >>> flow({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
-    '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
-    """
-    return "{" + ", ".join(f"{name}: {_scalar(value)}" for name, value in config.items()) + "}"
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_scalar, value)) + "]"
-    plain = isinstance(value, str) and value.replace("_", "a").isalnum() and value.isascii() and not value[0].isdigit()
-    if plain and str(value).lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n"):
-        return str(value)
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)
 
 
 def _config(resolution: Resolution) -> Mapping[str, Any]:

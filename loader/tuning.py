@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from precast.loader import fields
-from precast.loader.config import NAME, canonical
+from precast.loader.config import canonical
 from precast.loader.errors import FormatError
+from precast.loader.frozen import frozen
 from precast.loader.target import Capability, parse_capability
+from precast.loader.words import NAME, SHA256, Words
 
-MOST = 100_000
-_GPU = re.compile(r"[ -~]{1,128}", re.ASCII)
+_GPU = Words(r"[ -~]{1,128}", lambda t: 0 < len(t) <= 128 and t.isascii() and t.isprintable())
 _LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Measured:
     """One problem on one GPU: the microseconds that a launch took, by the key of the artifact."""
 
@@ -46,7 +46,7 @@ class Measured:
         data = fields.known(fields.as_object(value), ("gpu", "capability", "problem", "times"))
         times = fields.table(data, "times", _time, most=10_000)
         for key in times:
-            if fields.SHA256.fullmatch(key) is None:
+            if not SHA256.admits(key):
                 raise FormatError("not an artifact's key", f"times.{key[:80]}")
         return cls(
             gpu=fields.matching(data, "gpu", _GPU, "the name of a GPU"),
@@ -59,7 +59,7 @@ class Measured:
 def parse_problem(value: object) -> dict[str, int]:
     """A problem: sizes by name."""
     problem = {n: fields.count({n: v}, n, most=_SIZE) for n, v in fields.as_object(value).items()}
-    if not problem or len(problem) > 32 or not all(NAME.fullmatch(n) for n in problem):
+    if not problem or len(problem) > 32 or not all(NAME.admits(n) for n in problem):
         raise FormatError("not a problem: sizes by name, at least one and at most 32")
     return problem
 
@@ -110,7 +110,7 @@ def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     return math.sqrt(sum((math.log2(one[name] + 1) - math.log2(other[name] + 1)) ** 2 for name in one))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Choice:
     """The artifact that was fastest in one measurement."""
 

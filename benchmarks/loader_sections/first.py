@@ -6,15 +6,13 @@ Needs a GPU and a cache with ``scale`` for float32; the DSL for what it is compa
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from loader_benchmark import Result
 
+from loader_sections._child import child
 from loader_sections._table import Table
 
 TIMES = 5
@@ -43,6 +41,7 @@ compiled = scale("float32"); compiled(x, y, 2.0)
 EXPORT = """
 from precast.kernels.scale import scale
 scale("float32").export_to_c({path!r}, function_name="scale")
+print("written")
 """
 LOAD = """
 import cutlass.cute as cute
@@ -77,7 +76,7 @@ def _measured() -> Table:
     table.figures[JIT] = _best(READY + COMPILE + DONE, {})
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "scale.o"))
-        _child(EXPORT.format(path=path), {})
+        child(EXPORT.format(path=path))
         table.figures[DISK] = _best(READY + LOAD.format(path=path) + DONE, {})
     table.bound(OURS, 1 / 200, JIT)
     table.bound(OURS, 1 / 150, DISK)
@@ -85,13 +84,5 @@ def _measured() -> Table:
 
 
 def _best(script: str, environment: dict[str, str]) -> float:
-    return min(float(_child(script, environment).splitlines()[-1]) for _ in range(TIMES))
-
-
-def _child(script: str, environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"a measured process failed:\n{done.stderr[-3000:]}")
-    return done.stdout
+    child(script, **environment)
+    return min(float(child(script, **environment)) for _ in range(TIMES))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 from loader_benchmark import Result
 from loader_caches import thousand
 
+from loader_sections._child import child
+
 CODE = """
 import json, os, time
 from precast import loader
-from precast.loader import kernel, library
-from precast.loader.driver import Absent
-kernel.entry = lambda library, symbol: print
+from precast.loader import ffi
+ffi.entry = lambda library, symbol: print
 import zstandard
 def resident():
     with open("/proc/self/statm") as file:
@@ -35,11 +33,10 @@ ROUNDS = 3
 
 def run() -> Iterator[Result]:
     """Each in a fresh process."""
-    env = {**os.environ, "PRECAST_CACHE_PATH": str(thousand())}
+    path = str(thousand())
     rows = []
     for _ in range(ROUNDS + 1):
-        done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, check=True)
-        rows.append(json.loads(done.stdout))
+        rows.append(json.loads(child(CODE, PRECAST_CACHE_PATH=path)))
     each, cpu, memory = (min(column) for column in zip(*rows[1:], strict=True))
     yield Result(what="preload of 1000 variants, a variant, wall clock", value=each * 1e3, unit="ms", at_most=0.5)
     yield Result(what="preload of 1000 variants, a variant, this process's CPU time", value=cpu * 1e3, unit="ms")

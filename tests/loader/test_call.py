@@ -28,7 +28,8 @@ from precast import loader
 from precast.loader import fastcall, library
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
-from precast.loader.kernel import Kernel, entry, open_kernel
+from precast.loader.ffi import entry
+from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine
 from precast.loader.signature import Argument, Signature
 from precast.loader.target import Capability

@@ -18,7 +18,8 @@ import pytest
 from precast import loader
 from precast.loader import library
 from precast.loader.cache import Cache
-from precast.loader.kernel import Kernel, entry, open_kernel
+from precast.loader.ffi import entry
+from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine
 from precast.loader.target import Capability
 

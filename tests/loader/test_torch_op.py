@@ -13,9 +13,9 @@ from precast import loader
 from precast.loader.cache import Cache
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine
+from precast.loader.operator import schema_of
 from precast.loader.signature import Argument, Signature
 from precast.loader.target import Capability
-from precast.loader.torch_op import schema_of
 
 from .caches import CacheWriter, Native, artifact
 

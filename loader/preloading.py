@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Union
 
 from precast.loader.api import Obtained, obtain
+from precast.loader.config import flow
 from precast.loader.driver import Absent, find_device
 from precast.loader.errors import ConfigError
+from precast.loader.frozen import frozen
 from precast.loader.kernel import Kernel
 from precast.loader.library import load
 from precast.loader.ready import NotReady, make_ready
-from precast.loader.trace import flow
 
 Wish = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Loaded:
     """One kernel that was preloaded, the seconds it took, and why CUDA may have work left for its first call.
 
@@ -30,7 +30,7 @@ class Loaded:
     lazy: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Preload:
     """What a preload did; ``print`` it to read it."""
 
