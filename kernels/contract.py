@@ -23,7 +23,8 @@ from typing import Any
 from precast.kernels.declare import Declaration, Problem, Tolerance, attach
 from precast.kernels.errors import SourceError
 from precast.kernels.memoryless import Handed, is_without_memory, on, without_memory
-from precast.loader.config import OP_NAME, Config
+from precast.loader.config import Config
+from precast.loader.words import OP_NAME
 
 ENTRY = "kernel_fn"
 OTHERS = ("reference_fn", "get_inputs")
@@ -72,7 +73,7 @@ def _kernel(run: _Run, seen: _Seen) -> Callable[..., Any]:
     outputs = tuple(dict.fromkeys(seen.returned))
     types = [seen.arguments[name].dtype for name in outputs]
     declaration = Declaration(
-        op=op if OP_NAME.fullmatch(op) else "kernel",
+        op=op if OP_NAME.admits(op) else "kernel",
         keys=(),
         problems=lambda config: ({"case": 1},),
         inputs=_Inputs(run),
