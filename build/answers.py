@@ -32,6 +32,10 @@ class Answers:
         self._imported: dict[str, dict[str, int | str | None]] = {}
         self.askers: set[str] = set()
 
+    def speak_for(self, name: str, facts: Mapping[str, int | str]) -> None:
+        """From now on, answer for another GPU."""
+        self._name, self._facts = name, facts
+
     def begin(self, package: str) -> None:
         """Start the record of a compilation of this package's."""
         self._asked = {}

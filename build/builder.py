@@ -61,9 +61,14 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     sources = Sources(plan.search, store.notes)
     keys = {v.identity: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     inputs = inputs_digest(plan, keys, toolchain, sources)
+    profiles = {target: plan.profiles.of(target) for target in {v.target for v in plan.variants}}
+    wanted = [(keys[v.identity], profiles[v.target]) for v in plan.variants]
     if is_sealed(store.notes, inputs, cache):
+        store.share(wanted)
+        store.finish()
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
+    store.prepare(wanted)
     run = _Run(plan, keys, store, sources, toolchain, options, show)
     report = run.go()
     if report.failed and (options.fail_fast or not run.records):
@@ -76,6 +81,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         threads=default_jobs(), earlier=Earlier(cache, store.notes),
     )  # fmt: skip
     write_cache(cache, packed)
+    store.share(wanted)
     store.finish()
     if report.complete:
         seal(store.notes, inputs, packed)
@@ -99,7 +105,6 @@ class _Run:
 
     def go(self) -> Report:
         """Fill ``records`` from the store and by compiling; the report of it."""
-        self.store.prepare((self.keys[v.identity], self.plan.profiles.of(v.target)) for v in self.plan.variants)
         reused, missing = self._stored()
         built: list[Built] = []
         failed: list[Failed] = []

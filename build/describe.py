@@ -175,7 +175,7 @@ def describing(search: Iterable[Path], target: Target, *, limit: float = TIME_LI
     with tempfile.TemporaryFile() as printed:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "precast.build.describer", str(write), *map(str, search)],
+                [sys.executable, "-m", "precast.build.describer", str(write), str(target), *map(str, search)],
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=printed,

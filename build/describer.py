@@ -1,7 +1,8 @@
 """The child process of ``precast.build.describe``: imports kernels' modules and says what they declare.
 
 One request a line on standard input, one answer a line on the pipe whose number is the first argument. Both are moved
-out of the reach of the modules it imports, which may print and read as they like.
+out of the reach of the modules it imports, which may print and read as they like. Those that ask for the GPU while
+they are imported hear of the target's usual one, the second argument, as in a worker.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from precast.build.answers import Answers
+from precast.build.profile import profile_of
+from precast.build.standin import stand_in
 from precast.kernels.declare import Declaration, declaration_of
 from precast.kernels.registry import Source, find, load
 from precast.loader.config import complete
@@ -35,7 +39,9 @@ def main() -> None:
     os.close(nothing)
     if not getattr(sys.flags, "safe_path", False):  # Python 3.10 puts the current folder first
         del sys.path[0]
-    sys.path[:0] = sys.argv[2:]
+    sys.path[:0] = sys.argv[3:]
+    _speak_for(Target.parse(sys.argv[2]))
+    stand_in(_answers)
     with os.fdopen(answers, "wb") as pipe:
         for line in requests:
             request = json.loads(line)
@@ -84,12 +90,21 @@ def judge(rows: list[dict[str, Any]]) -> list[str | None]:
     return reasons
 
 
+_answers = Answers("", {})
+
+
+def _speak_for(target: Target) -> None:
+    _answers.speak_for(**profile_of(target).to_json())
+
+
 def _judged(declared: Declaration, row: dict[str, Any]) -> str | None:
     supports: Callable[[Any, Any], Any] | None = declared.supports
     if supports is None:
         return None
+    target = Target.parse(row["target"])
+    _speak_for(target)
     try:
-        reason = supports(complete(declared.keys, row["config"], op=declared.op), Target.parse(row["target"]))
+        reason = supports(complete(declared.keys, row["config"], op=declared.op), target)
     except (Exception, SystemExit) as error:
         return f"its supports() failed with {type(error).__name__}: {error}: correct it{_frames(error)}"
     if reason is None or (isinstance(reason, str) and reason):

@@ -23,7 +23,7 @@ from precast.loader.index import key_to_json
 from precast.loader.target import Target
 
 # What says how a declaration is read: when it changes, so may what is read.
-_READERS = ("precast.build.describer", "precast.kernels.declare", "precast.loader.config")
+_READERS = ("precast.build.describer", "precast.kernels.contract", "precast.kernels.declare", "precast.loader.config")
 
 
 class Known:

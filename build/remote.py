@@ -6,10 +6,11 @@ on without it and says so once.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import RemoteError
+from precast.build.key import record_key
 from precast.build.profile import Profile
 from precast.build.scratch import write_whole
-from precast.build.store import Store
+from precast.build.store import Store, read_names
 from precast.loader.errors import ConfigError, FormatError
 
 LIMIT = 256 << 20  # bytes of one file; the largest records so far have less than a hundredth
@@ -37,12 +39,13 @@ class Patience:
 
 
 class SharedStore(Store):
-    """A store that asks a remote for what it lacks, and tells it what was built here."""
+    """A store that asks a remote for what it lacks, and gives it what was built here, now or before."""
 
     def __init__(self, path: Path, remote: Remote, warn: Callable[[str], None]) -> None:
         super().__init__(path)
         self._remote, self._warn = remote, warn
         self._absent: set[str] = set()
+        self._there: set[str] = set()
 
     def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
         """Bring what the remote has of these variants here, several at a time."""
@@ -50,13 +53,32 @@ class SharedStore(Store):
             for _ in pool.map(lambda one: self.get(*one), wanted):
                 pass
 
+    def share(self, wanted: Iterable[tuple[str, Profile]]) -> None:
+        """Send what is here of these variants and not there, by one listing of what is; none where all came from there.
+
+        Only whole files go: one that is damaged here would be refused by everyone else.
+        """
+        if self._remote.read_only:
+            return
+        names = {name: of for key, profile in wanted for name, of in self._here(key, profile)}
+        unsure = names.keys() - self._there
+        listed = self._remote.names() if unsure else None
+        if listed is None:
+            return
+        for name in sorted(unsure - listed):
+            data = super()._load(*names[name])
+            with contextlib.suppress(FormatError):
+                if data is not None:
+                    self._check(*names[name], data)
+                    self._send(name, data)
+
     def finish(self) -> None:
-        """Wait until all that was built here has arrived there."""
+        """Wait until all that was sent has arrived there."""
         self._remote.finish()
 
     def _load(self, key: str, kind: str) -> bytes | None:
         data = super()._load(key, kind)
-        name = f"{key[:2]}/{key}.{kind}"
+        name = _name(key, kind)
         if data is not None or name in self._absent:
             return data
         try:
@@ -64,6 +86,7 @@ class SharedStore(Store):
             if data is not None:
                 self._check(key, kind, data)
                 super()._keep(key, kind, data)
+                self._there.add(name)
                 return data
         except FormatError as error:
             self._warn(f"{self._remote}/{name} is refused: {error}; the variant is built here, and replaces it")
@@ -72,7 +95,26 @@ class SharedStore(Store):
 
     def _keep(self, key: str, kind: str, data: bytes) -> None:
         super()._keep(key, kind, data)
-        self._remote.send(f"{key[:2]}/{key}.{kind}", data)
+        self._send(_name(key, kind), data)
+
+    def _send(self, name: str, data: bytes) -> None:
+        self._there.add(name)
+        self._remote.send(name, data)
+
+    def _here(self, key: str, profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:
+        """The names of this variant's files in the folder, with what each holds: what was asked, and the record."""
+        asked = super()._load(key, "asked")
+        with contextlib.suppress(FormatError):
+            names = () if asked is None else read_names(asked)
+            if asked is not None:
+                yield _name(key, "asked"), (key, "asked")
+            record = record_key(key, profile.answers(names))
+            if self._file(record, "record").is_file():
+                yield _name(record, "record"), (record, "record")
+
+
+def _name(key: str, kind: str) -> str:
+    return f"{key[:2]}/{key}.{kind}"
 
 
 class Remote:
@@ -87,7 +129,7 @@ class Remote:
         patience: Patience = Patience(),
     ) -> None:
         self._files, self._root = _open(url)
-        self._warn, self._read_only, self._patience = warn, read_only, patience
+        self._warn, self.read_only, self._patience = warn, read_only, patience
         self._down = threading.Event()
         self._lock = threading.Lock()
         self._threads = _Threads(_PARALLEL)
@@ -118,9 +160,24 @@ class Remote:
             raise FormatError(f"it has more than {LIMIT} bytes")
         return data
 
+    def names(self) -> frozenset[str] | None:
+        """The names of all files that are there, or None where there is no remote any more."""
+        if self._down.is_set():
+            return None
+        try:
+            found = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
+            return frozenset("/".join(str(path).split("/")[-2:]) for path in found)
+        except FileNotFoundError:
+            return frozenset()
+        except TooLate:
+            self._leave(f"what is there could not be listed in {self._patience.file:g} s")
+        except Exception as error:
+            self._leave(_words(error))
+        return None
+
     def send(self, name: str, data: bytes) -> None:
         """Send a file, without waiting for it to arrive."""
-        if self._read_only or self._down.is_set() or len(data) > LIMIT:
+        if self.read_only or self._down.is_set() or len(data) > LIMIT:
             return
         if not self._room.acquire(timeout=self._patience.file):
             self._leave(f"nothing has arrived there for {self._patience.file:g} s")

@@ -50,6 +50,9 @@ class Store:
     def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
         """Make ready what will be asked for: of a folder there is nothing to make ready."""
 
+    def share(self, wanted: Iterable[tuple[str, Profile]]) -> None:
+        """Give others what is here of these variants: a folder has no others."""
+
     def finish(self) -> None:
         """Wait until what was put is where it belongs: in a folder it is at once."""
 
@@ -68,7 +71,7 @@ class Store:
         """What the variant asked when it was last built; nothing, where that is not known."""
         data = self._load(key, "asked")
         try:
-            return () if data is None else _names(data)
+            return () if data is None else read_names(data)
         except FormatError:
             return ()
 
@@ -82,7 +85,7 @@ class Store:
 
     def _check(self, key: str, kind: str, data: bytes) -> None:
         """Raise FormatError unless these bytes are a file that this store would have written."""
-        _record(data, key) if kind == "record" else _names(data)
+        _record(data, key) if kind == "record" else read_names(data)
 
     def _load(self, key: str, kind: str) -> bytes | None:
         try:
@@ -107,7 +110,8 @@ def _record(data: bytes, key: str) -> Record:
         raise FormatError(f"it is not compressed as it should be: {error}") from None
 
 
-def _names(data: bytes) -> tuple[str, ...]:
+def read_names(data: bytes) -> tuple[str, ...]:
+    """The names of facts that a file of what was asked holds; raises FormatError."""
     names = fields.read_json(data, limit=_ASKED_LIMIT)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FormatError("it is not a list of names")

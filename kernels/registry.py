@@ -75,11 +75,17 @@ def find(op: str) -> Source:
 
 
 def load(source: Source) -> Callable[..., Any]:
-    """Import the module and give the function; a class of CUTLASS's operators becomes one.
+    """Import the module and give the function; a class of CUTLASS's operators becomes one, and so does a whole file
+    with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
 
     >>> load(Source.parse("json:dumps"))([1])
     '[1]'
     """
+    if source.function == "kernel_fn":
+        from precast.kernels.contract import contract_of
+
+        if (found := contract_of(source.module)) is not None:
+            return found
     value: Any = _module(source)
     seen = source.module
     for name in source.function.split("."):

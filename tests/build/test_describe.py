@@ -61,6 +61,17 @@ MODULES = {
         @kernel(op="acme.exits", supports=_exits)
         def exits(n: int): ...
     """,
+    "asks": """
+        import torch
+        from precast.kernels.declare import kernel
+        SMS = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        MAJOR, MINOR = torch.cuda.get_device_capability()
+        def _supports(config, target):
+            if torch.cuda.get_device_capability() != (target.major, target.minor):
+                return "told of another GPU: ask for it"
+        @kernel(op="acme.asks", supports=_supports)
+        def f(n: int, sms: int = SMS, sm: str = f"{MAJOR}.{MINOR}"): ...
+    """,
     "needs_more": "import a_module_that_nobody_has",
     "raises": "def deep():\n    raise RuntimeError('no licence')\ndeep()",
     "misspelt": "def f(:\n    pass",
@@ -129,6 +140,14 @@ def test_the_child_imports_for_the_target_and_sees_no_gpu(child: Describer) -> N
     found = child.describe([("acme.x", "good:told"), ("acme.y", "good:heard")])
     defaults = [k.default for d in found.values() if isinstance(d, Description) for k in d.keys]
     assert defaults == ["sm_90a", "-1", ""]  # nor can a module read the requests
+
+
+def test_a_module_that_asks_for_the_gpu_hears_of_the_targets(child: Describer) -> None:
+    found = child.describe([(None, "asks:f")])[None, "asks:f"]
+    assert isinstance(found, Description), found
+    assert [k.default for k in found.keys] == [None, 132, "9.0"]
+    others = [variant("acme.asks", "asks:f", Target.parse(t), n=1) for t in ("sm_90a", "sm_100a", "sm_120f")]
+    assert child.judge(others) == (None, None, None)
 
 
 @pytest.mark.parametrize(

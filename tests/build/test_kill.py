@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -9,20 +10,25 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from precast.build.scratch import write_whole
+from precast.build.store import Store
 from precast.loader.cache import Cache
-from precast.loader.errors import CacheError
 from tests.build.fleet import command, environment, manifest, module, precast, tree
 
 KILLS = 50
 LANES = 2
-SEEN_SECONDS = 130  # kills are made for so long at most; there are 50 in a third of it on two free cores
+ATTEMPTS = 4 * KILLS  # a build that ends before its moment is no kill; so many attempts are far more than it takes
+CAUGHT = 3  # so many of them at least while the cache was being written, which takes milliseconds
+PHASES = ("compile", "replace", "link", "replace")
 
 
-def user(folder: Path, *, variants: int = 12) -> Path:
+def user(folder: Path, *, variants: int = 4) -> Path:
     module(folder, "mine", "def add(n: int):\n    return compile_add(n)\n")
     return manifest(folder, {"mine:add": list(range(variants))})
 
@@ -38,75 +44,148 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def killed(mine: Path, store: Path, cache: Path, seconds: float) -> bool:
-    """Run a build for so long, then kill it and all that it has started; whether it had ended by itself."""
-    build = subprocess.Popen(
-        command("build", mine, "-o", cache, "-j", 1), env=environment(store), stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        build.wait(seconds)
-        return True
-    except subprocess.TimeoutExpired:
-        tree_of = [build.pid]
-        for pid in tree_of:
-            for children in Path(f"/proc/{pid}/task").glob("*/children"):
+def kill(process: int) -> None:
+    """End a process and all that it has started, whatever they are at."""
+    tree_of = [process]
+    for pid in tree_of:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
                 tree_of += [int(child) for child in children.read_text().split()]
-        for pid in tree_of:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        build.wait()
-        return False
+    for pid in tree_of:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@dataclass
+class Site:
+    """A store that lanes share, what a cache may look like, and what has happened so far."""
+
+    place: Path
+    manifest: Path
+    old: dict[str, bytes]
+    new: dict[str, bytes]
+    env: dict[str, str]
+    store: Path
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def undo(self, phase: str, cache: Path) -> None:
+        """Let a build find the old cache and, of what it needs, nothing in the store, a half of it, or all."""
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(self.place / "old", cache)
+        missing = {"compile": 1.0, "link": 0.5, "replace": 0.0}[phase]
+        records = sorted((self.place / "full").glob("??/*.record"))
+        with self.lock:
+            for number, record in enumerate(records):
+                here = self.store / record.relative_to(self.place / "full")
+                if number < missing * len(records):
+                    here.unlink(missing_ok=True)
+                else:
+                    write_whole(here, record.read_bytes())
+
+    def check(self, cache: Path) -> None:
+        """The cache is the old or the new one to the last byte; what the store shows can be read, every file of it."""
+        assert is_whole(cache)
+        found = tree(cache)
+        assert found in (self.old, self.new)
+        with self.lock:
+            self.counts["new" if found == self.new else "old"] += 1
+            store = Store(self.store)
+            for record in self.store.glob("??/*.record"):
+                assert store.read(record.stem) is not None, f"{record} is half-written"
+            for note in store.notes.path.glob("*/*.json"):
+                assert store.notes.get(note.parent.name, note.stem) is not None, f"{note} is half-written"
+
+
+class Lane:
+    """Builds one after the other into one cache, each until its moment: see ``phase``."""
+
+    def __init__(self, site: Site, number: int, whole_build: float) -> None:
+        self.site, self.cache = site, site.place / f"cache{number}"
+        self.rolls = random.Random(number)
+        self.spans = {"compile": whole_build, "link": 0.5, "replace": 0.1}
+
+    def run(self, kills: int) -> None:
+        """Kill so many builds, and go on until enough were caught writing."""
+        done = 0
+        try:
+            while not self.site.errors and (done < kills or self.site.counts["caught"] < CAUGHT):
+                assert self.site.counts["attempts"] < ATTEMPTS, self.site.counts
+                done += self.killed(PHASES[done % len(PHASES)])
+        except BaseException as error:
+            self.site.errors.append(error)
+
+    def killed(self, phase: str) -> bool:
+        """One build that is killed, unless it ends before.
+
+        The moment is drawn over all its time; in the later phases, over the time since the first sign of their writing,
+        and early more often than late. How long that is, a build that ended says, and one that outlived its moment
+        says that it is longer.
+        """
+        site = self.site
+        site.undo(phase, self.cache)
+        site.counts["attempts"] += 1
+        moment = 1.1 * self.spans[phase] * self.rolls.random() ** (1 if phase == "compile" else 3)
+        stale = self.signs(phase)
+        build = subprocess.Popen(
+            command("build", site.manifest, "-o", self.cache, "-j", 1), env=site.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        while phase != "compile" and build.poll() is None and self.signs(phase) <= stale:
+            time.sleep(0.0005)
+        begun = time.monotonic()
+        try:
+            build.wait(moment)
+        except subprocess.TimeoutExpired:
+            kill(build.pid)
+        ended = build.wait() == 0
+        assert ended or build.returncode == -signal.SIGKILL
+        self.spans[phase] = time.monotonic() - begun if ended else max(self.spans[phase], 1.1 * moment)
+        site.counts[f"{phase} {'ended' if ended else 'killed'}"] += 1
+        site.counts["caught"] += phase == "replace" and not ended and not self.signs(phase) <= stale
+        site.check(self.cache)
+        return not ended
+
+    def signs(self, phase: str) -> set[Path]:
+        """What tells that a build is at this phase: files of the store, or folders in the making beside the cache."""
+        site = self.site
+        return set(site.store.glob("??/*") if phase == "link" else site.place.glob(f".{self.cache.name}.precast-*"))
 
 
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments(tmp_path: Path) -> None:
-    """Two builds at a time into one store, each killed again and again; between kills some of the work is undone."""
+    """Two builds at a time into one store, each killed again and again; before each, some of the work is undone."""
+    store, undisturbed = tmp_path / "store", tmp_path / "undisturbed"
+    env = environment(store, PYTHONPYCACHEPREFIX=str(tmp_path / "bytecode"))  # so that workers start in a second
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def build(manifest: Path, cache: Path, **more: str) -> float:
+        begun = time.monotonic()
+        words = command("build", manifest, "-o", cache, "-j", 1)
+        done = subprocess.run(words, env={**env, **more}, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stderr
+        return time.monotonic() - begun
+
+    build(user(tmp_path / "old src", variants=2), tmp_path / "old", PRECAST_STORE=str(tmp_path / "other"))
     mine = user(tmp_path / "src")
-    undisturbed, store = tmp_path / "undisturbed", tmp_path / "store"
-    begun = time.monotonic()
-    assert precast(tmp_path / "other store", "build", mine, "-o", undisturbed, "-j", 1).returncode == 0
-    whole_build = time.monotonic() - begun
-    deadline = time.monotonic() + SEEN_SECONDS
-    rolls = random.Random(20)
-    counts, errors = {"killed": 0, "ended": 0, "whole": 0}, []
-    lock = threading.Lock()
-
-    def lane(cache: Path, moments: list[float]) -> None:
-        for moment in moments:
-            if time.monotonic() > deadline:
-                return
-            ended = killed(mine, store, cache, moment)
-            try:
-                whole = is_whole(cache)
-            except CacheError as error:
-                errors.append(error)
-                return
-            with lock:
-                counts["ended" if ended else "killed"] += 1
-                counts["whole"] += whole
-                for record in sorted(store.glob("??/*.record"))[:: rolls.choice((2, 5, 100))]:
-                    record.unlink(missing_ok=True)
-                if rolls.random() < 0.3:
-                    shutil.rmtree(store / "notes" / "seals", ignore_errors=True)
-
-    moments = [rolls.uniform(0.1, whole_build * 1.1) for _ in range(KILLS)]
-    caches = [tmp_path / f"cache{i}" for i in range(LANES)]
-    lanes = [threading.Thread(target=lane, args=(c, moments[i::LANES])) for i, c in enumerate(caches)]
-    for thread in lanes:
+    whole_build = build(mine, undisturbed, PRECAST_STORE=str(tmp_path / "full"))
+    site = Site(tmp_path, mine, tree(tmp_path / "old"), tree(undisturbed), env, store)
+    lanes = [Lane(site, number, whole_build) for number in range(LANES)]
+    threads = [threading.Thread(target=lane.run, args=(KILLS // LANES,)) for lane in lanes]
+    for thread in threads:
         thread.start()
-    for thread in lanes:
+    for thread in threads:
         thread.join()
-    assert errors == []
-    assert counts["killed"] >= 10, counts
-    for cache in caches:
+    assert site.errors == []
+    counts = site.counts
+    assert sum(counts[f"{phase} killed"] for phase in set(PHASES)) >= KILLS, counts
+    assert all(counts[f"{phase} killed"] >= KILLS // len(PHASES) - LANES for phase in PHASES), counts
+    for lane in lanes:
         shutil.rmtree(store / "notes", ignore_errors=True)
-        last = precast(store, "build", mine, "-o", cache, "-j", 1)
-        assert last.returncode == 0, last.stderr
-        assert tree(cache) == tree(undisturbed)
-        assert precast(store, "wheel", cache, "-o", tmp_path / "dist").returncode == 0
+        build(mine, lane.cache)
+        assert tree(lane.cache) == site.new
+        assert precast(store, "wheel", lane.cache, "-o", tmp_path / "dist").returncode == 0
     left = [p for p in tmp_path.rglob(".*") if p.name.startswith((".writing-", ".cache"))]
     assert left == [], "what killed builds left was not removed"
 

@@ -18,6 +18,7 @@ import pytest
 
 from precast.build import remote as remotes
 from precast.build.errors import RemoteError
+from precast.build.key import record_key
 from precast.build.profile import profile_of
 from precast.build.record import Record
 from precast.build.remote import Patience, Remote, SharedStore
@@ -118,6 +119,29 @@ def test_what_one_machine_built_no_other_compiles(server: Server, tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_machine_that_built_before_fills_the_remote(server: Server, tmp_path: Path) -> None:
+    """Whether it has still something to compile, or nothing to do at all; and nothing to do costs no more without."""
+    url, manifest = f"s3://{BUCKET}/late", write(tmp_path, "1, 2")
+    assert build(manifest, tmp_path / "c1", tmp_path / "s1", "", server.env).returncode == 0
+    assert not server.files().find(BUCKET)
+    idle = build(manifest, tmp_path / "c1", tmp_path / "s1", url, server.env)
+    assert "0 variants built, 2 reused" in idle.stdout and "warning" not in idle.stderr, idle.stderr
+    sent = {path: server.files().modified(path) for path in server.files().find(url)}
+    assert len([path for path in sent if path.endswith(".record")]) == 2
+    other = build(manifest, tmp_path / "c2", tmp_path / "s2", url, server.env)
+    assert "0 variants built, 2 reused" in other.stdout and "warning" not in other.stderr, other.stderr
+    assert tree(tmp_path / "c2") == tree(tmp_path / "c1")
+    assert {path: server.files().modified(path) for path in server.files().find(url)} == sent, "nothing is sent twice"
+
+    server.process.kill()
+    server.process.wait()
+    alone = build(manifest, tmp_path / "c1", tmp_path / "s1", url, server.env)
+    assert "0 variants built, 2 reused" in alone.stdout and alone.returncode == 0
+    (warning,) = re.findall("warning: .*", alone.stderr)
+    assert "is not used any more in this build" in warning
+
+
+@pytest.mark.slow
 def test_a_server_that_stops_in_the_middle_costs_a_warning(server: Server, tmp_path: Path) -> None:
     manifest = write(tmp_path, "1, 2")
     words = ["build", manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "-j", 1]
@@ -170,6 +194,72 @@ def test_read_only_writes_nothing(tmp_path: Path, warnings: list[str]) -> None:
     store.put(KEYS[0], record(KEYS[0]))
     store.finish()
     assert store.get(KEYS[0], H200) == record(KEYS[0])
+    asked = counted(store)
+    store.share(WANTED)
+    assert asked.calls == []
+    assert not (tmp_path / "remote").exists() and not warnings
+
+
+class Counting:
+    """The remote's files, and how often they were listed, read and written."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("find", "cat_file", "pipe_file"):
+            self.calls.append(name)
+        return getattr(self._files, name)
+
+
+def counted(store: SharedStore) -> Counting:
+    files = store._remote._files = Counting(store._remote._files)
+    return files
+
+
+WANTED = [(key, H200) for key in KEYS]
+
+
+def test_what_was_here_before_is_sent_by_one_listing(tmp_path: Path, warnings: list[str]) -> None:
+    here = Store(tmp_path / "one")
+    for key in KEYS[1:]:
+        here.put(key, record(key))
+    sms = {"multiprocessor_count": 132}
+    here.put(KEYS[0], Record(key=record_key(KEYS[0], sms), products=(), seconds=1.0, assumed=sms))
+
+    first = shared(tmp_path, "one", warnings)
+    asked = counted(first)
+    first.share(WANTED)
+    first.finish()
+    assert asked.calls == ["find"]
+    there = tmp_path / "remote"
+    assert len(list(there.glob("??/*.record"))) == len(KEYS) and len(list(there.glob("??/*.asked"))) == 1
+    second = shared(tmp_path, "two", warnings)
+    assert [second.get(*one) for one in WANTED] == [here.get(*one) for one in WANTED]
+    asked = counted(second)
+    second.share(WANTED)
+    assert asked.calls == [], "what has come from there need not be looked for"
+
+    times = {path: path.stat().st_mtime_ns for path in there.glob("??/*")}
+    again = shared(tmp_path, "one", warnings)
+    asked = counted(again)
+    again.share(WANTED)
+    again.finish()
+    assert asked.calls == ["find"]
+    assert {path: path.stat().st_mtime_ns for path in there.glob("??/*")} == times
+    assert not warnings
+
+
+def test_what_is_damaged_here_is_not_sent(tmp_path: Path, warnings: list[str]) -> None:
+    here = Store(tmp_path / "one")
+    for key in KEYS[:2]:
+        here.put(key, record(key))
+    here._file(KEYS[0], "record").write_bytes(b"half of it")
+    here._file(KEYS[1], "asked").write_bytes(b"{")
+    store = shared(tmp_path, "one", warnings)
+    store.share(WANTED)
+    store.finish()
     assert not (tmp_path / "remote").exists() and not warnings
 
 
@@ -242,15 +332,20 @@ class Hanging:
     def pipe_file(self, *words: object) -> None:
         self.cat_file()
 
+    def find(self, *words: object) -> None:
+        self.cat_file()
+
 
 def test_a_server_that_never_answers(tmp_path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remotes, "_open", lambda url: (Hanging(), "there"))
-    for use in ("fetch", "send"):
+    for use in ("fetch", "send", "names"):
         warnings.clear()
         remote = Remote("hanging://there", warnings.append, patience=Patience(file=0.2, end=0.3))
         started = time.monotonic()
         if use == "fetch":
             assert [remote.fetch(key) for key in KEYS] == [None] * len(KEYS)
+        elif use == "names":
+            assert [remote.names(), remote.names()] == [None, None]
         else:
             for key in KEYS * 3:
                 remote.send(key, b"data")
