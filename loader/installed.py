@@ -11,6 +11,9 @@ from precast.loader.lazily import IMPORTING
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
 
+Distribution = tuple[str, str, str]  # name, version, folder
+_last: tuple[tuple[str, ...], tuple[Distribution, ...]] = ((), ())  # what was found, and where was looked
+
 
 def entry_points(group: str) -> tuple[tuple[str, str], ...]:
     """The names and modules of a group of entry points, sorted.
@@ -44,15 +47,21 @@ def version_of(name: str) -> str | None:
             return metadata.version(name)
         except metadata.PackageNotFoundError:
             return None
-    wanted = _normal(name)
-    return next((version for found, version, _ in distributions(wanted[0]) if found == wanted), None)
+    places, wanted = tuple(sys.path), _normal(name)
+    looked, known = _last  # at the same places it will do: a process goes on with what was there
+    known = known if looked == places else distributions()
+    return next((version for found, version, _ in known if found == wanted), None)
 
 
-def distributions(initial: str = "") -> Iterator[tuple[str, str, str]]:
-    """The name, version and folder of every installed distribution, or of those whose name begins with a letter.
+def distributions() -> tuple[Distribution, ...]:
+    """Every installed distribution; of several with one name, the one that comes first on the path."""
+    global _last
+    places, found = tuple(sys.path), tuple(_distributions())
+    _last = (places, found)
+    return found
 
-    Of several with one name, it is the one that comes first on the path.
-    """
+
+def _distributions() -> Iterator[Distribution]:
     seen: set[str] = set()
     for place in dict.fromkeys(sys.path):
         try:
@@ -60,8 +69,6 @@ def distributions(initial: str = "") -> Iterator[tuple[str, str, str]]:
         except OSError:  # not there, or a zip file: what is in one has no folder to hold a cache
             continue
         for name in sorted(names):
-            if initial and name[0].lower() != initial:
-                continue
             project, _, version = name[: -len(_SUFFIX)].rpartition("-")
             project = _normal(project)
             if project and project not in seen:
