@@ -18,124 +18,9 @@ from tests.build.fleet import precast
 
 torch = pytest.importorskip("torch")
 
-RELU = """
-'''Rectified linear unit of a matrix.'''
-import cutlass
-import cutlass.cute as cute
-import torch
-from cutlass.cute.runtime import from_dlpack
 
-@cute.kernel
-def relu_kernel(x: cute.Tensor, out: cute.Tensor):
-    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
-    rows, columns = x.shape
-    if i < rows * columns:
-        value = x[i // columns, i % columns]
-        out[i // columns, i % columns] = value if value > 0 else x.element_type(0)
-
-@cute.jit
-def relu(x: cute.Tensor, out: cute.Tensor):
-    blocks = (cute.size(x) + 127) // 128
-    relu_kernel(x, out).launch(grid=[blocks, 1, 1], block=[128, 1, 1])
-
-def view(tensor):
-    return from_dlpack(tensor, assumed_align=16).mark_layout_dynamic()
-
-sample = torch.empty(8, 8, dtype=torch.float16, device="cuda")
-compiled = cute.compile(relu, view(sample), view(torch.empty_like(sample)))
-
-def kernel_fn(x):
-    out = torch.empty_like(x)
-    compiled(view(x), view(out))
-    return out
-
-def reference_fn(x):
-    return torch.relu(x)
-
-def get_inputs():
-    return [torch.randn(64, 32, dtype=torch.float16, device="cuda")]
-"""
-
-# Compiled at the first call and kept; two inputs, a constant, a stream, and a result that is a view.
-AXPY = """
-import functools
-import cuda.bindings.driver as cuda
-import cutlass
-import cutlass.cute as cute
-import torch
-from cutlass.cute.runtime import from_dlpack
-
-@cute.kernel
-def axpy_kernel(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, a: cutlass.Constexpr):
-    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        out[i] = x[i] * a + y[i]
-
-@cute.jit
-def axpy(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, a: cutlass.Constexpr, stream: cuda.CUstream):
-    axpy_kernel(x, y, out, a).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
-
-@functools.cache
-def compiled(a):
-    views = (from_dlpack(torch.empty(64, device="cuda")).mark_layout_dynamic() for _ in range(3))
-    return cute.compile(axpy, *views, a, cuda.CUstream(0))
-
-def kernel_fn(x, y):
-    assert x.is_cuda and y.device.type == "cuda" and x.get_device() == 0
-    out = torch.empty(x.shape, device=x.device).copy_(x)
-    flat = [from_dlpack(t.view(-1)).mark_layout_dynamic() for t in (x, y, out)]
-    compiled(2.0)(*flat, cuda.CUstream(0))
-    return (out,)
-
-def reference_fn(x, y):
-    return x * 2.0 + y
-
-def get_inputs():
-    return [torch.randn(4, 100).to("cuda"), torch.rand(4, 100).cuda()]
-"""
-
-# For TVM-FFI by its own word, on plain tensors, in place.
-DOUBLE = """
-import cutlass
-import cutlass.cute as cute
-import torch
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-
-@cute.kernel
-def double_kernel(x: cute.Tensor):
-    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        x[i] = x[i] + x[i]
-
-@cute.jit
-def double(x: cute.Tensor, stream):
-    double_kernel(x).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
-
-fake = make_fake_compact_tensor(cutlass.BFloat16, (cute.sym_int(),), assumed_align=16)
-stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-compiled = cute.compile(double, fake, stream, options="--enable-tvm-ffi")
-
-def kernel_fn(x):
-    compiled(x)
-    return x
-
-def reference_fn(x):
-    return x + x
-
-def get_inputs():
-    return [torch.randn(1000, dtype=torch.bfloat16, device="cuda")]
-"""
-FILES = {"relu": RELU, "axpy": AXPY, "double": DOUBLE}
-MANIFEST = """
-version: 1
-name: files
-targets: [sm_90a, sm_100a]
-path: .
-kernels:
-  - {compile: "relu:kernel_fn", op: mine.relu}
-  - {compile: "axpy:kernel_fn"}
-  - {compile: "double:kernel_fn"}
-"""
+FOLDER = Path(__file__).parents[1] / "gpu" / "contract"
+FILES = {name: (FOLDER / f"{name}.py").read_text() for name in ("relu", "axpy", "double")}
 
 
 @pytest.fixture
@@ -153,22 +38,21 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
 @pytest.mark.slow
 def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in FILES.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    (tmp_path / "files.yaml").write_text(MANIFEST)
-    built = precast(tmp_path / "store", "build", tmp_path / "files.yaml", "-o", tmp_path / "cache", "-j", 1)
+    built = precast(tmp_path / "store", "build", FOLDER.with_suffix(".yaml"), "-o", tmp_path / "cache", "-j", 1)
     assert built.returncode == 0, built.stderr
     assert "6 variants built" in built.stdout
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
     loader.caches(refresh=True)
     try:
         for target in ("sm_90a", "sm_100a"):
-            kernels = {op: loader.get(op, {}, target=target) for op in ("mine.relu", "axpy", "double")}
+            kernels = {
+                op: loader.get(op, {}, target=target) for op in ("contract.relu", "contract.axpy", "contract.double")
+            }
             taken = {op: [(a.name, a.written) for a in k.signature.passed] for op, k in kernels.items()}
             assert taken == {
-                "mine.relu": [("x", False), ("out", True)],
-                "axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
-                "double": [("x", True)],
+                "contract.relu": [("x", False), ("out", True)],
+                "contract.axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
+                "contract.double": [("x", True)],
             }
     finally:
         monkeypatch.undo()
@@ -200,10 +84,10 @@ def test_the_kit_knows_their_inputs_and_references(declared: Any, name: str, lau
 
 
 def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
-    assert declared(DOUBLE).in_place == ("x",)
-    assert declared(RELU).in_place == ()
-    assert declared(DOUBLE).tolerance({}).rtol == torch.finfo(torch.bfloat16).eps
-    assert declared(AXPY).tolerance({}).rtol == 1e-3
+    assert declared(FILES["double"]).in_place == ("x",)
+    assert declared(FILES["relu"]).in_place == ()
+    assert declared(FILES["double"]).tolerance({}).rtol == torch.finfo(torch.bfloat16).eps
+    assert declared(FILES["axpy"]).tolerance({}).rtol == 1e-3
 
 
 @pytest.mark.parametrize(
@@ -228,14 +112,14 @@ def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
     ],
 )
 def test_a_file_with_half_of_it_is_told_what_is_missing(declared: Any, old: str, new: str, words: str) -> None:
-    assert RELU.count(old) == 1
+    assert FILES["relu"].count(old) == 1
     with pytest.raises(SourceError) as caught:
-        declared(RELU.replace(old, new))
+        declared(FILES["relu"].replace(old, new))
     assert words in str(caught.value), caught.value
 
 
 def test_a_reference_that_returns_something_else_is_told_so(declared: Any) -> None:
-    declaration = declared(RELU.replace("    return torch.relu(x)", "    return torch.relu(x), x"))
+    declaration = declared(FILES["relu"].replace("    return torch.relu(x)", "    return torch.relu(x), x"))
     with pytest.raises(SourceError, match="returns 2 values and kernel_fn 1: return the same from both"):
         list(verify(relu, declaration, {}, device="cpu"))
 

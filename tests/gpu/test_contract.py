@@ -1,0 +1,28 @@
+"""Files with kernel_fn, reference_fn and get_inputs: what was built of them computes what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precast import loader
+from precast.kernels.declare import declaration_of
+from precast.kernels.registry import Source, load
+from precast.kernels.verify import verify
+
+FOLDER = Path(__file__).with_name("contract")
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name", ["relu", "axpy", "double"])
+def test_it_computes_what_the_file_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cutlass", reason="the file of the kernel imports the DSL, which is not installed")
+    if f"contract.{name}" not in loader.ops():
+        pytest.skip("no cache holds the files: put one of tests/gpu/contract.yaml in the kit")
+    monkeypatch.syspath_prepend(FOLDER)
+    declaration = declaration_of(load(Source.parse(f"{name}:kernel_fn")))
+    kernel = loader.get(f"contract.{name}")
+    checks = list(verify(kernel, declaration, {}, device="cuda"))
+    assert checks and all(check.passed for check in checks), checks
