@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.kernel import Kernel, entry
+from precast.loader.ffi import entry
+from precast.loader.kernel import Kernel
 from precast.loader.library import load
 
 
