@@ -76,6 +76,7 @@ def make_ready(address: int, signature: Signature, ordinal: int) -> None:
     ordinal
         The device.
     """
+    refuse_streamless(signature)
     with _capturing(ordinal) as stream:
         arguments = Arguments(signature, ordinal, stream)
         old = ctypes.c_void_p()
@@ -87,6 +88,16 @@ def make_ready(address: int, signature: Signature, ordinal: int) -> None:
             call(address, arguments.values)
         finally:
             set_stream(_CUDA, ordinal, old, None)
+
+
+def refuse_streamless(signature: Signature) -> None:
+    """Refuse to try a kernel that takes no stream: it launches on the default one, past any capture, for real.
+
+    >>> from precast.loader.signature import Argument
+    >>> refuse_streamless(Signature(arguments=(Argument(name="stream", kind="env_stream"),)))
+    """
+    if not any(argument.kind in ("env_stream", "stream") for argument in signature.arguments):
+        raise NotReady("it takes no stream, so that trying it would launch it: call it once with real arguments")
 
 
 def call(address: int, values: list[Value]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -132,10 +133,12 @@ def test_an_interrupted_build_ends_quickly_and_its_workers_with_it(tmp_path: Pat
     mine = manifest(tmp_path, {"faults:slow": [1, 2]})
     arguments = command("build", mine, "-o", tmp_path / "cache", "-j", 2, "--json")
     build = subprocess.Popen(
-        arguments, env=environment(tmp_path / "store"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        arguments, env=environment(tmp_path / "store"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background ignores it
+    )  # fmt: skip
     assert build.stdout is not None and build.stderr is not None
-    with build, build.stdout, build.stderr:
+    with build, build.stdout, build.stderr, contextlib.ExitStack() as ended:
+        ended.callback(build.kill)  # or a failure would wait for it
         assert '"event": "started"' in build.stdout.readline()
         workers = children(build.pid)
         assert workers

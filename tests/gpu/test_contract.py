@@ -26,3 +26,11 @@ def test_it_computes_what_the_file_says(name: str, monkeypatch: pytest.MonkeyPat
     kernel = loader.get(f"contract.{name}")
     checks = list(verify(kernel, declaration, {}, device="cuda"))
     assert checks and all(check.passed for check in checks), checks
+
+
+def test_one_that_takes_no_stream_is_not_tried_by_a_preload() -> None:
+    """It would launch for real, with tensors that are nowhere."""
+    if "contract.relu" not in loader.ops():
+        pytest.skip("no cache holds the files: put one of tests/gpu/contract.yaml in the kit")
+    done = loader.preload(["contract.relu", "contract.axpy"])
+    assert ["takes no stream" in one.lazy for one in done.loaded] == [True, False], str(done)

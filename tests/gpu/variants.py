@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from precast.kernels.declare import Declaration, declaration_of
-from precast.kernels.registry import find, load
+from precast.kernels.registry import find, known_ops, load
 from precast.loader.target import Capability
 
 # Ops whose parts make sense one after the other only: a test of their own launches them.
@@ -28,7 +28,10 @@ def objects() -> list[Any]:
 
 
 def all_runnable() -> list[Any]:
-    """Every candidate for the current device, of any kind."""
+    """Every candidate for the current device, of any kind, of the ops that a distribution registers.
+
+    What a test's own cache holds beside them is that test's (``test_contract.py``).
+    """
     try:
         import torch
     except ImportError:
@@ -38,7 +41,8 @@ def all_runnable() -> list[Any]:
     from precast import loader
 
     capability = Capability(*torch.cuda.get_device_capability())
-    found = [(op, v) for op in loader.ops() for v in loader.variants(op)]
+    known = set(known_ops())
+    found = [(op, v) for op in loader.ops() if op in known for v in loader.variants(op)]
     first: dict[tuple[str, str, str], Any] = {}  # a variant that two caches hold is taken from the preferred one
     for op, v in found:
         if v.artifact.target.runs_on(capability):
