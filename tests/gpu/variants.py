@@ -42,7 +42,8 @@ def all_runnable() -> list[Any]:
 
     capability = Capability(*torch.cuda.get_device_capability())
     known = set(known_ops())
-    found = [(op, v) for op in loader.ops() if op in known for v in loader.variants(op)]
+    ours = [op for op in loader.ops() if op in known or op.rpartition(".")[0] in known]  # an op, or a part of one
+    found = [(op, v) for op in ours for v in loader.variants(op)]
     first: dict[tuple[str, str, str], Any] = {}  # a variant that two caches hold is taken from the preferred one
     for op, v in found:
         if v.artifact.target.runs_on(capability):

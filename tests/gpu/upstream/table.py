@@ -28,17 +28,17 @@ def render(suites: Mapping[str, list[Line]]) -> str:
 
     >>> line = {"test": "t", "outcome": "not applicable", "reason": "no bias", "launches": 0}
     >>> print(render({"norms": [line]}))
-    suite           passed  failed  not applicable  left out  launches
-    norms                0       0               1         0         0
+    suite             passed  failed  not applicable  left out  launches
+    norms                  0       0               1         0         0
     <BLANKLINE>
     norms, not applicable:
          1  no bias
     """
-    lines = [f"{'suite':<16}" + "".join(f"{o:>{len(o) + 2}}" for o in ("", *OUTCOMES, "launches")).removeprefix("  ")]
+    lines = [f"{'suite':<16}" + "".join(f"  {o}" for o in (*OUTCOMES, "launches"))]
     for name, tests in suites.items():
         counts = Counter(test["outcome"] for test in tests)
         cells = [*((o, counts[o]) for o in OUTCOMES), ("launches", sum(test["launches"] for test in tests))]
-        lines.append(f"{name:<16}" + "".join(f"{n:>{len(o) + 2}}" for o, n in cells).removeprefix("  "))
+        lines.append(f"{name:<16}" + "".join(f"  {n:>{len(o)}}" for o, n in cells))
     for name, tests in suites.items():
         reasons = Counter(test["reason"] for test in tests if test["outcome"] == "not applicable")
         lines += ["", f"{name}, not applicable:"] if reasons else []
