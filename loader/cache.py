@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 from precast.loader.artifact import Blob
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
+from precast.loader.installed import locate
 from precast.loader.lazily import IMPORTING
 from precast.loader.once import Once
 from precast.loader.pin import Pins, refusal
@@ -154,9 +159,19 @@ class Cache:
         return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
 
 
+@functools.cache
 def _zstandard() -> Any:
+    """The decoder in the package zstandard. The package's own first lines import ``platform``, which takes as long as a
+    whole load; what it would import next is all that is needed."""
     with IMPORTING:
-        import zstandard
+        if "zstandard" not in sys.modules:
+            folder = locate("zstandard")
+            spec = PathFinder.find_spec("zstandard.backend_c", [str(folder)]) if folder else None
+            if spec is not None and spec.loader is not None:
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+        import zstandard  # another Python's, with another backend
     return zstandard
 
 

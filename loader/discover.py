@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
 from precast.loader.frozen import frozen
 from precast.loader.index import Index
-from precast.loader.installed import entry_points
+from precast.loader.installed import entry_points, locate
 from precast.loader.pin import VARIABLE as PIN
 from precast.loader.pin import Pins, read_pins
 
@@ -87,23 +85,3 @@ def _open(name: str, path: Path, origin: str, pins: Pins | None) -> Found:
     except CacheError as error:
         return Found(name=name, path=path, origin=origin, error=error)
     return Found(name=cache.name, path=path, origin=origin, cache=cache)
-
-
-def locate(module: str) -> Path | None:
-    """The folder of a package, found without importing it or its parents: a cache runs no code when it is looked at.
-
-    >>> locate("json").name
-    'json'
-    """
-    head, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(head)
-        for depth in range(len(rest)):
-            if spec is None or spec.submodule_search_locations is None:
-                return None
-            spec = PathFinder.find_spec(".".join((head, *rest[: depth + 1])), spec.submodule_search_locations)
-    except (ImportError, ValueError, KeyError):  # KeyError: a folder without __init__.py, below a package
-        return None
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(next(iter(spec.submodule_search_locations)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from precast.loader.lazily import IMPORTING
 
@@ -74,6 +77,26 @@ def _distributions() -> Iterator[Distribution]:
             if project and project not in seen:
                 seen.add(project)
                 yield project, version, f"{place or '.'}/{name}"
+
+
+def locate(module: str) -> Path | None:
+    """The folder of a package, found without importing it or its parents: a cache runs no code when it is looked at.
+
+    >>> locate("json").name
+    'json'
+    """
+    head, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(head)
+        for depth in range(len(rest)):
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            spec = PathFinder.find_spec(".".join((head, *rest[: depth + 1])), spec.submodule_search_locations)
+    except (ImportError, ValueError, KeyError):  # KeyError: a folder without __init__.py, below a package
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _others() -> bool:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
-from precast.loader.discover import locate
 from precast.loader.errors import LoadError
 from precast.loader.frozen import frozen
 from precast.loader.index import Runtime
+from precast.loader.installed import locate
 from precast.loader.once import Once
 
 ENTRY = "__tvm_ffi_"

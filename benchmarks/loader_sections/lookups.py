@@ -13,7 +13,7 @@ from loader_sections._child import child
 
 # The import of tvm_ffi, by the first load, is another number: a plain function stands in for the entry here.
 FIRST = """
-import json, sys, time, torch
+import json, sys, time
 from precast import loader
 from precast.loader import ffi, get
 ffi.entry = lambda library, symbol: print

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,3 +250,19 @@ def test_one_bad_artifact_leaves_the_others(native: Native, tmp_path: Path) -> N
 def test_helpers_make_distinct_keys(tmp_path: Path) -> None:
     blob = CacheWriter().keep(b"x")
     assert artifact(blob, {"dtype": "float32"}).key != artifact(blob, {"dtype": "float16"}).key
+
+
+def test_decoding_does_not_import_what_it_does_not_need(path: Path) -> None:
+    """The package zstandard imports platform. Who wants it later has it whole."""
+    code = (
+        "import sys\nfrom precast.loader.cache import Cache\n"
+        f"cache = Cache({str(path)!r})\n"
+        "read = cache.read(cache.op('scale').artifacts[0].blob)\n"
+        "assert 'zstandard' not in sys.modules and 'platform' not in sys.modules, sorted(sys.modules)\n"
+        "import zstandard\n"
+        "packed = zstandard.ZstdCompressor().compress(read)\n"
+        "assert zstandard.ZstdDecompressor().decompress(packed) == read\n"
+        "assert Cache(cache.path).read(cache.op('scale').artifacts[0].blob) == read\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from precast.loader.discover import discover, locate
+from precast.loader.discover import discover
+from precast.loader.installed import locate
 
 from .caches import CacheWriter, Native, artifact, demo
 
