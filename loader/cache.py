@@ -91,7 +91,7 @@ class Cache:
         if digest(data) != entry.sha256:
             raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
         try:
-            found = OpIndex.decode(data, op=op)
+            found = OpIndex.decode(data, op=op, place=str(self.path / "ops" / name))
         except FormatError as error:
             raise CacheError(f"{self.path / 'ops' / name}: {error}. Rebuild or reinstall the cache") from None
         if len(found.rows) != entry.artifacts:

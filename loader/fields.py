@@ -21,10 +21,23 @@ def read_json(data: bytes, *, limit: int) -> Any:
     >>> read_json(b'{"a": 1}', limit=100)
     {'a': 1}
     """
+    return parse_json(read_text(data, limit=limit))
+
+
+def read_text(data: bytes, *, limit: int) -> str:
+    """Text that must be UTF-8, of bounded size."""
     if len(data) > limit:
         raise FormatError(f"{len(data)} bytes of JSON, more than the {limit} this reader takes")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        return data.decode("utf-8")
+    except ValueError as error:
+        raise FormatError(f"not JSON: {error}") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a text of JSON, with no key twice and no NaN."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except FormatError:
         raise
     except RecursionError:

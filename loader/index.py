@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from precast.loader.config import Key, freeze, thaw
 from precast.loader.errors import FormatError
 from precast.loader.frozen import frozen
 from precast.loader.lazily import IMPORTING
+from precast.loader.rows import Rows, split
 from precast.loader.words import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class OpIndex:
     op: str
     keys: tuple[Key, ...]
     doc: str = ""
-    rows: tuple[Any, ...] = ()
+    rows: Sequence[Mapping[str, Any]] = ()
     tuning_rows: tuple[Any, ...] = ()
     _parsed: dict[int, Artifact] = field(default_factory=dict, compare=False, repr=False)
     _buckets: list[dict[Hashable, list[int]]] = field(default_factory=list, compare=False, repr=False)
@@ -170,12 +171,13 @@ class OpIndex:
         return found
 
     def positions(self, of: Callable[[Any], Hashable], wanted: Hashable) -> list[int]:
-        """Where the rows stand that a function gives a value; it is asked for every row once, the first time."""
+        """Where the rows stand whose config a function gives a value; it is asked of each once, the first time."""
         if not self._buckets:
             table: dict[Hashable, list[int]] = {}
-            for position, row in enumerate(self.rows):
+            configs = self.rows.configs if isinstance(self.rows, Rows) else [row.get("config") for row in self.rows]
+            for position, config in enumerate(configs):
                 try:
-                    table.setdefault(of(row), []).append(position)
+                    table.setdefault(of(config), []).append(position)
                 except (AttributeError, TypeError):  # no config at all, or one that holds objects
                     table.setdefault(None, []).append(position)
             self._buckets.append(table)
@@ -193,7 +195,7 @@ class OpIndex:
             with IMPORTING:
                 from precast.loader.tuning import parse_table
             try:
-                self._tuning.append(parse_table(self.tuning_rows, {row.get("key") for row in self.rows}))
+                self._tuning.append(parse_table(self.tuning_rows, _keys(self.rows)))
             except FormatError as error:
                 raise error.within(f"ops/{self.op}.json:") from None
         return self._tuning[0]
@@ -211,14 +213,16 @@ class OpIndex:
         return encode({**data, "tuning": list(self.tuning_rows)} if self.tuning_rows else data)
 
     @classmethod
-    def decode(cls, data: bytes, *, op: str) -> OpIndex:
-        """Read the file of ``op``; a file that speaks of another op is refused."""
-        root = fields.as_object(fields.read_json(data, limit=OP_LIMIT))
+    def decode(cls, data: bytes, *, op: str, place: str = "") -> OpIndex:
+        """Read the file of ``op``, which is at ``place``; a file that speaks of another op is refused."""
+        text = fields.read_text(data, limit=OP_LIMIT)
+        apart = split(text, place)
+        root = fields.as_object(fields.parse_json(apart[0] if apart else text))
         check_version(root, OP_FORMAT)
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this file is not about {op!r}", "op")
-        rows = fields.items(root, "artifacts", fields.as_object, most=1_000_000)
+        rows = apart[1] if apart else fields.items(root, "artifacts", fields.as_object, most=1_000_000)
         _refuse_repeats(rows)
         return cls(
             op=op,
@@ -229,11 +233,14 @@ class OpIndex:
         )
 
 
-def _refuse_repeats(rows: tuple[fields.Object, ...]) -> None:
+def _keys(rows: Sequence[fields.Object]) -> Sequence[Any]:
+    return rows.keys if isinstance(rows, Rows) else [row.get("key") for row in rows]
+
+
+def _refuse_repeats(rows: Sequence[fields.Object]) -> None:
     """An artifact's key stands for it, so no two may have the same one."""
     seen: set[str] = set()
-    for position, row in enumerate(rows):
-        key = row.get("key")
+    for position, key in enumerate(_keys(rows)):
         if isinstance(key, str):
             if key in seen:
                 raise FormatError("the key stands twice", "key").within(position).within("artifacts")

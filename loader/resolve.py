@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.candidate import Candidate, Request, Source, Wanted, bucketing
-from precast.loader.errors import ConfigError, FormatError, TargetError
+from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
 from precast.loader.frozen import frozen, replace
 from precast.loader.index import OpIndex
 from precast.loader.lazily import IMPORTING
@@ -190,24 +190,20 @@ def resolve(
     accepted: list[Accepted] = []
     rejected: list[Rejected] = []
     remarks = list(notes)
-    refusals: list[ConfigError] = []
+    refusals: list[ConfigError | CacheError] = []
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
     for source in sources:
+        noted: list[str] = []
         try:
             wanted = Wanted.of(request, source.op.keys)
-        except ConfigError as refusal:
+            verdicts = list(_verdicts(source, wanted, machine, full, noted))
+        except (ConfigError, CacheError) as refusal:
             refusals.append(refusal)
             remarks.append(f"cache {source.cache!r} was left out: {refusal}")
             continue
-        for position in range(len(source.op.rows)) if full else _likely(source.op, wanted):
-            if not (full or _plausible(source.op.rows[position], wanted, machine)):
-                continue
-            try:
-                verdict = judge(Candidate(source, source.op.artifact(position)), wanted, machine)
-            except FormatError as error:
-                remarks.append(f"cache {source.cache!r}: an artifact was left out: {error}")
-                continue
-            accepted.append(verdict) if isinstance(verdict, Accepted) else rejected.append(verdict)
+        remarks += noted
+        accepted += [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
+        rejected += [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
     if refusals and len(refusals) == len(sources):
         raise refusals[0]
     resolution = Resolution(
@@ -219,6 +215,18 @@ def resolve(
         sources,
     )
     return by_measurement(resolution) if request.problem is not None and accepted else resolution
+
+
+def _verdicts(
+    source: Source, wanted: Wanted, machine: Machine, full: bool, notes: list[str]
+) -> Iterator[Accepted | Rejected]:
+    """A judgement of every artifact of a source, or of those that may serve."""
+    for position in range(len(source.op.rows)) if full else _likely(source.op, wanted):
+        if full or _plausible(source.op.rows[position], wanted, machine):
+            try:
+                yield judge(Candidate(source, source.op.artifact(position)), wanted, machine)
+            except FormatError as error:
+                notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
 
 
 def by_measurement(resolution: Resolution) -> Resolution:
@@ -264,7 +272,7 @@ def _noting(resolution: Resolution, note: str) -> Resolution:
 def _likely(op: OpIndex, wanted: Wanted) -> list[int]:
     """Where the rows stand that agree with the request in every meaning key."""
     bucket = bucketing(op.keys)
-    return op.positions(lambda row: bucket(row["config"]), bucket(wanted.values))
+    return op.positions(bucket, bucket(wanted.values))
 
 
 def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:

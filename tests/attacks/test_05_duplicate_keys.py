@@ -1,6 +1,6 @@
 """A key stands twice, so that two readers of one file see two things; two artifacts have one key.
 
-JSON with a key twice is refused wherever it stands; so is a list with one artifact's key twice.
+JSON with a key twice is refused wherever it is looked at; so is a list with one artifact's key twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def test_escapes_do_not_hide_it(path: Path, refused: Refused) -> None:
 
 def test_in_an_artifact(path: Path, refused: Refused) -> None:
     text = (path / "ops" / "scale.json").read_text()
-    forge(path, "scale", text.replace('"symbol"', '"symbol": "system", "symbol"', 1).encode())
+    forge(path, "scale", text.replace('"symbol"', '"symbol": "system", "symbol"').encode())
     refused(path, "the key stands twice")
 
 
