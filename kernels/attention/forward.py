@@ -72,11 +72,19 @@ def split_supports(config: Config, target: Target) -> str | None:
     if target.major == 9:
         return f"FlashAttention-4 splits keys on sm_100a and its like, not on {target}: use 'attention' there"
     reason = supports({**config, "head_dim_v": None}, target)
-    if reason is None and config.get("clc") and (config["layout"] == "varlen" or config["heads_per_kv"] == 1):
-        return "clc is for query heads that share a key head, and for no layout varlen: use false"
-    if reason is None and config.get("clc") and config["layout"] == "paged" and config["page"] != _WHOLE_PAGE:
+    return reason or (_takeover_refusal(config) if config.get("clc") else None)
+
+
+def _takeover_refusal(config: Config) -> str | None:
+    """Why blocks cannot take over work of others: where the library would pass over the wish for it."""
+    layout = config["layout"]
+    if layout == "paged" and config["page"] != _WHOLE_PAGE:
         return f"clc is for pages of {_WHOLE_PAGE}, not of {config['page']}: use false"
-    return reason
+    if layout == "dense" and not config["causal"] and not config["window"]:
+        return "clc is for the layout dense with causal or window only: use false"
+    if layout != "dense" and config["heads_per_kv"] == 1:
+        return f"clc is for the layout {layout} with query heads that share a key head only: use false"
+    return None
 
 
 def compile_forward(
@@ -222,7 +230,8 @@ def attention_split(
     As ``attention``, but ``out`` is ``[splits, .., heads, head_dim]`` and ``lse`` ``[splits, batch, heads, queries]``
     (packed: ``[splits, heads, tokens]``), both of float32: a result for each part. The first dimension decides how many
     parts there are, 2 or more. ``attention_combine`` makes one result of them. With
-    ``clc`` (cluster launch control), blocks that finish early take over work of blocks that have not begun.
+    ``clc`` (cluster launch control), blocks that finish early take over work of blocks that have not begun; ``batch``
+    times ``splits`` is then at most 65535.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal, "head_dim_v": None,
