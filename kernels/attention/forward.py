@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from precast.kernels import samples
 from precast.kernels.attention import cases, library
 from precast.kernels.declare import kernel
 from precast.kernels.hints import DType, Tuned
@@ -17,6 +18,9 @@ ARGUMENTS = {
     "window_size_left": "window_left", "window_size_right": "window_right", "learnable_sink": "sink",
 }  # fmt: skip
 _PAGES = (16, 32, 64, 128)
+_TILES = (64, 96, 128)
+_QUERIES_TILE = 128  # the only one that the library has for sm_100a and its like
+_WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
 _SPLITS = 4
 _BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
 
@@ -33,7 +37,20 @@ def supports(config: Config, target: Target) -> str | None:
         return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
     if not config.get("pack", True) and config["heads_per_kv"] == 1:
         return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
-    return _pair_refusal(config, target) if config.get("two_cta") else None
+    reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
+    return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)
+
+
+def _tile_refusal(config: Config, target: Target) -> str | None:
+    """Why the keys cannot be taken so many at a time."""
+    tile = samples.integer(config, "keys_tile")
+    if target.major == 9:
+        return f"keys_tile is for sm_100a and its like, not {target}: leave it out"
+    if config["two_cta"]:
+        return "keys_tile is for blocks that work alone, and two_cta true: leave one of them out"
+    if tile not in _TILES:
+        return f"keys_tile is {tile}: use one of {', '.join(map(str, _TILES))}"
+    return None
 
 
 def _pair_refusal(config: Config, target: Target) -> str | None:
@@ -54,17 +71,48 @@ def split_supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built for a target, or None."""
     if target.major == 9:
         return f"FlashAttention-4 splits keys on sm_100a and its like, not on {target}: use 'attention' there"
-    return supports({**config, "head_dim_v": None}, target)
+    reason = supports({**config, "head_dim_v": None}, target)
+    return reason or (_takeover_refusal(config) if config.get("clc") else None)
 
 
-def compile_forward(config: Mapping[str, Any], *, splits: int, two_cta: bool, pack: bool = True) -> Any:
+def _takeover_refusal(config: Config) -> str | None:
+    """Why blocks cannot take over work of others: where the library would pass over the wish for it."""
+    layout = config["layout"]
+    if layout == "paged" and config["page"] != _WHOLE_PAGE:
+        return f"clc is for pages of {_WHOLE_PAGE}, not of {config['page']}: use false"
+    if layout == "dense" and not config["causal"] and not config["window"]:
+        return "clc is for the layout dense with causal or window only: use false"
+    if layout != "dense" and config["heads_per_kv"] == 1:
+        return f"clc is for the layout {layout} with query heads that share a key head only: use false"
+    return None
+
+
+def compile_forward(
+    config: Mapping[str, Any],
+    *,
+    splits: int = 1,
+    two_cta: bool = False,
+    pack: bool = True,
+    keys_tile: int | None = None,
+    clc: bool = False,
+) -> Any:
     """Run the library's forward pass for such a config, and give the object it compiled."""
-    # The second is what the library presumes of the CUDA that torch was built with, which is not what compiles here.
-    library.FLASH.switch("flash_attn.cute.utils", _fa_disable_2cta_enabled=not two_cta, _fa_disable_2cta_cuda12=False)
+    library.FLASH.switch(
+        "flash_attn.cute.utils",
+        _fa_disable_2cta_enabled=not two_cta,
+        # What the library presumes of the CUDA that torch was built with, which is not what compiles here.
+        _fa_disable_2cta_cuda12=False,
+        _fa_clc_enabled=clc,
+    )
 
     def arguments() -> dict[str, Any]:
-        packed = pack and config["heads_per_kv"] > 1
-        return {**_tensors(config), "pack_gqa": packed, "num_splits": splits, "disable_scheduler_metadata": True}
+        return {
+            **_tensors(config),
+            "pack_gqa": pack and config["heads_per_kv"] > 1,
+            "num_splits": splits,
+            "tile_mn": None if keys_tile is None else (_QUERIES_TILE, keys_tile),
+            "disable_scheduler_metadata": True,
+        }
 
     (compiled,) = library.run("_flash_attn_fwd", arguments, "_flash_attn_fwd")
     return compiled
@@ -128,6 +176,7 @@ def attention(
     decode: bool = False,
     two_cta: Tuned[bool] = False,
     pack: Tuned[bool] = True,
+    keys_tile: Tuned[int | None] = None,
 ) -> Any:
     """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
 
@@ -147,13 +196,14 @@ def attention(
     of each sum of exponents, ``[batch, heads, queries]`` or, packed, ``[heads, tokens]``. ``decode`` is for at most
     ``128 // heads_per_kv`` queries in each sequence. sm_100a also takes ``max_seqlen_q``, the most queries that a
     sequence has. ``pack`` puts the query heads that share a key head into one tile: best for few queries.
+    ``keys_tile`` is how many keys are taken at a time (sm_100a), or None for FlashAttention's own choice.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal,
         "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
         "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, splits=1, two_cta=two_cta, pack=pack)
+    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile)
 
 
 @kernel(
@@ -173,15 +223,18 @@ def attention_split(
     window: bool = False,
     sink: bool = False,
     decode: bool = True,
+    clc: Tuned[bool] = False,
 ) -> Any:
     """Attention with the keys of each sequence shared out among several blocks, for few queries over many keys.
 
     As ``attention``, but ``out`` is ``[splits, .., heads, head_dim]`` and ``lse`` ``[splits, batch, heads, queries]``
     (packed: ``[splits, heads, tokens]``), both of float32: a result for each part. The first dimension decides how many
-    parts there are, 2 or more. ``attention_combine`` makes one result of them.
+    parts there are, 2 or more. ``attention_combine`` makes one result of them. With
+    ``clc`` (cluster launch control), blocks that finish early take over work of blocks that have not begun; ``batch``
+    times ``splits`` is then at most 65535.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal, "head_dim_v": None,
         "layout": layout, "page": page, "window": window, "sink": sink, "lse": True, "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, splits=_SPLITS, two_cta=False)
+    return compile_forward(config, splits=_SPLITS, clc=clc)

@@ -29,10 +29,15 @@ def weight_dtype(config: Config) -> str:
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
+    return matrix_refusal(config) or launch_refusal(config)
+
+
+def matrix_refusal(config: Config) -> str | None:
+    """Why such rows and weights cannot be normalised, or None."""
     reason = library.refusal(config, "hidden")
     if reason is None and weight_dtype(config) not in samples.FLOATS:
         reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(samples.FLOATS)}"
-    return reason or launch_refusal(config)
+    return reason
 
 
 def launch_refusal(config: Config) -> str | None:
@@ -46,6 +51,11 @@ def launch_refusal(config: Config) -> str | None:
         return None
     if None in launch:
         return "threads, row_threads, cluster and reload are one choice: give all four, or none for the library's own"
+    return threads_refusal(config)
+
+
+def threads_refusal(config: Config) -> str | None:
+    """Why a row cannot be shared by so many threads and blocks, or None."""
     threads, rows, cluster = (samples.integer(config, key) for key in ("threads", "row_threads", "cluster"))
     if threads not in (128, 256):
         return f"threads is {threads}: use 128 or 256"

@@ -17,7 +17,7 @@ def blocks(config: Any, major: int) -> tuple[int, int]:
     """How many queries and how many keys make a block."""
     if major == 9:
         return (128 if config["head_dim"] == 64 else 64 if config["causal"] else 80), 128
-    return 128, 256 if config["head_dim"] == 128 else 128
+    return 128, 256 if config["two_cta"] else 128
 
 
 def rounded(config: Any, lengths: list[int], block: int) -> tuple[tuple[int, ...], int]:
@@ -82,6 +82,21 @@ def attend(q: Any, k: Any, v: Any, dout: Any, group: int, causal: bool) -> tuple
     return out.detach(), scores.logsumexp(-1).detach(), torch.autograd.grad(out, (q, k, v), dout.double())
 
 
+def turns_of(config: Any, heads: int, kv_heads: int, lengths: list[int], block: tuple[int, int]) -> dict[str, Any]:
+    """Whose turn it is to add to a block."""
+    import torch
+
+    def zeros(heads: int, rows: int, step: int, last: int) -> Any:
+        return torch.zeros((len(lengths), heads, rows // step, last), device="cuda", dtype=torch.int32)
+
+    pair = 2 if config["two_cta"] else 1
+    longest_q, longest_k = (-(-max(lengths) // size) * size for size in block)
+    found = {"dq_turns": zeros(heads, longest_q, block[0], pair)}
+    if config["heads_per_kv"] > 1:
+        found |= {name: zeros(kv_heads, longest_k, block[1] // pair, 2) for name in ("dk_turns", "dv_turns")}
+    return found
+
+
 def launch(config: Any, q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, lengths: list[int]) -> tuple[Any, ...]:
     """The chain that the docstring of ``attention_bwd`` describes."""
     import torch
@@ -103,14 +118,16 @@ def launch(config: Any, q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, l
     part("prepare")(
         out=out, dout=dout, dpsum=dpsum, lse=lse, lse_log2=lse_log2, accum=accum, softmax_scale=scale, **of_q
     )
+    turns = turns_of(config, q.shape[-2], k.shape[-2], lengths, (block_q, block_k)) if config["deterministic"] else {}
     dq, dk, dv = (torch.full_like(t, torch.nan) for t in (q, k, v))
     to_k, to_v = dk, dv
     if group > 1:
         batch, count = rounded(config, lengths, block_k)
         to_k, to_v = (torch.zeros((*batch, k.shape[-2], count * size), **poisoned) for _ in range(2))
     part("main")(
-        q=q, k=k, v=v, dout=dout, lse=lse_log2, dpsum=dpsum, accum=accum, dk=to_k, dv=to_v, softmax_scale=scale, **both
-    )
+        q=q, k=k, v=v, dout=dout, lse=lse_log2, dpsum=dpsum, accum=accum, dk=to_k, dv=to_v, softmax_scale=scale,
+        **both, **turns,
+    )  # fmt: skip
     part("dq")(accum=accum, dq=dq, scale=scale, **of_q)
     if group > 1:
         part("dkv")(accum=to_k, dq=dk, scale=scale, **of_q)  # keys have the lengths that queries have

@@ -19,6 +19,7 @@ from precast import loader
 from precast.build.record import Record
 from precast.kernels import declaration_of
 from precast.kernels.attention import cases
+from precast.kernels.attention.backward import attention_bwd
 from precast.kernels.attention.combine import attention_combine
 from precast.kernels.attention.forward import attention, attention_split
 from precast.kernels.attention.library import FLASH
@@ -32,6 +33,7 @@ installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 SM90, SM100 = Target.parse("sm_90a"), Target.parse("sm_100a")
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
 BF16 = {"dtype": "bfloat16", "head_dim": 128}
+SHARED = {**BF16, "heads_per_kv": 4}
 
 
 def full(function: Any, **config: Any) -> dict[str, Any]:
@@ -140,6 +142,14 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
         (attention, {**BF16, "two_cta": True, "causal": True}, SM100, "dense layout without causal"),
         (attention, {**BF16, "two_cta": True, "heads_per_kv": 5}, SM100, "heads_per_kv that divide 128"),
+        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and its like"),
+        (attention, {**BF16, "keys_tile": 48}, SM100, "keys_tile is 48: use one of 64, 96, 128"),
+        (attention, {**BF16, "keys_tile": 64, "two_cta": True}, SM100, "leave one of them out"),
+        (attention_split, {**BF16, "clc": True}, SM100, "clc is for the layout cached with query heads that share"),
+        (attention_split, {**SHARED, "clc": True, "layout": "dense"}, SM100, "dense with causal or window only"),
+        (attention_split, {**SHARED, "clc": True, "layout": "paged", "page": 16}, SM100, "clc is for pages of 128"),
+        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention_bwd, {**BF16, "head_dim": 64, "two_cta": True}, SM100, "with a head_dim of 128: use false"),
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
         (attention_split, BF16, SM90, "use 'attention' there"),
         (attention_combine, {**BF16, "most": 48}, SM90, "use one of 32, 64, 128, 256"),
@@ -166,6 +176,14 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention_combine", {**BF16, "layout": "varlen", "heads": 32, "lse": True}),
 ]
 GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
+ORDERED = {**BF16, "heads_per_kv": 2, "causal": True, "deterministic": True}
+# Where FlashAttention's own choice for sm_100a spills and another does not.
+CHOSEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("attention", {**SHARED, "causal": True, "layout": "paged", "page": 16}, {"keys_tile": 64}),
+    ("attention_split", {**SHARED, "causal": True, "layout": "cached"}, {"clc": True}),
+    ("attention_split", {**SHARED, "causal": True, "layout": "paged", "page": 128}, {"clc": True}),
+]
+OWN = {"keys_tile": None, "clc": False}
 SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
 
 
@@ -179,14 +197,50 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for op, config, targets in rows
     ]
     parts = "  - kernel: attention_bwd\n    targets: [sm_90a, sm_100a]\n    parts: [prepare, main, dq, dkv]\n"
-    lines.append(f"{parts}    config: {GRADIENTS}\n")
-    (folder / "attention.yaml").write_text("version: 1\nname: attention\nkernels:\n" + "".join(lines))
+    lines += [f"{parts}    config: {config}\n" for config in (GRADIENTS, ORDERED)]
+    text = "version: 1\nname: attention\nkernels:\n" + "".join(lines)
+    (folder / "attention.yaml").write_text(text.replace("True", "true"))
     command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one may choose, and what the library does."""
+    folder = tmp_path_factory.mktemp("chosen")
+    lines = []
+    for op, config, tuned in CHOSEN:
+        both = {key: [OWN[key], value] for key, value in tuned.items()}
+        lines.append(f"  - kernel: {op}\n    config: {config}\n    tuned: {both}\n")
+    text = "version: 1\nname: chosen\ntargets: [sm_100a]\nkernels:\n" + "".join(lines)
+    for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
+        text = text.replace(python, yaml)
+    (folder / "chosen.yaml").write_text(text)
+    command = ["build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "cache"
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "config", "tuned"), CHOSEN, ids=["pages", "split", "split-pages"])
+def test_a_choice_keeps_the_arguments_and_takes_fewer_registers(
+    chosen: Path, use: Callable[[Path], None], op: str, config: dict[str, Any], tuned: dict[str, Any]
+) -> None:
+    use(chosen)
+    own, other = (
+        loader.get(op, {**config, **keys}, target="sm_100a") for keys in ({key: OWN[key] for key in tuned}, tuned)
+    )
+    assert own.signature == other.signature
+    assert max(r.stack + r.local for r in own.artifact.resources) > 0, "the choice is no longer needed"
+    assert all((r.stack, r.local) == (0, 0) for r in other.artifact.resources)
 
 
 ALWAYS = ["q", "k", "v", "out", "lse", "softmax_scale", "cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"]
@@ -238,6 +292,10 @@ def test_gradients_compile_into_their_parts(built: Path, target: str, use: Calla
         kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
         assert [a.name for a in kernel.signature.passed if not a.vacant] == names
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
+        turns = ["dq_turns", "dk_turns", "dv_turns"] if part == "main" else []
+        kernel = loader.get(f"attention_bwd.{part}", ORDERED, target=target)
+        assert [a.name for a in kernel.signature.passed if not a.vacant] == names + turns
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), "added up in a fixed order"
 
 
 def records(store: Path) -> Iterator[Record]:
@@ -266,4 +324,4 @@ def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, ta
             ).stdout
             assert instruction in listing, f"{product.symbol} uses no {instruction}"
             seen += 1
-    assert seen == len(COMPILED) + (target == "sm_100a"), "each but the combination, and the gradients"
+    assert seen == len(COMPILED) + 1 + (target == "sm_100a"), "each but the combination, and both kinds of gradients"

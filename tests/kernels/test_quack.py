@@ -48,6 +48,14 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("quack.rotary", {**HALF, "dim": 64, "interleaved": True, "varlen": True, "offsets": True}),
     ("quack.rotary", {"dtype": "float16", "dim": 128, "conjugate": True, "offsets": True}),
 ]
+LAUNCH = {"threads": 256, "row_threads": 256, "cluster": 1, "reload": "wdy", "tma": False, "stages": 2}
+LAUNCHED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # As the shipped manifest has them: the library's own choice for these would spill on sm_100a.
+    ("quack.rmsnorm_bwd", {**HALF, "hidden": 7168, "residual": True}, LAUNCH),
+    ("quack.rmsnorm_bwd", {**HALF, "hidden": 8192, "residual": True}, LAUNCH),
+    ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, "residual": True}, {**LAUNCH, "cluster": 2, "tma": True}),
+    ("quack.layernorm_bwd", {**HALF, "hidden": 1280}, {**LAUNCH, "row_threads": 128, "reload": "both", "stages": 3}),
+]
 NAMES = ["-".join(map(str, (op, *config.values()))) for op, config in CONFIGS]
 
 
@@ -192,6 +200,11 @@ def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[st
             "no more threads than a row has columns",
         ),
         ("quack.rmsnorm_bwd", {"dtype": "float32", "hidden": 200_000}, "use at most 131072"),
+        ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, "stages": 2}, "give all six, or none"),
+        ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, **LAUNCH, "threads": 64}, "threads is 64: use 128 or 256"),
+        ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, **LAUNCH, "stages": 4}, "stages is 4: use 2 or 3"),
+        ("quack.layernorm_bwd", {**HALF, "hidden": 4100, **LAUNCH, "tma": True}, "multiples of 16 bytes"),
+        ("quack.layernorm_bwd", {**HALF, "hidden": 65536, **LAUNCH}, "they take 512 KiB, and a block has 223"),
         ("quack.softmax", {**HALF, "width": 1001}, "use 1000 or 1008"),
         ("quack.softmax_bwd", {"dtype": "float32", "width": 3}, "use 4 or a multiple of it"),
         ("quack.cross_entropy", {**HALF, "classes": 1_000_000}, "classes is 1000000: use a number"),
@@ -241,9 +254,10 @@ def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every config above, compiled in real workers for both targets."""
     folder = tmp_path_factory.mktemp("quack")
-    lines = [f"  - kernel: {op}\n    config: {str(config).replace('True', 'true')}" for op, config in CONFIGS]
+    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
+    lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in rows]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
-    (folder / "quack.yaml").write_text(text)
+    (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
     command = ["build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=900
@@ -256,8 +270,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], None]) -> None:
     use(cache)
-    for (op, config), target in itertools.product(CONFIGS, ("sm_90a", "sm_100a")):
-        kernel = loader.get(op, config, target=target)
+    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
+    for (op, config, tuned), target in itertools.product(rows, ("sm_90a", "sm_100a")):
+        kernel = loader.get(op, {**config, **tuned}, target=target)
         declaration = declaration_of(load(find(op)))
         assert declaration.inputs and declaration.problems
         values = declaration.inputs(kernel.config, declaration.problems(kernel.config)[0], device="cpu", seed=0)
@@ -269,3 +284,24 @@ def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], 
         ]
         for resources in kernel.artifact.resources:
             assert (resources.stack, resources.local) == (0, 0), f"{op} {config} spills on {target}"
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "config", "tuned"), LAUNCHED[2:], ids=["rmsnorm", "layernorm"])
+def test_how_a_gradient_is_launched_changes_no_argument(
+    cache: Path, use: Callable[[Path], None], op: str, config: dict[str, Any], tuned: dict[str, Any]
+) -> None:
+    use(cache)
+    for target in ("sm_90a", "sm_100a"):
+        own, chosen = (loader.get(op, {**config, **keys}, target=target) for keys in (dict.fromkeys(tuned), tuned))
+        assert own.artifact != chosen.artifact
+        assert own.signature == chosen.signature
+
+
+def test_a_block_that_takes_several_rows_is_verified_alone() -> None:
+    config = {**HALF, "hidden": 4096}
+    problems = declaration_of(load(find("quack.rmsnorm_bwd"))).problems
+    assert problems is not None
+    for tuned, most in (({}, 264), (LAUNCH, 264), ({**LAUNCH, "row_threads": 128}, 1)):
+        assert max(p["blocks"] for p in problems(full("quack.rmsnorm_bwd", {**config, **tuned}))) == most

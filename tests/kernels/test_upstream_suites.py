@@ -33,6 +33,9 @@ BACKWARD: dict[str, Any] = {
     "is_layernorm": False, "weight_offset": 0.0, "config": None,
 }  # fmt: skip
 LAUNCH = SimpleNamespace(num_threads=128, threads_per_row=32, cluster_n=2, reload_from=None, delay_w_load=False)
+GRADIENT_LAUNCH = SimpleNamespace(
+    num_threads=256, threads_per_row=128, cluster_n=2, reload_wdy="smem", reload_x=None, use_tma=True, smem_stages=3
+)
 
 
 def asked(key: dict[str, Any], **changes: Any) -> Asked:
@@ -48,6 +51,8 @@ def test_a_compile_call_becomes_a_config_of_the_adapter_and_pins_every_tuned_key
         (asked(FORWARD, is_layernorm=True, has_mean=True), "quack.layernorm", {"bias": False}),
         (asked(BACKWARD), "quack.rmsnorm_bwd", {"weight_dtype": None, "residual": False}),
         (asked(BACKWARD, dres_out_dtype=HALF), "quack.rmsnorm_bwd", {"residual": True}),
+        (asked(BACKWARD, config=GRADIENT_LAUNCH), "quack.rmsnorm_bwd", {"hidden": 4096}),
+        (asked(BACKWARD, is_layernorm=True, has_db_partial=True), "quack.layernorm_bwd", {"bias": True}),
     ):
         assert request.op == op
         assert some.items() <= dict(request.config).items()
@@ -55,6 +60,11 @@ def test_a_compile_call_becomes_a_config_of_the_adapter_and_pins_every_tuned_key
         complete(keys, {**request.config, **request.tuned}, op=op)
         assert {*request.config, *request.tuned} == {key.name for key in keys}
     assert asked(FORWARD, config=LAUNCH).tuned == {"threads": 128, "row_threads": 32, "cluster": 2, "reload": "no"}
+    for wdy, x, reload in ((None, None, "no"), ("smem", None, "wdy"), (None, "smem", "x"), ("smem", "smem", "both")):
+        launch = SimpleNamespace(**{**vars(GRADIENT_LAUNCH), "reload_wdy": wdy, "reload_x": x})
+        for layernorm in (False, True):
+            tuned = asked(BACKWARD, config=launch, is_layernorm=layernorm).tuned
+            assert list(tuned.values()) == [256, 128, 2, reload, True, 3]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +79,6 @@ def test_a_compile_call_becomes_a_config_of_the_adapter_and_pins_every_tuned_key
         (FORWARD, {"config": SimpleNamespace(**{**vars(LAUNCH), "delay_w_load": True})}, "loaded late"),
         (BACKWARD, {"dout_dtype": WHOLE}, "several dtypes"),
         (BACKWARD, {"has_dw_partial": False}, "a norm without a weight"),
-        (BACKWARD, {"config": LAUNCH}, "how the gradient is launched"),
     ],
 )
 def test_what_no_op_is_for_is_said(key: dict[str, Any], changes: dict[str, Any], reason: str) -> None:

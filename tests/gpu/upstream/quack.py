@@ -96,13 +96,27 @@ def norm_gradient(key: Any) -> Asked:
         a_residual_gradient_of_another_dtype=key.dres_out_dtype not in (None, key.dtype),
         a_bias_in_an_RMS_norm=key.has_db_partial and not key.is_layernorm,
         a_residual_in_a_layer_norm=key.is_layernorm and key.dres_out_dtype is not None,
-        a_choice_of_how_the_gradient_is_launched=key.config is not None,
     )
     config = {"dtype": name(key.dtype), "hidden": key.N, **_weight(key)}
+    tuned = _gradient_launch(key.config)
     if key.is_layernorm:
-        return Asked("quack.layernorm_bwd", {**config, "bias": key.has_db_partial}, {})
+        return Asked("quack.layernorm_bwd", {**config, "bias": key.has_db_partial}, tuned)
     config |= {"residual": key.dres_out_dtype is not None, "weight_offset": float(key.weight_offset)}
-    return Asked("quack.rmsnorm_bwd", config, {})
+    return Asked("quack.rmsnorm_bwd", config, tuned)
+
+
+def _gradient_launch(launch: Any) -> dict[str, Any]:
+    if launch is None:
+        return dict.fromkeys(("threads", "row_threads", "cluster", "reload", "tma", "stages"))
+    reload = {(None, None): "no", ("smem", None): "wdy", (None, "smem"): "x", ("smem", "smem"): "both"}
+    return {
+        "threads": launch.num_threads,
+        "row_threads": launch.threads_per_row,
+        "cluster": launch.cluster_n,
+        "reload": reload[launch.reload_wdy, launch.reload_x],
+        "tma": launch.use_tma,
+        "stages": launch.smem_stages,
+    }
 
 
 def softmax_forward(key: Any) -> Asked:
