@@ -2,7 +2,7 @@
 
     python -m tests.gpu.upstream.collect FOLDER --quack CLONE --operators CLONE
 
-CLONE is a git directory of the library's repository. Afterwards:
+CLONE is a clone of the library's repository. Afterwards:
 
     precast build FOLDER/suites.yaml -o FOLDER/cache
 """

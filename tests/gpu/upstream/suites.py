@@ -20,9 +20,9 @@ class Clone:
     tree: str
     paths: Sequence[str]
 
-    def extract(self, git_dir: Path, folder: Path) -> None:
+    def extract(self, clone: Path, folder: Path) -> None:
         """Write the files of the commit to a folder."""
-        command = ["git", f"--git-dir={git_dir}", "archive", f"{self.commit}:{self.tree}", *self.paths]
+        command = ["git", "-C", str(clone), "archive", f"{self.commit}:{self.tree}", *self.paths]
         archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extractall(folder, filter="data")
