@@ -97,7 +97,13 @@ def attention() -> Iterator[Ratio]:
     given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "softmax_scale": size**-0.5}
     qt, kt, vt = (x.transpose(1, 2) for x in (q, k, v))
     first = loader.get("attention", config)
-    kernels = [first, loader.get("attention", {**config, "pack": not first.config["pack"]})]
+    choices = ("two_cta", "pack", "keys_tile", "queries_tile")
+    same = [
+        v
+        for v in loader.variants("attention")
+        if all(v.config[name] == first.config[name] for name in v.config if name not in choices)
+    ]
+    kernels = [loader.get("attention", v.config) for v in same if v.target == first.target]
     timed = seconds(*[lambda i, f=kernel: f(**given) for kernel in kernels])
     best = min(zip(timed, kernels, strict=True), key=lambda pair: pair[0])[1]
     attend = torch.nn.functional.scaled_dot_product_attention

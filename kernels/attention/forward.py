@@ -20,6 +20,7 @@ ARGUMENTS = {
 _PAGES = (16, 32, 64, 128)
 _TILES = (64, 96, 128)
 _QUERIES_TILE = 128  # the only one that the library has for sm_100a and its like
+_LARGE_TILE = (192, 128)  # queries and keys
 _WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
 _SPLITS = 4
 _BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
@@ -38,6 +39,7 @@ def supports(config: Config, target: Target) -> str | None:
     if not config.get("pack", True) and config["heads_per_kv"] == 1:
         return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
     reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
+    reason = reason or (_large_refusal(config, target) if config.get("queries_tile") is not None else None)
     return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)
 
 
@@ -50,6 +52,20 @@ def _tile_refusal(config: Config, target: Target) -> str | None:
         return "keys_tile is for blocks that work alone, and two_cta true: leave one of them out"
     if tile not in _TILES:
         return f"keys_tile is {tile}: use one of {', '.join(map(str, _TILES))}"
+    return None
+
+
+def _large_refusal(config: Config, target: Target) -> str | None:
+    """Why the queries cannot be taken so many at a time."""
+    _, size, size_v = cases.sizes(config)
+    if target.major != 9:
+        return f"queries_tile is for sm_90a, not {target}: leave it out"
+    if config["queries_tile"] != _LARGE_TILE[0]:
+        return f"queries_tile is {config['queries_tile']}: use {_LARGE_TILE[0]}, or leave it out"
+    if (size, size_v) != (128, 128) or config["decode"] or config["layout"] not in ("dense", "varlen"):
+        return "queries_tile is for a head_dim of 128, many queries, and the layouts dense and varlen: leave it out"
+    if config["pack"] and config["heads_per_kv"] != 1:
+        return "queries_tile is for query heads that are not packed: use pack false, or leave it out"
     return None
 
 
@@ -94,6 +110,7 @@ def compile_forward(
     two_cta: bool = False,
     pack: bool = True,
     keys_tile: int | None = None,
+    queries_tile: int | None = None,
     clc: bool = False,
 ) -> Any:
     """Run the library's forward pass for such a config, and give the object it compiled."""
@@ -105,12 +122,16 @@ def compile_forward(
         _fa_clc_enabled=clc,
     )
 
+    tile = None if keys_tile is None else (_QUERIES_TILE, keys_tile)
+    large = queries_tile is not None
+
     def arguments() -> dict[str, Any]:
         return {
             **_tensors(config),
             "pack_gqa": pack and config["heads_per_kv"] > 1,
             "num_splits": splits,
-            "tile_mn": None if keys_tile is None else (_QUERIES_TILE, keys_tile),
+            "tile_mn": _LARGE_TILE if large else tile,
+            "mma_pv_is_rs": False if large else None,  # in registers the larger tile would spill
             "disable_scheduler_metadata": True,
         }
 
@@ -177,6 +198,7 @@ def attention(
     two_cta: Tuned[bool] = False,
     pack: Tuned[bool] = True,
     keys_tile: Tuned[int | None] = None,
+    queries_tile: Tuned[int | None] = None,
 ) -> Any:
     """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
 
@@ -196,14 +218,15 @@ def attention(
     of each sum of exponents, ``[batch, heads, queries]`` or, packed, ``[heads, tokens]``. ``decode`` is for at most
     ``128 // heads_per_kv`` queries in each sequence. sm_100a also takes ``max_seqlen_q``, the most queries that a
     sequence has. ``pack`` puts the query heads that share a key head into one tile: best for few queries.
-    ``keys_tile`` is how many keys are taken at a time (sm_100a), or None for FlashAttention's own choice.
+    ``keys_tile`` is how many keys are taken at a time (sm_100a), or None for FlashAttention's own choice;
+    ``queries_tile`` is the same of queries (sm_90a): 192 is best for many.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal,
         "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
         "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile)
+    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile, queries_tile=queries_tile)
 
 
 @kernel(
