@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from precast.loader.errors import ConfigError
 from precast.loader.frozen import frozen
+from precast.loader.lazily import IMPORTING
 from precast.loader.words import SCALARS
 
 Value = Union[str, int, float, bool, None, "tuple[Value, ...]"]
@@ -64,8 +65,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
     >>> suggest("hiden", ["hidden", "dtype"])
     "; did you mean 'hidden'?"
     """
-    import difflib  # no part of a lookup that finds what it looks for
-
+    with IMPORTING:
+        import difflib  # no part of a lookup that finds what it looks for
     words = sorted(map(str, known))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
