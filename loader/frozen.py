@@ -1,7 +1,7 @@
 """Values: frozen, slotted dataclasses that cost next to nothing to define.
 
 ``dataclasses`` writes and compiles the source of six methods for every class, at every import: 0.8 ms a class, which
-was most of what the loader took to import. Values share their methods instead. They are dataclasses in all else:
+would be most of the import of the loader. Values share their methods instead. They are dataclasses in all else:
 ``replace``, ``fields`` and ``asdict`` work on them.
 """
 

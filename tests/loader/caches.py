@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,6 +17,7 @@ from typing import Any
 import zstandard
 
 from precast.loader.artifact import Artifact, Blob, Host
+from precast.loader.cache import Cache
 from precast.loader.config import Key, canonical, freeze
 from precast.loader.index import Index, OpEntry, OpIndex, Runtime, digest
 from precast.loader.signature import Argument, Signature, Symbol
@@ -196,3 +199,23 @@ def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0
     twice = artifact(writer.keep(native.entry("twice", factor=factor)), {}, "sm_90", symbol="__tvm_ffi_twice")
     writer.op("twice", [replace(twice, signature=signature("float32"))], keys=())
     return writer
+
+
+def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
+    """A cache with a call path, and one entry of it that does what its first argument says."""
+    writer = CacheWriter()
+    writer.runtime(*native.runtime(), fastcall=code or native.fastcall())
+    signature = Signature(
+        arguments=tuple(Argument(name=name, kind="scalar", dtype="int64") for name in ("wish", "x", "y"))
+    )
+    echo = artifact(writer.keep(native.echo()), {}, symbol="__tvm_ffi_echo")
+    writer.op("echo", [replace(echo, signature=signature)], keys=())
+    cache = Cache(writer.write(folder))
+    return cache, cache.op("echo").artifacts[0]
+
+
+def run_alone(code: str, cache: Path) -> None:
+    """Run a script on a cache in a process of its own, where every warning is an error."""
+    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

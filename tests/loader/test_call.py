@@ -7,13 +7,11 @@ import enum
 import fractions
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,33 +22,18 @@ import tvm_ffi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from precast import loader
-from precast.loader import fastcall, library
-from precast.loader.artifact import Artifact
-from precast.loader.cache import Cache
+from precast.loader import library
 from precast.loader.ffi import entry
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine
-from precast.loader.signature import Argument, Signature
 from precast.loader.target import Capability
 
-from .caches import CacheWriter, Native, artifact
+from .caches import Native, echo_cache, run_alone
 from .exchange import CPU, CUDA, Fake, exchange
 
 HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
-NAMES = ("wish", "x", "y")
 RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
 RAISE = 10
-
-
-def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
-    writer = CacheWriter()
-    writer.runtime(*native.runtime(), fastcall=code or native.fastcall())
-    signature = Signature(arguments=tuple(Argument(name=name, kind="scalar", dtype="int64") for name in NAMES))
-    echo = artifact(writer.keep(native.echo()), {}, symbol="__tvm_ffi_echo")
-    writer.op("echo", [replace(echo, signature=signature)], keys=())
-    cache = Cache(writer.write(folder))
-    return cache, cache.op("echo").artifacts[0]
 
 
 @pytest.fixture(scope="module")
@@ -216,12 +199,6 @@ def test_an_unknown_error_needs_no_tvm_ffi(native: Native, tmp_path: Path) -> No
         "assert 'numpy' not in sys.modules or 'tvm_ffi' in sys.modules\n"
     )
     run_alone(code.replace("kernel(wish=4", "'tvm_ffi' not in sys.modules and kernel(wish=4"), cache.path)
-
-
-def run_alone(code: str, cache: Path) -> None:
-    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": "error"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_results(kernels: tuple[Kernel, Kernel]) -> None:
@@ -436,18 +413,6 @@ def test_the_interpreter_is_let_go(kernels: tuple[Kernel, Kernel]) -> None:
     assert steps > 5
 
 
-def test_a_kernel_that_was_never_cleared_asks_for_its_device(native: Native, tmp_path: Path) -> None:
-    cache, chosen = echo_cache(native, tmp_path / "echo")
-    kernel = open_kernel(cache, "echo", chosen)
-    kernel._machine = lambda: Machine(arch="x86_64", absent="none here")
-    for _ in range(2):
-        with pytest.raises(loader.NoCudaDevice):
-            kernel(1)
-    bare = type(kernel).__new__(type(kernel))
-    with pytest.raises(AttributeError):
-        bare(1)
-
-
 def test_names(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     assert fast(wish=4, y=2, x=1) == fast(4, 1, y=2) == fast(4, 1, 2)
@@ -457,73 +422,3 @@ def test_names(kernels: tuple[Kernel, Kernel]) -> None:
     with pytest.raises(TypeError, match="'x' twice"):
         fast(4, 1, x=1)
     assert fast(1, *range(100)) == 101, "more than are packed"
-
-
-def test_without_it_everything_works(native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, chosen = echo_cache(native, tmp_path / "echo")
-    monkeypatch.setenv(fastcall.VARIABLE, "0")
-    assert type(open_kernel(cache, "echo", chosen)) is Kernel
-    monkeypatch.delenv(fastcall.VARIABLE)
-    monkeypatch.setattr(sys, "abiflags", "t")
-    assert type(open_kernel(cache, "echo", chosen)) is Kernel
-
-
-def test_a_python_that_lacks_a_symbol_takes_the_other_way(native: Native, tmp_path: Path) -> None:
-    source = tmp_path / "alien.c"
-    source.write_text("extern int PyNotThere(void); int precast_launcher(void) { return PyNotThere(); }")
-    alien = tmp_path / "alien.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", alien, source], check=True)
-    cache, chosen = echo_cache(native, tmp_path / "echo", alien.read_bytes())
-    assert type(open_kernel(cache, "echo", chosen)) is Kernel
-
-
-def test_damage_is_refused(native: Native, tmp_path: Path) -> None:
-    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"another")
-    blob = cache.index.runtimes[0].fastcall
-    assert blob is not None
-    path = cache.path / "blobs" / blob.sha256
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(loader.IntegrityError):
-        open_kernel(cache, "echo", chosen)
-
-
-def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
-    """Native state is one interpreter's; a second one gets an error, and the first goes on."""
-    cache, _ = echo_cache(native, tmp_path / "echo")
-    inner = (
-        "import sys\n"
-        f"sys.path[:] = {sys.path!r}\n"
-        "from precast import loader\n"
-        "try: loader.get('echo', target='sm_90a')\n"
-        "except loader.LoadError as error: assert 'main interpreter' in str(error)\n"
-        "else: raise SystemExit('it was not refused')\n"
-    )
-    outer = (
-        "try: import _xxsubinterpreters as interpreters\n"
-        "except ImportError: import _interpreters as interpreters\n"
-        "from precast import loader\n"
-        "first = loader.get('echo', target='sm_90a')\n"
-        f"number = interpreters.create()\n"
-        f"failed = interpreters.run_string(number, {inner!r})\n"
-        "assert failed is None, failed\n"
-        "interpreters.destroy(number)\n"
-        "assert first._function(1) == 1\n"
-    )
-    run_alone(outer, cache.path)
-
-
-def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
-    cache, _ = echo_cache(native, tmp_path / "echo")
-    code = (
-        "import os, sys\n"
-        "from precast import loader\n"
-        "from precast.loader.machine import Machine\n"
-        "from precast.loader.target import Capability\n"
-        "kernel = loader.get('echo', target='sm_90a')\n"
-        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
-        "assert kernel(1) == 1\n"
-        "child = os.fork()\n"
-        "if child == 0: os._exit(0 if kernel(1, 2) == 2 else 3)\n"
-        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-    )
-    run_alone(code, cache.path)
