@@ -84,8 +84,3 @@ def store_all(
 def store_raw(data: bytes) -> Stored:
     """Content kept as it is."""
     return Stored(Blob(sha256=digest(data), size=len(data), stored=len(data), encoding="raw"), data)
-
-
-def store_plain(data: bytes, earlier: Earlier | None = None) -> Stored:
-    """Content compressed without the shared dictionary."""
-    return store_all({digest(data): data}, None, 1, earlier)[digest(data)]

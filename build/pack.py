@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.build.compress import store_all, store_plain, store_raw, train
+from precast.build.compress import store_all, store_raw, train
 from precast.build.earlier import Earlier
 from precast.build.key import artifact_key
 from precast.build.plan import Plan, Variant
@@ -115,13 +115,12 @@ def seal(
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index over them.
 
-    What a host's runtime consists of is compressed by itself, and so the same in every cache that one toolchain makes.
+    What a host's runtime consists of is kept as it is: every process opens it, and to decompress it took longer than to
+    open a kernel.
     """
     dictionary = train(contents, earlier)
     blobs = store_all(contents, dictionary, threads, earlier)
-    libraries = [
-        (r, store_plain(r.code, earlier), store_plain(r.fastcall, earlier) if r.fastcall else None) for r in runtimes
-    ]
+    libraries = [(r, store_raw(r.code), store_raw(r.fastcall) if r.fastcall else None) for r in runtimes]
     shared = store_raw(dictionary) if dictionary else None
     files = {}
     for op, listing in sorted(ops.items()):

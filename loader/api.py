@@ -5,23 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precast.loader import driver, state
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.candidate import Candidate, Request, Source
+from precast.loader.choose import choose
 from precast.loader.config import flow, suggest
 from precast.loader.discover import VARIABLE, Found, discover
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine, this_host, this_machine
 from precast.loader.once import Guard, Once
 from precast.loader.pin import Pins, check_pins
-from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Target
+
+if TYPE_CHECKING:
+    from precast.loader.resolve import Resolution
 
 _SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
 _REMEMBERED = 100_000
@@ -115,7 +118,7 @@ def explain(
     """
     request = Request(op=op, config=config or {}, problem=_checked(problem))
     sources, notes = _sources(op, caches())
-    return resolve(request, _machine(device, target), sources, notes=notes)
+    return _resolve(request, _machine(device, target), sources, notes=notes)
 
 
 def ops() -> tuple[str, ...]:
@@ -182,8 +185,7 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> t
         return _found
 
 
-@frozen()
-class Obtained:
+class Obtained(Immutable):
     """A kernel, the cache it is from, and whether the same call has the same answer for the rest of this process."""
 
     kernel: Kernel
@@ -215,10 +217,20 @@ def _choose(
 ) -> tuple[Candidate, Machine]:
     machine = _machine(device, target)
     sources, notes = _sources(request.op, places)
-    chosen = resolve(request, machine, sources, full=False).chosen
+    if request.problem is None:
+        chosen = choose(request, machine, sources)
+    else:
+        chosen = _resolve(request, machine, sources, full=False).chosen
     if chosen is None:
-        raise _refusal(resolve(request, machine, sources, notes=notes))
+        raise _refusal(_resolve(request, machine, sources, notes=notes))
     return chosen, machine
+
+
+def _resolve(*args: Any, **named: Any) -> Resolution:
+    """The whole decision. A lookup that finds what it looks for does with ``choose``."""
+    with IMPORTING:
+        from precast.loader.resolve import resolve
+    return resolve(*args, **named)
 
 
 def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:

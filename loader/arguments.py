@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precast.loader.errors import FormatError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.signature import Argument, Dim, Signature
 
 DEVICES = {"cpu": 1, "cuda": 2}
@@ -22,8 +22,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-@frozen(kw_only=True)
-class View:
+class View(Immutable, kw_only=True):
     """A tensor as a caller passes it: where it is, and how it lies there."""
 
     data: int

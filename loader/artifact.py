@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader import fields
 from precast.loader.config import Config, freeze, thaw
 from precast.loader.errors import FormatError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.lazily import IMPORTING
 from precast.loader.signature import Signature
 from precast.loader.target import Target
@@ -23,8 +23,7 @@ HOSTS = ("x86_64", "aarch64")
 ENCODINGS = ("raw", "zstd", "zstd+dictionary")
 
 
-@frozen(kw_only=True)
-class Blob:
+class Blob(Immutable, kw_only=True):
     """Bytes in ``blobs/``: named by the digest of what they decode to."""
 
     sha256: str
@@ -46,8 +45,7 @@ class Blob:
         )
 
 
-@frozen(kw_only=True)
-class Host:
+class Host(Immutable, kw_only=True):
     """The machine a host-side library runs on: its processor and the oldest glibc that has what it needs."""
 
     arch: str
@@ -65,8 +63,7 @@ class Host:
         )
 
 
-@frozen(kw_only=True)
-class Resources:
+class Resources(Immutable, kw_only=True):
     """What one device kernel in an artifact uses, as ``cuobjdump`` reads it: bytes, but for the registers."""
 
     kernel: str
@@ -93,8 +90,7 @@ class Resources:
         )
 
 
-@frozen(kw_only=True)
-class Artifact:
+class Artifact(Immutable, kw_only=True):
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a

@@ -190,8 +190,10 @@ def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
 
 
 def _take(file: int, most: int) -> bytes:
+    """A file's bytes, asked for in parts of its size: a buffer of ``most`` would take longer to get than to fill."""
     chunks: list[bytes] = []
-    while most > 0 and (chunk := os.read(file, min(most, 1 << 24))):
+    part = os.fstat(file).st_size + 1
+    while most > 0 and (chunk := os.read(file, min(most, part))):
         chunks.append(chunk)
         most -= len(chunk)
     return b"".join(chunks)

@@ -10,14 +10,13 @@ from typing import Any
 from precast.loader.artifact import Artifact
 from precast.loader.config import Key, Value, dtype_name, normalise
 from precast.loader.errors import ConfigError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.index import Index, OpIndex
 from precast.loader.signature import Signature
 from precast.loader.target import Target
 
 
-@frozen(kw_only=True)
-class Source:
+class Source(Immutable, kw_only=True):
     """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
 
     cache: str
@@ -26,8 +25,7 @@ class Source:
     op: OpIndex = field(repr=False)
 
 
-@frozen(kw_only=True)
-class Request:
+class Request(Immutable, kw_only=True):
     """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
 
     op: str
@@ -35,8 +33,7 @@ class Request:
     problem: Mapping[str, int] | None = None
 
 
-@frozen()
-class Wanted:
+class Wanted(Immutable):
     """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
 
     keys: tuple[Key, ...]
@@ -162,8 +159,7 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@frozen()
-class Candidate:
+class Candidate(Immutable):
     """An artifact in one cache."""
 
     source: Source = field(repr=False)
@@ -191,15 +187,13 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Lower is better: exact, family, plain target; the cache's precedence; the author's order; then by kind, key.
-
-        No two candidates of one resolution have the same rank, so that the order they come in decides nothing.
-        """
+        """Its place by ``preference``. No two candidates of one resolution have the same, so that the order they come
+        in decides nothing."""
         artifact = self.artifact
-        return (
-            *artifact.target.rank,
-            self.source.precedence,
-            artifact.rank,
-            artifact.kind != "object",
-            artifact.key,
-        )
+        return preference(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
+
+
+def preference(target: Target, precedence: int, rank: int, kind: str, key: str) -> tuple[Any, ...]:
+    """What is preferred comes first: exact, family, plain target; the cache's precedence; the author's order; an
+    object; then by key."""
+    return (*target.rank, precedence, rank, kind != "object", key)

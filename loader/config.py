@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from precast.loader.errors import ConfigError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.lazily import IMPORTING
 from precast.loader.words import SCALARS
 
@@ -141,8 +141,7 @@ def flow_value(value: object) -> str:
         return str(value)
 
 
-@frozen(kw_only=True)
-class Key:
+class Key(Immutable, kw_only=True):
     """One key of an op's config: its name, type, kind and default.
 
     ``type`` is one of ``dtype str int float bool any``, ``list[...]`` of one, or any of these followed by ``?``

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from precast.loader.cache import Cache
 from precast.loader.errors import CacheError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.index import Index
 from precast.loader.installed import entry_points, locate
 from precast.loader.pin import VARIABLE as PIN
@@ -18,8 +18,7 @@ VARIABLE = "PRECAST_CACHE_PATH"
 GROUP = "precast.caches"
 
 
-@frozen(kw_only=True)
-class Found:
+class Found(Immutable, kw_only=True):
     """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
 
     name: str
@@ -50,16 +49,23 @@ def discover(search: str | None = None, pins: Pins | None = None) -> tuple[Found
         Digests to use in place of ``PRECAST_PIN``.
     """
     pins = pins or read_pins(os.environ.get(PIN, ""))
-    seen: set[Path] = set()
+    seen: set[object] = set()
     result = []
     for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search, pins), *_installed(pins)):
-        real = found.path.resolve() if found.path else None
-        if real is not None and real in seen:
-            continue
-        if real is not None:
-            seen.add(real)
-        result.append(found)
+        place = _place(found.path) if found.path else None
+        if place is None or place not in seen:
+            seen.add(place)
+            result.append(found)
     return tuple(result)
+
+
+def _place(path: Path) -> object:
+    """What is the same for two ways to one folder."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return path
+    return facts.st_dev, facts.st_ino
 
 
 def _listed(search: str, pins: Pins | None) -> Iterator[Found]:

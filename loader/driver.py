@@ -8,7 +8,7 @@ import os
 import sys
 
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.target import Capability
 
 LIBRARY = "libcuda.so.1"
@@ -20,8 +20,7 @@ class Absent(PrecastError):
     """There is no usable CUDA driver or device; the message is the reason."""
 
 
-@frozen(kw_only=True)
-class Device:
+class Device(Immutable, kw_only=True):
     """One CUDA device, by the ordinal that this process gives it.
 
     >>> print(Device(ordinal=0, name="NVIDIA H200", capability=Capability(9, 0)))

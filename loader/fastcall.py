@@ -12,7 +12,7 @@ import sys
 
 from precast.loader.cache import Cache
 from precast.loader.errors import LoadError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.index import Runtime
 from precast.loader.library import address_in, load_ffi, open_bytes
 from precast.loader.once import Once
@@ -21,8 +21,7 @@ VARIABLE = "PRECAST_FASTCALL"
 _SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # a wish that tvm_ffi honours, and so does who stands in for it
 
 
-@frozen(eq=False)
-class FastCall:
+class FastCall(Immutable, eq=False):
     """The call path of a cache. ``launcher`` is the type whose instances call entries; ``passing`` is the address of
     an entry that returns the object which the last one returned."""
 

@@ -16,7 +16,7 @@ from precast.loader import fields
 from precast.loader.artifact import Artifact, Blob, Host
 from precast.loader.config import Key, freeze, thaw
 from precast.loader.errors import FormatError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.lazily import IMPORTING
 from precast.loader.rows import Rows, split
 from precast.loader.words import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
@@ -32,8 +32,7 @@ OP_LIMIT = 256 << 20
 TUNING_LIMIT = 100_000
 
 
-@frozen(kw_only=True)
-class Runtime:
+class Runtime(Immutable, kw_only=True):
     """The small library that every variant of a cache is linked against, for one host processor.
 
     ``fastcall`` is the call path for that host (see ``precast.loader.fastcall``); kernels are called without it, too.
@@ -64,8 +63,7 @@ class Runtime:
         )
 
 
-@frozen(kw_only=True)
-class OpEntry:
+class OpEntry(Immutable, kw_only=True):
     """What the root says of an op: the digest and size of its file, and how many artifacts that lists."""
 
     sha256: str
@@ -85,8 +83,7 @@ class OpEntry:
         )
 
 
-@frozen(kw_only=True)
-class Index:
+class Index(Immutable, kw_only=True):
     """The root of a cache. ``toolchain`` says which versions made it, by package name."""
 
     name: str
@@ -128,8 +125,7 @@ class Index:
         )
 
 
-@frozen(kw_only=True)
-class OpIndex:
+class OpIndex(Immutable, kw_only=True):
     """One op: the keys of its config and its artifacts.
 
     ``artifacts`` are parsed one by one when asked for: an op may have thousands, and a lookup needs a few.

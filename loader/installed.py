@@ -13,6 +13,7 @@ from precast.loader.lazily import IMPORTING
 
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
+_CHUNK = 1 << 16  # the system clears what it is asked to fill: a large buffer for each file would be most of the time
 
 Distribution = tuple[str, str, str]  # name, version, folder
 _last: tuple[tuple[str, ...], tuple[Distribution, ...]] = ((), ())  # what was found, and where was looked
@@ -132,7 +133,10 @@ def _read(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(file, _LIMIT)
+        data = b""
+        while len(data) < _LIMIT and (chunk := os.read(file, _CHUNK)):
+            data += chunk
+        return data
     except OSError:
         return b""
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.errors import LoadError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.index import Runtime
 from precast.loader.installed import locate
 from precast.loader.once import Once
@@ -24,8 +24,7 @@ _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
 
-@frozen(eq=False)
-class Library:
+class Library(Immutable, eq=False):
     """A library that this process has open, for good: code that a stream may still run is never unloaded."""
 
     sha256: str
@@ -179,8 +178,7 @@ class _Place(ctypes.Structure):
     )
 
 
-@frozen()
-class Record:
+class Record(Immutable):
     """What the linker knows of an open library: the path by which it was opened first, and where it lies."""
 
     path: str

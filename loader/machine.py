@@ -8,15 +8,14 @@ import sys
 
 from precast.loader import driver
 from precast.loader.driver import Absent, Device
-from precast.loader.frozen import frozen, replace
+from precast.loader.frozen import Immutable, replace
 from precast.loader.installed import version_of
 from precast.loader.target import Capability, Target
 
 Version = tuple[int, int]
 
 
-@frozen(kw_only=True)
-class Machine:
+class Machine(Immutable, kw_only=True):
     """What decides whether an artifact runs here. ``absent`` says why there is no capability, where there is none.
 
     >>> Machine(arch="x86_64", capability=Capability(9, 0)).supposing(Target.parse("sm_100a")).capability

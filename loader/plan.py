@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from precast.loader import fields
 from precast.loader.errors import FormatError, LaunchError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.signature import Signature
 
 Expression = Union[int, str, "tuple[Any, ...]"]
@@ -32,8 +32,7 @@ _GRID, _BLOCK, _CLUSTER, _SHARED = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 
 _ONE = (1, 1, 1)
 
 
-@frozen()
-class Launch:
+class Launch(Immutable):
     """One launch: blocks, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
 
     grid: tuple[int, int, int]
@@ -42,8 +41,7 @@ class Launch:
     shared: int = 0
 
 
-@frozen(kw_only=True)
-class LaunchPlan:
+class LaunchPlan(Immutable, kw_only=True):
     """How to launch for any sizes. ``parameters`` are the arguments that the device code takes, in its order.
 
     >>> plan = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 256), 1, 1), block=(256, 1, 1), parameters=("x",))

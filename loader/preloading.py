@@ -10,7 +10,7 @@ from precast.loader.api import Obtained, obtain
 from precast.loader.config import flow
 from precast.loader.driver import Absent, find_device
 from precast.loader.errors import ConfigError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.kernel import Kernel
 from precast.loader.library import load
 from precast.loader.ready import NotReady, make_ready
@@ -18,8 +18,7 @@ from precast.loader.ready import NotReady, make_ready
 Wish = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
 
-@frozen(kw_only=True)
-class Loaded:
+class Loaded(Immutable, kw_only=True):
     """One kernel that was preloaded, the seconds it took, and why CUDA may have work left for its first call.
 
     ``lazy`` is empty where it has none.
@@ -30,8 +29,7 @@ class Loaded:
     lazy: str = ""
 
 
-@frozen(kw_only=True)
-class Preload:
+class Preload(Immutable, kw_only=True):
     """What a preload did; ``print`` it to read it."""
 
     loaded: tuple[Loaded, ...]

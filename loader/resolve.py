@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.candidate import Candidate, Request, Source, Wanted, bucketing
-from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
-from precast.loader.frozen import frozen, replace
-from precast.loader.index import OpIndex
+from precast.loader.candidate import Candidate, Request, Source, Wanted
+from precast.loader.choose import likely
+from precast.loader.errors import CacheError, ConfigError, FormatError
+from precast.loader.frozen import Immutable, replace
 from precast.loader.lazily import IMPORTING
-from precast.loader.machine import Machine, version
-from precast.loader.target import Target
+from precast.loader.machine import Machine
+from precast.loader.rules import objections
 
 if TYPE_CHECKING:
     from precast.loader.tuning import Choice
 
-_CUDA = "nvidia-cuda-runtime-cu"
-_FFI = "apache-tvm-ffi"
 
-
-@frozen()
-class Accepted:
+class Accepted(Immutable):
     """A candidate that serves the request; ``literal`` unless it spells a dtype in another way than the request."""
 
     candidate: Candidate
     literal: bool = True
 
 
-@frozen()
-class Rejected:
+class Rejected(Immutable):
     """A candidate that does not, with every reason, the config keys that differ, and by how much they do."""
 
     candidate: Candidate
@@ -41,80 +35,9 @@ class Rejected:
     gap: float = 0.0
 
 
-def meaning(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    config = candidate.artifact.config
-    differing = wanted.differing(config)
-    if differing:
-        return "; ".join(
-            f"{n} is {config[n]!r}, not {wanted.values[n]!r}" if n in config else f"it says nothing of {n}"
-            for n in differing
-        )
-    return None
-
-
-def described(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    unknown = sorted(set(candidate.artifact.config) - {key.name for key in wanted.keys})
-    return f"its config has keys that its op does not declare: {', '.join(unknown)}" if unknown else None
-
-
-def launchable(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
-    return "a cubin without a launch plan, which is there for tools to read" if bare else None
-
-
-def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    target = candidate.artifact.target
-    if machine.capability is None:
-        return f"built for {target}, and there is no CUDA device here"
-    if not target.runs_on(machine.capability):
-        return f"built for {target}, this GPU is {machine.capability}"
-    return None
-
-
-def host(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    built = candidate.artifact.host
-    if built is not None and built.arch != machine.arch:
-        return f"built for {built.arch} hosts, this one is {machine.arch}"
-    return None
-
-
-def glibc(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    needs = [_version(h.glibc) for h in (candidate.artifact.host, *_runtime_hosts(candidate)) if h is not None]
-    if needs and (machine.glibc is None or machine.glibc < max(needs)):
-        here = f"this host has {version(machine.glibc)}" if machine.glibc else "this host has none"
-        return f"needs glibc {version(max(needs))}, {here}"
-    return None
-
-
-def runtime(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    if candidate.artifact.kind == "object" and not _runtime_hosts(candidate):
-        return "its cache has no runtime library for its host"
-    return None
-
-
-def driver(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    for package, text in candidate.source.index.toolchain.items():
-        made = _version(text) if package.startswith(_CUDA) else None
-        if made and machine.driver and machine.driver[0] < made[0]:
-            return f"made with CUDA {version(made)}, this driver is for CUDA {version(machine.driver)}"
-    return None
-
-
-def ffi_abi(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    made = candidate.source.index.toolchain.get(_FFI)
-    if machine.tvm_ffi is None:
-        return f"needs {_FFI}, which is not installed"
-    if made is not None and _version(made) != _version(machine.tvm_ffi):
-        return f"made with {_FFI} {made}, {machine.tvm_ffi} is installed"
-    return None
-
-
-RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
-
-
 def judge(candidate: Candidate, wanted: Wanted, machine: Machine) -> Accepted | Rejected:
     """Whether a candidate serves a request on a machine; if not, every reason."""
-    reasons = tuple(reason for rule in RULES if (reason := rule(candidate, wanted, machine)))
+    reasons = objections(candidate, wanted, machine)
     config = candidate.artifact.config
     if reasons:
         differing = wanted.differing(config)
@@ -141,8 +64,7 @@ def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-@frozen()
-class Resolution:
+class Resolution(Immutable):
     """A whole decision: what serves the request, the best first, and what does not, the nearest first."""
 
     request: Request
@@ -183,7 +105,8 @@ def resolve(
     sources
         The op in each cache that has it.
     full
-        Whether those that differ in config or target are to be judged, too: to explain, yes; to choose, no.
+        Whether those that differ in config or target are to be judged, too: to explain, yes; to choose for a problem,
+        no (for none, ``choose`` does with less).
     notes
         What else is worth saying in the trace.
     """
@@ -221,12 +144,11 @@ def _verdicts(
     source: Source, wanted: Wanted, machine: Machine, full: bool, notes: list[str]
 ) -> Iterator[Accepted | Rejected]:
     """A judgement of every artifact of a source, or of those that may serve."""
-    for position in range(len(source.op.rows)) if full else _likely(source.op, wanted):
-        if full or _plausible(source.op.rows[position], wanted, machine):
-            try:
-                yield judge(Candidate(source, source.op.artifact(position)), wanted, machine)
-            except FormatError as error:
-                notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
+    for position in range(len(source.op.rows)) if full else likely(source, wanted, machine):
+        try:
+            yield judge(Candidate(source, source.op.artifact(position)), wanted, machine)
+        except FormatError as error:
+            notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
 
 
 def by_measurement(resolution: Resolution) -> Resolution:
@@ -267,39 +189,3 @@ def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
 
 def _noting(resolution: Resolution, note: str) -> Resolution:
     return replace(resolution, notes=(*resolution.notes, note))
-
-
-def _likely(op: OpIndex, wanted: Wanted) -> list[int]:
-    """Where the rows stand that agree with the request in every meaning key."""
-    bucket = bucketing(op.keys)
-    return op.positions(bucket, bucket(wanted.values))
-
-
-def _plausible(row: Mapping[str, Any], wanted: Wanted, machine: Machine) -> bool:
-    """A cheap look at a row that was not parsed yet: False only for what ``judge`` would refuse."""
-    if wanted.differing(row.get("config")):
-        return False
-    target = row.get("target")
-    if isinstance(target, str) and machine.capability is not None:
-        try:
-            return _target(target).runs_on(machine.capability)
-        except TargetError:
-            pass
-    return True
-
-
-@functools.lru_cache(maxsize=256)
-def _target(text: str) -> Target:
-    return Target.parse(text)
-
-
-def _runtime_hosts(candidate: Candidate) -> list[Any]:
-    built = candidate.artifact.host
-    return [r.host for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
-
-
-@functools.lru_cache(maxsize=256)
-def _version(text: str) -> tuple[int, int]:
-    """The first two numbers of a version; what is not there counts as 0."""
-    major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]
-    return major, minor

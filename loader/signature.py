@@ -8,15 +8,14 @@ from typing import Any
 
 from precast.loader import fields
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.frozen import frozen, replace
+from precast.loader.frozen import Immutable, replace
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str
 _DEPTH = 4
 
 
-@frozen(kw_only=True)
-class Symbol:
+class Symbol(Immutable, kw_only=True):
     """A number known at the call: the width it is read with and what it must divide by."""
 
     dtype: str
@@ -31,8 +30,7 @@ class Symbol:
         return cls(dtype=fields.get(data, "dtype", str), divisibility=fields.count(data, "divisibility", most=2**31))
 
 
-@frozen(kw_only=True)
-class Argument:
+class Argument(Immutable, kw_only=True):
     """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature explains.
 
     An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream. ``written`` says
@@ -133,8 +131,7 @@ def _dim(value: object) -> Dim:
     raise FormatError("expected a 64-bit number or the name of a symbol")
 
 
-@frozen(kw_only=True)
-class Signature:
+class Signature(Immutable, kw_only=True):
     """All arguments of a kernel, in call order, and the symbols that their shapes share.
 
     >>> n = Symbol(dtype="int32")

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from precast.loader.errors import Frozen
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 from precast.loader.once import Guard
 
 
-@frozen(kw_only=True)
-class Stats:
+class Stats(Immutable, kw_only=True):
     """Counts since this process started. A ``get`` that was asked before is not counted: it costs a microsecond.
 
     ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from precast.loader.errors import TargetError
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 
 
-@frozen(order=True)
-class Capability:
+class Capability(Immutable, order=True):
     """What a device is: its compute capability.
 
     >>> str(Capability(9, 0))
@@ -27,8 +26,7 @@ class Capability:
         return f"{self.major}.{self.minor}"
 
 
-@frozen(order=True)
-class Target:
+class Target(Immutable, order=True):
     """What an artifact is built for.
 
     >>> Target.parse("sm_100a").runs_on(Capability(10, 3))
@@ -78,8 +76,7 @@ class Target:
         return ("af".index(self.suffix) if self.suffix else 2, -self.minor)
 
 
-@frozen()
-class TargetPattern:
+class TargetPattern(Immutable):
     """What a kernel says it can be built for: ``sm_90a`` exactly, or ``sm_80+`` for that and anything newer.
 
     >>> TargetPattern.parse("sm_80+").admits(Target.parse("sm_100a"))

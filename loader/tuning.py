@@ -9,7 +9,7 @@ from typing import Any
 from precast.loader import fields
 from precast.loader.config import canonical
 from precast.loader.errors import FormatError
-from precast.loader.frozen import frozen, replace
+from precast.loader.frozen import Immutable, replace
 from precast.loader.target import Capability, parse_capability
 from precast.loader.words import NAME, SHA256, Words
 
@@ -18,8 +18,7 @@ _LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
 
 
-@frozen(kw_only=True)
-class Measured:
+class Measured(Immutable, kw_only=True):
     """One problem on one GPU: the microseconds that a launch took, by the key of the artifact."""
 
     gpu: str
@@ -109,8 +108,7 @@ def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     return math.sqrt(sum((math.log2(one[name] + 1) - math.log2(other[name] + 1)) ** 2 for name in one))
 
 
-@frozen()
-class Choice:
+class Choice(Immutable):
     """The artifact that was fastest in one measurement."""
 
     key: str

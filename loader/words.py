@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from precast.loader.frozen import frozen
+from precast.loader.frozen import Immutable
 
 _HEX = "0123456789abcdef"
 
 
-@frozen()
-class Words:
+class Words(Immutable):
     """A set of words: those that the whole ``pattern`` matches. What ``quick`` accepts is one of them; what it does not
     may be one, too.
 

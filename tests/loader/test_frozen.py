@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from precast.loader.frozen import frozen, replace
+from precast.loader.frozen import Immutable, replace
 
 
-@frozen(order=True)
-class Ours:
+class Ours(Immutable, order=True):
     """A value."""
 
     x: int
@@ -32,8 +31,7 @@ class Theirs:
     z: list[int] = field(default_factory=list, compare=False, repr=False)
 
 
-@frozen(kw_only=True, eq=False)
-class Named:
+class Named(Immutable, kw_only=True, eq=False):
     """A value whose fields go by name, and that is equal to itself alone."""
 
     x: int = 1

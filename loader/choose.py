@@ -1,0 +1,88 @@
+"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` puts first, found by judging few."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any
+
+from precast.loader import fields
+from precast.loader.candidate import Candidate, Request, Source, Wanted, bucketing, preference
+from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
+from precast.loader.machine import Machine
+from precast.loader.rules import objections
+from precast.loader.target import Target
+
+_MALFORMED = (-1,)  # before all others, so that it is parsed, refused and passed over
+
+
+def choose(request: Request, machine: Machine, sources: Iterable[Source]) -> Candidate | None:
+    """The best artifact of an op that serves a request without a problem; the best are judged first.
+
+    Parameters
+    ----------
+    request
+        The op and the config.
+    machine
+        Where it is to run.
+    sources
+        The op in each cache that has it. One that cannot be read is left out, unless it is the only one.
+    """
+    contenders: list[tuple[tuple[Any, ...], Source, Wanted, int]] = []
+    refusals: list[ConfigError | CacheError] = []
+    sources = tuple(sorted(sources, key=lambda source: source.precedence))
+    for source in sources:
+        try:
+            wanted = Wanted.of(request, source.op.keys)
+            found = [(_place(source, n, wanted), source, wanted, n) for n in likely(source, wanted, machine)]
+        except (ConfigError, CacheError) as refusal:
+            refusals.append(refusal)
+        else:
+            contenders += found
+    if refusals and len(refusals) == len(sources):
+        raise refusals[0]
+    for _, source, wanted, position in sorted(contenders, key=itemgetter(0)):
+        try:
+            candidate = Candidate(source, source.op.artifact(position))
+        except FormatError:
+            continue
+        if not objections(candidate, wanted, machine):
+            return candidate
+    return None
+
+
+def likely(source: Source, wanted: Wanted, machine: Machine) -> Iterator[int]:
+    """Where the rows of a source stand that may serve: a cheap look at what is not parsed yet."""
+    bucket = bucketing(source.op.keys)
+    for position in source.op.positions(bucket, bucket(wanted.values)):
+        row = source.op.rows[position]
+        if not wanted.differing(row.get("config")) and _may_run(row, machine):
+            yield position
+
+
+def _may_run(row: Mapping[str, Any], machine: Machine) -> bool:
+    """False only for what the rules would refuse."""
+    target = row.get("target")
+    if isinstance(target, str) and machine.capability is not None:
+        try:
+            return _target(target).runs_on(machine.capability)
+        except TargetError:
+            pass
+    return True
+
+
+def _place(source: Source, position: int, wanted: Wanted) -> tuple[Any, ...]:
+    """What a row is sorted by: as ``resolve`` sorts the artifact that it describes."""
+    row = source.op.rows[position]
+    try:
+        target = _target(fields.get(row, "target", str))
+        rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
+    except (FormatError, TargetError):
+        return _MALFORMED
+    return (not wanted.literal(row["config"]), *preference(target, source.precedence, rank, kind, key))
+
+
+@functools.lru_cache(maxsize=256)
+def _target(text: str) -> Target:
+    return Target.parse(text)
