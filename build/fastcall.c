@@ -1,8 +1,9 @@
 /* The call path: a Python type whose instances, when called, pack their arguments and run a kernel's TVM-FFI entry.
  *
- * What is plainly a tensor with a C exchange, an int, a float, a bool or None is packed here. Any other argument, a
- * keyword, or a conversion that fails sends the whole call to the instance's method _slowly, which knows every kind
- * and raises every error, so that nothing is decided twice. Nothing of Python is held while the kernel's entry runs.
+ * What is plainly a tensor with a C exchange, an int, a float, a bool, None or a tuple of such but tensors is packed
+ * here. Any other argument, a keyword, or a conversion that fails sends the whole call to the instance's method
+ * _slowly, which knows every kind and raises every error, so that nothing is decided twice. Nothing of Python is held
+ * while the kernel's entry runs.
  *
  * Python's names are declared here, and all of them are in the stable ABI of CPython 3.10 and up: one binary serves
  * every version, and a build host needs no Python.h. */
@@ -45,7 +46,7 @@ enum { TP_ALLOC = 47, TP_CALL = 50, TP_DOC = 56, TP_METHODS = 64, TP_NEW = 65, T
 enum { METHOD_ONE_ARGUMENT = 8, MEMBER_SIZE = 19, MEMBER_READ_ONLY = 1 };
 enum { TYPE_MAY_BE_BASE = 1 << 10, TYPE_HAS_VECTORCALL = 1 << 11, TYPE_DEFAULT = 1 << 18 };
 
-extern object _Py_NoneStruct, PyBool_Type, PyFloat_Type, PyLong_Type, _Py_TrueStruct;
+extern object _Py_NoneStruct, PyBool_Type, PyFloat_Type, PyLong_Type, PyTuple_Type, _Py_TrueStruct;
 extern object *PyExc_ImportError, *PyExc_RuntimeError;
 extern object *PyBool_FromLong(long), *PyFloat_FromDouble(double), *PyLong_FromLongLong(long long);
 extern object *PyDict_New(void), *PyTuple_New(intptr_t), *PyTuple_GetItem(object *, intptr_t);
@@ -64,7 +65,7 @@ extern int PyCapsule_IsValid(object *, const char *), PyDict_SetItem(object *, o
 extern int PyObject_HasAttrString(object *, const char *), PyTuple_SetItem(object *, intptr_t, object *);
 extern intptr_t PyTuple_Size(object *);
 
-enum { ARGUMENTS = 64, EXTENTS = 512, KNOWN_TYPES = 8 };
+enum { ARGUMENTS = 64, EXTENTS = 512, KNOWN_TYPES = 8, MEMBERS = 32 };
 static const size_t COUNT_MASK = SIZE_MAX >> 1; /* a vectorcall's count carries a flag in its highest bit */
 
 typedef struct {
@@ -79,7 +80,8 @@ typedef struct {
   TVMFFIAny args[ARGUMENTS];
   DLTensor tensors[ARGUMENTS];
   int64_t extents[EXTENTS];
-  int tensor_count, extent_count;
+  TVMFFIObjectHandle arrays[ARGUMENTS]; /* what tuples became */
+  int tensor_count, extent_count, array_count;
   DLDevice device; /* of the first tensor that is not on the CPU; its type is -1 while there is none */
   void *stream;
   const DLPackExchangeAPI *exchange;
@@ -160,8 +162,8 @@ static int pack_tensor(frame *call, object *argument, const DLPackExchangeAPI *e
   return 1;
 }
 
-/* Whether an argument is of a kind that is packed here; where it is not, there may be a Python error to forget. */
-static int pack(frame *call, object *argument, TVMFFIAny *out) {
+/* Whether an argument is a number or None. */
+static int pack_plain(object *argument, TVMFFIAny *out) {
   object *type = argument->type;
   int overflow = 0;
   out->zero_padding = 0;
@@ -181,12 +183,43 @@ static int pack(frame *call, object *argument, TVMFFIAny *out) {
     out->v_int64 = argument == &_Py_TrueStruct;
     return 1;
   }
-  if (argument == &_Py_NoneStruct) {
-    out->type_index = kTVMFFINone;
-    return 1;
-  }
-  const DLPackExchangeAPI *exchange = exchange_of(type);
+  out->type_index = kTVMFFINone;
+  return argument == &_Py_NoneStruct;
+}
+
+static void forget_raised(void) {
+  TVMFFIObjectHandle error = NULL;
+  TVMFFIErrorMoveFromRaised(&error);
+  if (error) TVMFFIObjectDecRef(error);
+}
+
+/* A tuple of numbers and None becomes an array, as tvm_ffi makes it; one that holds a tensor is tvm_ffi's matter. */
+static int pack_tuple(frame *call, object *tuple, TVMFFIAny *out) {
+  static TVMFFIObjectHandle make_array;
+  TVMFFIAny members[MEMBERS], made = {.type_index = kTVMFFINone};
+  intptr_t count = PyTuple_Size(tuple);
+  if (count > MEMBERS) return 0;
+  for (intptr_t i = 0; i < count; ++i)
+    if (!pack_plain(PyTuple_GetItem(tuple, i), &members[i])) return 0;
+  int status = make_array ? 0 : TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){"ffi.Array", 9}, &make_array);
+  if (!status) status = make_array ? TVMFFIFunctionCall(make_array, members, (int32_t)count, &made) : 0;
+  if (status) forget_raised();
+  if (made.type_index != kTVMFFIArray) return 0;
+  call->arrays[call->array_count++] = made.v_obj;
+  *out = made;
+  return 1;
+}
+
+/* Whether an argument is of a kind that is packed here; where it is not, there may be a Python error to forget. */
+static int pack(frame *call, object *argument, TVMFFIAny *out) {
+  if (pack_plain(argument, out)) return 1;
+  if (argument->type == &PyTuple_Type) return pack_tuple(call, argument, out);
+  const DLPackExchangeAPI *exchange = exchange_of(argument->type);
   return exchange && pack_tensor(call, argument, exchange, out);
+}
+
+static void release(frame *call) {
+  while (call->array_count) TVMFFIObjectDecRef(call->arrays[--call->array_count]);
 }
 
 /* Run the entry in the environment that its tensors' owner works in, with the interpreter let go. */
@@ -258,17 +291,20 @@ static object *launch(object *object_self, object *const *args, size_t flagged, 
   size_t count = flagged & COUNT_MASK;
   if (!self->entry || names || count > ARGUMENTS) return hand_over(object_self, "_slowly", args, count, names);
   frame call;
-  call.tensor_count = call.extent_count = 0;
+  call.tensor_count = call.extent_count = call.array_count = 0;
   call.device.device_type = (DLDeviceType)-1;
   call.exchange = NULL;
   for (size_t i = 0; i < count; ++i) {
     if (!pack(&call, args[i], &call.args[i])) {
+      release(&call);
       PyErr_Clear();
       return hand_over(object_self, "_slowly", args, count, NULL);
     }
   }
   TVMFFIAny result = {.type_index = kTVMFFINone};
-  return run(self, &call, count, &result) ? raise_error(object_self) : result_of(object_self, args, count, &result);
+  int status = run(self, &call, count, &result);
+  release(&call);
+  return status ? raise_error(object_self) : result_of(object_self, args, count, &result);
 }
 
 static object *create(object *type, object *args, object *named) {

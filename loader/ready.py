@@ -24,7 +24,7 @@ _CUDA = 2  # kDLCUDA
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: what loading does is no part of the graph
 _NON_BLOCKING = 1
 _SIZE = 128
-_NONE, _INT, _FLOAT, _POINTER, _TENSOR = 0, 1, 3, 4, 7
+_NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
 _DTYPE = re.compile(r"(float|bfloat|int|uint|bool)([0-9]*)(_[a-z0-9]+?)?(?:x([0-9]+))?", re.ASCII)
 _CODES = {
     "int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6, "_e3m4": 7, "_e4m3": 8, "_e4m3b11fnuz": 9, "_e4m3fn": 10,
@@ -51,6 +51,12 @@ class Tensor(ctypes.Structure):
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("offset", ctypes.c_uint64),
     )
+
+
+class _Bytes(ctypes.Structure):
+    """``TVMFFIByteArray`` of ``<tvm/ffi/c_api.h>``."""
+
+    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
 
 
 class _Word(ctypes.Union):
@@ -132,6 +138,10 @@ class Arguments:
             return Value(kind=_POINTER, word=_Word(pointer=self._stream if kind == "stream" else ADDRESS))
         if kind == "none":
             return Value(kind=_NONE)
+        if kind == "tuple":
+            array = _Array([self._value(member) for member in argument.members])
+            self._kept.append(array)
+            return array.value
         if kind == "const" and isinstance(argument.value, (int, float)):
             real = isinstance(argument.value, float)
             word = _Word(real=argument.value) if real else _Word(number=int(argument.value))
@@ -160,6 +170,24 @@ class Arguments:
 
     def _size(self, dim: Dim) -> int:
         return dim if isinstance(dim, int) else self._sizes.get(dim, _SIZE)
+
+
+class _Array:
+    """What tvm_ffi makes of a tuple, made by C alone; it is there as long as this object."""
+
+    def __init__(self, members: list[Value]) -> None:
+        self._ffi, make, self.value = load_ffi(), ctypes.c_void_p(), Value()
+        if self._ffi.TVMFFIFunctionGetGlobal(ctypes.byref(_Bytes(data=b"ffi.Array", size=9)), ctypes.byref(make)) == 0:
+            packed = (Value * max(1, len(members)))(*members)
+            status = self._ffi.TVMFFIFunctionCall(make, packed, len(members), ctypes.byref(self.value))
+            self._ffi.TVMFFIObjectDecRef(make)
+            if status == 0:
+                return
+        raise NotReady(f"a tuple is not made up ({_raised()}): call the kernel once with a real one")
+
+    def __del__(self) -> None:
+        if self.value.kind == _ARRAY:
+            self._ffi.TVMFFIObjectDecRef(ctypes.c_void_p(self.value.pointer))
 
 
 def _multiple(divisibility: int) -> int:

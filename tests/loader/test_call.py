@@ -76,9 +76,11 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     fast, plain = kernels
     assert isinstance(fast, Kernel) and type(fast) is not Kernel
     assert type(plain) is Kernel
-    for plainly in (1, 1.5, True, None, torch.ones(3), torch.nn.Parameter(torch.ones(1)), Fake(64, (2,))):
+    quick: list[Any] = [1, 1.5, True, None, (), (None, 2, 0.5), torch.ones(3), Fake(64, (2,))]
+    for plainly in (*quick, torch.nn.Parameter(torch.ones(1))):
         assert not hands_over(fast, 0, plainly), plainly
-    for otherwise in ("s", 2**63, (1,), np.ones(1), np.float64(1), object(), tvm_ffi.from_dlpack(torch.ones(1))):
+    slow: list[Any] = ["s", 2**63, (1, "s"), ((),), (torch.ones(1),), [1], np.ones(1), np.float64(1), object()]
+    for otherwise in (*slow, tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
     assert hands_over(fast, 0, Standing(64, (1,)))
 
@@ -132,7 +134,8 @@ def others() -> list[Any]:
     return [
         None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, 2**200, -(2**65), 0.0, -0.0, float("nan"), float("inf"),
         1e308, "", "short", "longer than seven", "\udcff", "é" * 9, b"", b"bytes", b"more than seven", bytearray(b"x"),
-        (), (1, 2), [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},
+        (), (1, 2), (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
+        [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},
         np.ones(3, np.float32), np.float32(1.5), np.float64(2.5), np.int64(7), np.bool_(True), np.dtype("float32"),
         torch.float16, torch.device("cpu"), Colour.RED, fractions.Fraction(1, 3), object(), print, len, Colour,
         ValueError("e"), ctypes.c_void_p(16), ctypes.c_void_p(None), Refusing(), Spiteful(), 1j, ..., NotImplemented,
@@ -336,8 +339,8 @@ def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     calls: list[tuple[Any, ...]] = [
         (0, torch.ones(2), 1.5), (RETURN_TEXT, torch.ones(2)), (RETURN_TENSOR, torch.ones(2)), (RAISE, torch.ones(3)),
-        (0, "text", (1, 2)), (0, Fake(64, (2,))), (0, object()), (0, 2**70), (0, torch.eye(2).to_sparse()),
-        (0, Spiteful()), (LEAVE_NO_ERROR, 1.25),
+        (0, "text", (1, 2)), (0, (1, None), "text"), (RAISE, (1, None)), (0, Fake(64, (2,))), (0, object()), (0, 2**70),
+        (0, torch.eye(2).to_sparse()), (0, Spiteful()), (LEAVE_NO_ERROR, 1.25),
     ]  # fmt: skip
     for args in calls:
         outcome(fast, *args)
@@ -364,6 +367,8 @@ def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
             fast(RETURN_TEXT, *[x] * 50)
             fast(RETURN_TENSOR, x)
             fast(wish=0, y=x, x="a text that does not fit in a few bytes")
+            fast(0, *[(1,) * 32] * 8)
+            fast(0, *[(1,) * 32] * 8, "something else")
 
     many(200)
     before, blocks = resident(), sys.getallocatedblocks()

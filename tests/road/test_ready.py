@@ -16,11 +16,38 @@ from tests.loader.caches import Native, blob_of, compiler
 from tests.road.conftest import Run
 
 SHIMS = Path(__file__).with_name("shims.c")
+TUPLED = """
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+@cute.kernel
+def fill(out: cute.Tensor, value: cutlass.Float32):
+    out[cute.arch.thread_idx()[0]] = value
+
+
+@cute.jit
+def launch(out: cute.Tensor, more: tuple, stream: Any):
+    value = cutlass.Float32(1) if cutlass.const_expr(more[0] is None) else more[0]
+    fill(out, value).launch(grid=[1, 1, 1], block=[32, 1, 1], stream=stream)
+
+
+def compile_it(full: bool):
+    out = make_fake_compact_tensor(cutlass.Float32, (32,), assumed_align=16)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    more = (cutlass.Float32(0), None) if full else (None, None)
+    return cute.compile(launch, out, more, stream, options="--enable-tvm-ffi")
+"""
 MANIFEST = """
 version: 1
 name: ready
 targets: [sm_90a]
+path: [.]
 kernels:
+  - {compile: "tupled:compile_it", op: tupled, config: {full: [true, false]}}
   - {kernel: scale, config: {dtype: [bfloat16, float32]}}
   - {kernel: rmsnorm, config: {dtype: [bfloat16], hidden: [128, 4096]}}
 """
@@ -52,6 +79,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, precast: Run) -> Path:
     """A cache of real variants, whose runtime library was exchanged for one that records."""
     folder = tmp_path_factory.mktemp("ready")
     (folder / "ready.yaml").write_text(MANIFEST)
+    (folder / "tupled.py").write_text(TUPLED)
     built = precast("build", folder / "ready.yaml", "-o", folder / "cache", "-j", 2)
     assert built.returncode == 0, built.stderr
     path = folder / "cache"
@@ -82,10 +110,11 @@ def run(path: Path, driver: Path, **more: str) -> dict[str, object]:
 def test_every_variant_is_loaded_and_none_is_run_for_real(recorded: Path, tmp_path: Path) -> None:
     """Each entry loads its device code once and launches once, on the stream that captures; twice is once."""
     seen = run(recorded, Native(tmp_path).driver())
-    assert seen["lazy"] == [""] * 4 and seen["ready"] == [True, True]
-    assert seen["shim"] == [4, 4, 4, 0], "loaded, kernels found, launches, errors"
+    assert seen["lazy"] == [""] * 6 and seen["ready"] == [True, True]
+    assert seen["shim"] == [6, 6, 6, 0], "loaded, kernels found, launches, errors"
     assert seen["stream"] == 0x5150, "the launch went to the capturing stream"
-    assert seen["driver"] == [4] * 8, "each capture is begun and ended, each context given back"
+    assert seen["driver"] == [6] * 8, "each capture is begun and ended, each context given back"
+    assert seen["modules"] == []
 
 
 @pytest.mark.parametrize("name", ["FAKE_RETAIN", "FAKE_PUSH", "FAKE_STREAM", "FAKE_CAPTURE"])
@@ -97,8 +126,8 @@ def test_a_driver_that_refuses(recorded: Path, tmp_path: Path, name: str) -> Non
     assert seen["shim"][:3] == [0, 0, 0]  # type: ignore[index]
     names = ("retain", "push", "pop", "stream", "capture", "end", "graph", "destroy")
     counts = dict(zip(names, seen["driver"], strict=True))  # type: ignore[call-overload]
-    assert counts["pop"] == (0 if name in ("FAKE_RETAIN", "FAKE_PUSH") else 8)
-    assert counts["destroy"] == (8 if name == "FAKE_CAPTURE" else 0) and counts["end"] == 0
+    assert counts["pop"] == (0 if name in ("FAKE_RETAIN", "FAKE_PUSH") else 12)
+    assert counts["destroy"] == (12 if name == "FAKE_CAPTURE" else 0) and counts["end"] == 0
 
 
 def test_the_digest_is_the_shims(recorded: Path) -> None:

@@ -23,6 +23,8 @@ static const DLTensor* tensor(const TVMFFIAny* value) {
   return NULL;
 }
 
+static void describe_members(const TVMFFIAny* array);
+
 static void describe(const TVMFFIAny* value) {
   const DLTensor* t = tensor(value);
   if (t) {
@@ -41,6 +43,28 @@ static void describe(const TVMFFIAny* value) {
     put("object of kind %d", value->type_index);
   }
   put("; ");
+  if (value->type_index == kTVMFFIArray) describe_members(value);
+}
+
+static TVMFFIAny ask(const char* function, TVMFFIAny* args, int count) {
+  TVMFFIAny found = {.type_index = kTVMFFINone};
+  TVMFFIObjectHandle handle = NULL;
+  TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){function, strlen(function)}, &handle);
+  TVMFFIFunctionCall(handle, args, count, &found);
+  TVMFFIObjectDecRef(handle);
+  return found;
+}
+
+static void describe_members(const TVMFFIAny* array) {
+  TVMFFIAny args[2] = {*array, {.type_index = kTVMFFIInt}};
+  int64_t count = ask("ffi.ArraySize", args, 1).v_int64;
+  put("array of %lld: ", (long long)count);
+  for (int64_t i = 0; i < count; ++i) {
+    args[1].v_int64 = i;
+    TVMFFIAny member = ask("ffi.ArrayGetItem", args, 2);
+    describe(&member);
+    if (member.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(member.v_obj);
+  }
 }
 
 static const char* const kinds[] = {"ValueError",  "TypeError",   "KeyError",         "IndexError",   "RuntimeError",
