@@ -21,6 +21,7 @@ _VERSION = re.compile(
     r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say
+_ZSTD = b"\x28\xb5\x2f\xfd"  # how a blob that is compressed already begins
 _ANY = "py3-none-any"
 _LOADER = "precast-loader>=0.1,<0.2"
 
@@ -140,7 +141,7 @@ def _zip(wheel: Wheel, files: dict[str, bytes]) -> bytes:
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system = 3  # as on Unix, so that the modes below count
             entry.external_attr = 0o100644 << 16
-            entry.compress_type = zipfile.ZIP_STORED if "/blobs/" in name else zipfile.ZIP_DEFLATED
+            entry.compress_type = zipfile.ZIP_STORED if data.startswith(_ZSTD) else zipfile.ZIP_DEFLATED
             archive.writestr(entry, data, compresslevel=9)
     return buffer.getvalue()
 
