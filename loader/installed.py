@@ -72,9 +72,10 @@ def _distributions() -> Iterator[Distribution]:
             names = [name for name in os.listdir(place or ".") if name.endswith(_SUFFIX)]
         except OSError:  # not there, or a zip file: what is in one has no folder to hold a cache
             continue
-        for name in sorted(names):
-            project, _, version = name[: -len(_SUFFIX)].rpartition("-")
-            project = _normal(project)
+        names.sort()
+        parts = [name[: -len(_SUFFIX)].rpartition("-") for name in names]
+        projects = _normal("/".join([project for project, _, _ in parts])).split("/")  # all at once: in no name is a /
+        for project, (_, _, version), name in zip(projects, parts, names):  # noqa: B905 - one more where there is none
             if project and project not in seen:
                 seen.add(project)
                 yield project, version, f"{place or '.'}/{name}"

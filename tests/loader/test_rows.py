@@ -55,8 +55,11 @@ def test_an_empty_config_and_one_of_lists() -> None:
 
 
 LINES = st.sampled_from(
-    ["  },", "  {", " ],", "  }", "   },", "   {", ' "artifacts": [', '   "config": {', '   "key": "x",', "{", "}", ""]
-)
+    [
+        "  },", "  {", " ],", "  }", "   },", "   {", ' "artifacts": [', ' "doc": "",', ' ],\n "doc": "",',
+        '   "config": {', '   "key": "x",', "{", "}", "",
+    ]
+)  # fmt: skip
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
@@ -129,6 +132,7 @@ def test_a_layout_that_only_looks_like_it(text: str) -> None:
     ],
 )
 def test_a_row_that_shows_one_thing_and_says_another(lines: list[str]) -> None:
-    rows = Rows(["\n".join(["  {", *(f"   {line}" for line in lines), "  }"])])
+    text = "\n".join(["  {", *(f"   {line}" for line in lines), "  }"])
+    rows = Rows(text, [(0, len(text))])
     with pytest.raises(CacheError, match="not laid out as the other rows are in 'artifacts\\[0\\]'"):
         rows[0]
