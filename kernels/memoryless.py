@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from precast.kernels.errors import SourceError
+from precast.loader.dlpack import CUDA, Tensor, dtype_code
 
 _ADDRESS = 1 << 20  # of every tensor without memory: as well aligned as any assumption, and never read
-_CUDA = 2  # DLPack's number of the device
-_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}
 
 
 class Handed:
@@ -32,41 +30,29 @@ class Handed:
 class _Managed(ctypes.Structure):
     """DLPack's ``DLManagedTensor``."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 _KEPT: list[_Managed] = []
 
 
 def _managed(tensor: Any) -> _Managed:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    code = _FLOAT8.get(dtype, _KINDS.get(dtype.rstrip("0123456789")))
-    if code is None:
-        raise SourceError(f"a tensor of {dtype} cannot be handed over: view it as another type")
+    dtype = dtype_code(str(tensor.dtype).removeprefix("torch."))
+    if dtype is None:
+        raise SourceError(f"a tensor of {tensor.dtype} cannot be handed over: view it as another type")
+    code, bits, lanes = dtype
     numbers = ctypes.c_int64 * max(tensor.dim(), 1)
-    return _Managed(
+    handed = Tensor(
         data=_ADDRESS + tensor.storage_offset() * tensor.element_size(),
-        device=_CUDA,
-        ndim=tensor.dim(),
+        device_type=CUDA,
+        rank=tensor.dim(),
         code=code,
-        bits=8 * tensor.element_size(),
-        lanes=1,
+        bits=bits,
+        lanes=lanes,
         shape=numbers(*tensor.shape),
         strides=numbers(*tensor.stride()),
     )
+    return _Managed(tensor=handed)
 
 
 @contextlib.contextmanager

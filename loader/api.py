@@ -226,11 +226,13 @@ def _choose(
     return chosen, machine
 
 
-def _resolve(*args: Any, **named: Any) -> Resolution:
+def _resolve(
+    request: Request, machine: Machine, sources: list[Source], *, full: bool = True, notes: tuple[str, ...] = ()
+) -> Resolution:
     """The whole decision. A lookup that finds what it looks for does with ``choose``."""
     with IMPORTING:
         from precast.loader.resolve import resolve
-    return resolve(*args, **named)
+    return resolve(request, machine, sources, full=full, notes=notes)
 
 
 def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:

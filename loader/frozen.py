@@ -73,6 +73,8 @@ class _Values(type):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kw_only: bool = False, **options: bool
     ) -> Any:
+        if any(getattr(base, "__slots__", ()) for base in bases):
+            raise TypeError(f"{name} cannot inherit the fields of another class of values: name them again")
         names = tuple(body.get("__annotations__", ()))
         body["__specs__"] = {name: body.pop(name) for name in names if name in body}
         body["__slots__"] = names

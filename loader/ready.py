@@ -9,48 +9,25 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from precast.loader import driver
+from precast.loader.dlpack import CUDA, Tensor, compact, dtype_code
 from precast.loader.errors import PrecastError
 from precast.loader.library import load_ffi
 from precast.loader.signature import Argument, Dim, Signature
 
 ADDRESS = 1 << 30  # of no memory; aligned for everything
-_CUDA = 2  # kDLCUDA
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: what loading does is no part of the graph
 _NON_BLOCKING = 1
 _SIZE = 128
 _NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
-_DTYPE = re.compile(r"(float|bfloat|int|uint|bool)([0-9]*)(_[a-z0-9]+?)?(?:x([0-9]+))?", re.ASCII)
-_CODES = {
-    "int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6, "_e3m4": 7, "_e4m3": 8, "_e4m3b11fnuz": 9, "_e4m3fn": 10,
-    "_e4m3fnuz": 11, "_e5m2": 12, "_e5m2fnuz": 13, "_e8m0fnu": 14, "_e2m3fn": 15, "_e3m2fn": 16, "_e2m1fn": 17,
-}  # fmt: skip
 
 
 class NotReady(PrecastError):
     """A kernel could not be made ready without a real call; the message is the reason."""
-
-
-class Tensor(ctypes.Structure):
-    """``DLTensor`` of ``<dlpack/dlpack.h>``."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device", ctypes.c_int32),
-        ("rank", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_uint64),
-    )
 
 
 class _Bytes(ctypes.Structure):
@@ -89,11 +66,11 @@ def make_ready(address: int, signature: Signature, ordinal: int) -> None:
         ffi = load_ffi()
         set_stream = ffi.TVMFFIEnvSetStream
         set_stream.argtypes = [ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
-        set_stream(_CUDA, ordinal, stream, ctypes.byref(old))
+        set_stream(CUDA, ordinal, stream, ctypes.byref(old))
         try:
             call(address, arguments.values)
         finally:
-            set_stream(_CUDA, ordinal, old, None)
+            set_stream(CUDA, ordinal, old, None)
 
 
 def refuse_streamless(signature: Signature) -> None:
@@ -152,12 +129,17 @@ class Arguments:
         shape = [self._size(d) for d in argument.shape]
         strides = compact(shape) if argument.strides is None else [self._size(s) for s in argument.strides]
         arrays = [(ctypes.c_int64 * max(1, len(shape)))(*numbers) for numbers in (shape, strides)]
-        code, bits, lanes = dtype_code(argument.dtype)
-        device_type = {"cpu": 1, "cuda_host": 3}.get(argument.device, _CUDA)
+        dtype = dtype_code(argument.dtype)
+        if dtype is None:
+            raise NotReady(
+                f"{argument.dtype!r} is a dtype that is not made up: call the kernel once with real arguments"
+            )
+        code, bits, lanes = dtype
+        device_type = {"cpu": 1, "cuda_host": 3}.get(argument.device, CUDA)
         tensor = Tensor(
             data=ADDRESS,
             device_type=device_type,
-            device=self._ordinal if device_type == _CUDA else 0,
+            device=self._ordinal if device_type == CUDA else 0,
             rank=len(shape),
             code=code,
             bits=bits,
@@ -194,31 +176,6 @@ def _multiple(divisibility: int) -> int:
     """The least multiple that is not tiny."""
     step = max(1, divisibility)
     return math.ceil(_SIZE / step) * step
-
-
-def compact(shape: list[int]) -> list[int]:
-    """The strides of a row-major tensor.
-
-    >>> compact([2, 3, 4])
-    [12, 4, 1]
-    """
-    strides = [1]
-    for size in reversed(shape[1:]):
-        strides.insert(0, strides[0] * size)
-    return strides[: len(shape)]
-
-
-def dtype_code(name: str) -> tuple[int, int, int]:
-    """A dtype as DLPack has it: code, bits, lanes.
-
-    >>> dtype_code("bfloat16"), dtype_code("float8_e4m3fn"), dtype_code("float4_e2m1fnx2"), dtype_code("bool")
-    ((4, 16, 1), (10, 8, 1), (17, 4, 2), (6, 8, 1))
-    """
-    match = _DTYPE.fullmatch(name)
-    code = _CODES.get(match[3] or match[1]) if match else None
-    if match is None or code is None or not (match[2] or match[1] == "bool"):
-        raise NotReady(f"{name!r} is a dtype that is not made up: call the kernel once with real arguments")
-    return code, int(match[2] or 8), int(match[4] or 1)
 
 
 @contextmanager

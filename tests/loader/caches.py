@@ -214,8 +214,8 @@ def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, 
     return cache, cache.op("echo").artifacts[0]
 
 
-def run_alone(code: str, cache: Path) -> None:
-    """Run a script on a cache in a process of its own, where every warning is an error."""
-    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": "error"}
+def run_alone(code: str, cache: Path, warnings: str = "error") -> None:
+    """Run a script on a cache in a process of its own, where every warning is an error, or what ``warnings`` says."""
+    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": warnings}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -61,6 +61,12 @@ def test_they_are_made_alike(args: tuple[Any, ...], named: dict[str, Any]) -> No
     assert ours == theirs
 
 
+def test_they_have_no_heirs() -> None:
+    with pytest.raises(TypeError, match="Heir cannot inherit the fields"):
+        type(Ours)("Heir", (Ours,), {})
+    assert not dataclasses.is_dataclass(Immutable), "the base is none itself"
+
+
 def test_each_has_containers_of_its_own() -> None:
     assert Ours(1).z is not Ours(1).z
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +20,7 @@ from precast.loader.kernel import Kernel, open_kernel
 from precast.loader.machine import Machine
 from precast.loader.target import Capability
 
-from .caches import CacheWriter, Native, artifact, demo
+from .caches import CacheWriter, Native, artifact, demo, run_alone
 
 HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 BLACKWELL = replace(HOPPER, capability=Capability(10, 0))
@@ -210,6 +208,8 @@ def test_a_kernel_explains_itself(cache: Cache) -> None:
         kernel.config["dtype"] = "float32"  # type: ignore[index]
 
 
+# Python 3.12 warns of every fork beside threads, of which torch has some; that is what this test is about.
+FORKING = "error,ignore:This process:DeprecationWarning"
 SCRIPT = """
 import os, sys
 from precast import loader
@@ -224,7 +224,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_forked_child_loads_and_calls(path: Path) -> None:
-    run_alone(SCRIPT, path)
+    run_alone(SCRIPT, path, FORKING)
 
 
 def test_import_is_light(path: Path) -> None:
@@ -240,16 +240,6 @@ def test_no_gpu_no_torch_no_compiler(path: Path) -> None:
         "assert kernel._function(5) == 10",
         path,
     )
-
-
-# Python 3.12 warns of every fork beside threads, of which torch has some; that is what this test is about.
-QUIET = "error,ignore:This process:DeprecationWarning"
-
-
-def run_alone(code: str, path: Path) -> None:
-    environment = {**os.environ, "PRECAST_CACHE_PATH": str(path), "PYTHONWARNINGS": QUIET}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_get_is_the_same_kernel_each_time(path: Path, use: Callable[..., None]) -> None:
