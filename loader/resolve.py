@@ -168,8 +168,8 @@ def by_measurement(resolution: Resolution) -> Resolution:
     gpu = machine.device.name if machine.device else None
     keys = [a.candidate.artifact.key for a in peers]
     with IMPORTING:
-        from precast.loader.tuning import choose
-    choice = choose(table, problem, keys, gpu=gpu, capability=machine.capability)
+        from precast.loader.tuning import fastest
+    choice = fastest(table, problem, keys, gpu=gpu, capability=machine.capability)
     if choice is None:
         axes = ", ".join(sorted(problem)) or "nothing"
         return _noting(

@@ -119,7 +119,7 @@ class Choice(Immutable):
         return f"{self.measured.times[self.key]:g} us at {sizes} on {self.measured.gpu}"
 
 
-def choose(
+def fastest(
     table: Iterable[Measured],
     problem: Mapping[str, int],
     keys: Iterable[str],

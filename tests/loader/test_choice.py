@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.loader.artifact import Artifact
 from precast.loader.candidate import Request, Source
+from precast.loader.choose import choose
 from precast.loader.config import Key
 from precast.loader.driver import Device
 from precast.loader.errors import FormatError
@@ -23,7 +24,7 @@ from precast.loader.index import OpIndex
 from precast.loader.machine import Machine
 from precast.loader.resolve import Resolution, resolve
 from precast.loader.target import Capability
-from precast.loader.tuning import Measured, choose, distance, joined
+from precast.loader.tuning import Measured, distance, fastest, joined
 
 from .caches import SCALE_KEYS, Native, demo
 from .test_resolve import HERE, scale, source
@@ -117,9 +118,9 @@ tables = st.lists(
 @given(table=tables, problem=sizes, keys=st.permutations("abc"), data=st.data())
 def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[str], data: st.DataObject) -> None:
     """Order of the table decides nothing; what is chosen was measured, is the fastest there, and nothing is nearer."""
-    choice = choose(table, problem, keys, gpu="NVIDIA H200", capability=HOPPER)
+    choice = fastest(table, problem, keys, gpu="NVIDIA H200", capability=HOPPER)
     shuffled = data.draw(st.permutations(table))
-    assert choose(shuffled, problem, keys, gpu="NVIDIA H200", capability=HOPPER) == choice
+    assert fastest(shuffled, problem, keys, gpu="NVIDIA H200", capability=HOPPER) == choice
     usable = [m for m in table if set(m.times) & set(keys)]
     if choice is None:
         assert not any(m.gpu == "NVIDIA H200" or m.capability == HOPPER for m in usable)
@@ -233,6 +234,7 @@ def test_two_spellings_are_two_variants() -> None:
     for name in ("bf16", "bfloat16"):
         found = resolve(Request(op="scale", config={"dtype": name}), HERE, [one])
         assert found.chosen is not None and found.chosen.config["dtype"] == name and len(found.accepted) == 2
+        assert choose(Request(op="scale", config={"dtype": name}), HERE, [one]) == found.chosen
 
 
 def test_a_text_under_another_name_is_no_dtype() -> None:

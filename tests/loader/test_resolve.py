@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from precast.loader.artifact import Artifact, Blob, Host
 from precast.loader.candidate import Candidate, Request, Source, same
+from precast.loader.choose import choose
 from precast.loader.config import Key
 from precast.loader.errors import ConfigError
 from precast.loader.index import Index, OpIndex, Runtime
@@ -25,6 +26,7 @@ from .caches import HOST, SCALE_KEYS, artifact
 BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
 HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
 TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime-cu12": "12.9.79"}
+BARE_KEYS = tuple(replace(key, has_default=False) for key in SCALE_KEYS)
 TARGETS = ("sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103", "sm_103a", "sm_120f")
 CAPABILITIES = tuple(Capability(*pair) for pair in ((8, 0), (8, 6), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1)))
 
@@ -193,6 +195,33 @@ def test_choosing_parses_only_what_may_fit() -> None:
     one = source(*(scale(threads=n) for n in range(50)), scale(dtype="float16"), scale("sm_100a"))
     found = resolve(Request(op="scale", config={"dtype": "bf16", "threads": 7}), HERE, [one], full=False)
     assert found.chosen is not None and len(one.op._parsed) == 1
+    many = source(*(scale(threads=n, rank=9 - n) for n in range(9)), scale("sm_90", rank=0))
+    chosen = choose(Request(op="scale", config={"dtype": "bf16"}), HERE, [many])
+    assert chosen is not None and chosen.artifact.rank == 1 and len(many.op._parsed) == 1
+
+
+@pytest.mark.parametrize("damage", [{"rank": "high"}, {"target": "sm_9"}, {"kind": None}, {"blob": {}}, {"rank": -1}])
+def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
+    """Even where it would come first; the others are chosen among as if it were not there."""
+    good = source(scale(threads=64, rank=1), scale(threads=128, rank=2))
+    row = {**good.op.rows[0], "key": "0" * 64, "rank": 0, **damage}
+    bad = replace(good, op=replace(good.op, rows=(row, *good.op.rows), _parsed={}, _buckets=[]))
+    request = Request(op="scale", config={"dtype": "bf16"})
+    chosen, found = choose(request, HERE, [bad]), resolve(request, HERE, [bad])
+    assert chosen is not None and chosen.config["threads"] == 64 and chosen == found.chosen
+    assert any("an artifact was left out" in note for note in found.notes)
+
+
+def test_a_request_that_no_source_takes_is_refused() -> None:
+    request = Request(op="scale", config={"dtype": "bf16", "colour": "red"})
+    for sources in ([source(scale())], [source(scale()), source(scale(), precedence=1)]):
+        with pytest.raises(ConfigError, match="colour"):
+            choose(request, HERE, sources)
+    with pytest.raises(ConfigError, match="needs the config key 'layout'"):
+        choose(Request(op="scale", config={"dtype": "bf16"}), HERE, [source(scale(), keys=BARE_KEYS)])
+    other = source(scale(), keys=BARE_KEYS, precedence=1)
+    chosen = choose(Request(op="scale", config={"dtype": "bf16"}), HERE, [other, source(scale())])
+    assert chosen is not None and chosen.source.precedence == 0, "the one that takes it serves it"
 
 
 def test_a_long_trace_is_counted() -> None:
@@ -252,6 +281,7 @@ def test_resolution(
 
     quick = ask(*sources, machine=machine, full=False, **config)
     assert quick.accepted == found.accepted
+    assert choose(Request(op="scale", config=config), machine, sources) == found.chosen
 
     def shuffle(s: Source) -> Source:
         rows = tuple(data.draw(st.permutations(s.op.rows)))
