@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from precast.loader import fields
 from precast.loader.candidate import Candidate, Request, Source, Wanted, bucketing, preference
@@ -13,6 +13,9 @@ from precast.loader.errors import CacheError, ConfigError, FormatError, TargetEr
 from precast.loader.machine import Machine
 from precast.loader.rules import objections
 from precast.loader.target import Target
+
+T = TypeVar("T")
+Refusal = ConfigError | CacheError
 
 _MALFORMED = (-1,)  # before all others, so that it is parsed, refused and passed over
 
@@ -29,19 +32,13 @@ def choose(request: Request, machine: Machine, sources: Iterable[Source]) -> Can
     sources
         The op in each cache that has it. One that cannot be read is left out, unless it is the only one.
     """
-    contenders: list[tuple[tuple[Any, ...], Source, Wanted, int]] = []
-    refusals: list[ConfigError | CacheError] = []
-    sources = tuple(sorted(sources, key=lambda source: source.precedence))
-    for source in sources:
-        try:
-            wanted = Wanted.of(request, source.op.keys)
-            found = [(_place(source, n, wanted), source, wanted, n) for n in likely(source, wanted, machine)]
-        except (ConfigError, CacheError) as refusal:
-            refusals.append(refusal)
-        else:
-            contenders += found
-    if refusals and len(refusals) == len(sources):
-        raise refusals[0]
+    contenders, _ = ask_each(
+        request,
+        sources,
+        lambda source, wanted: [
+            (_place(source, n, wanted), source, wanted, n) for n in likely(source, wanted, machine)
+        ],
+    )
     for _, source, wanted, position in sorted(contenders, key=itemgetter(0)):
         try:
             candidate = Candidate(source, source.op.artifact(position))
@@ -50,6 +47,26 @@ def choose(request: Request, machine: Machine, sources: Iterable[Source]) -> Can
         if not objections(candidate, wanted, machine):
             return candidate
     return None
+
+
+def ask_each(
+    request: Request, sources: Iterable[Source], about: Callable[[Source, Wanted], Iterable[T]]
+) -> tuple[list[T], list[tuple[Source, Refusal]]]:
+    """What every source says of a request, the preferred ones first; and those that do not take it, or are damaged.
+
+    It is an error where that is so of all of them.
+    """
+    found: list[T] = []
+    refused: list[tuple[Source, Refusal]] = []
+    ordered = sorted(sources, key=lambda source: source.precedence)
+    for source in ordered:
+        try:
+            found += list(about(source, Wanted.of(request, source.op.keys)))
+        except (ConfigError, CacheError) as refusal:
+            refused.append((source, refusal))
+    if refused and len(refused) == len(ordered):
+        raise refused[0][1]
+    return found, refused
 
 
 def likely(source: Source, wanted: Wanted, machine: Machine) -> Iterator[int]:

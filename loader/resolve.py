@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.candidate import Candidate, Request, Source, Wanted
-from precast.loader.choose import likely
-from precast.loader.errors import CacheError, ConfigError, FormatError
+from precast.loader.choose import ask_each, likely
+from precast.loader.errors import FormatError
 from precast.loader.frozen import Immutable, replace
 from precast.loader.lazily import IMPORTING
 from precast.loader.machine import Machine
@@ -110,31 +110,20 @@ def resolve(
     notes
         What else is worth saying in the trace.
     """
-    accepted: list[Accepted] = []
-    rejected: list[Rejected] = []
-    remarks = list(notes)
-    refusals: list[ConfigError | CacheError] = []
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
-    for source in sources:
-        noted: list[str] = []
-        try:
-            wanted = Wanted.of(request, source.op.keys)
-            verdicts = list(_verdicts(source, wanted, machine, full, noted))
-        except (ConfigError, CacheError) as refusal:
-            refusals.append(refusal)
-            remarks.append(f"cache {source.cache!r} was left out: {refusal}")
-            continue
-        remarks += noted
-        accepted += [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
-        rejected += [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
-    if refusals and len(refusals) == len(sources):
-        raise refusals[0]
+    noted: list[str] = []
+    verdicts, refused = ask_each(
+        request, sources, lambda source, wanted: _verdicts(source, wanted, machine, full, noted)
+    )
+    accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
+    rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
+    noted += [f"cache {source.cache!r} was left out: {refusal}" for source, refusal in refused]
     resolution = Resolution(
         request,
         machine,
         tuple(sorted(accepted, key=lambda a: (not a.literal, *a.candidate.rank))),
         tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.gap, *r.candidate.rank))),
-        tuple(remarks),
+        (*notes, *noted),
         sources,
     )
     return by_measurement(resolution) if request.problem is not None and accepted else resolution
