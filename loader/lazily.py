@@ -13,6 +13,25 @@ from __future__ import annotations
 import os
 import threading
 
-IMPORTING = threading.RLock()
+from precast.loader.errors import LoadError
 
-os.register_at_fork(before=IMPORTING.acquire, after_in_parent=IMPORTING.release, after_in_child=IMPORTING.release)
+
+class _Importing:
+    """The lock; it also says what is meant where a native module is not for the interpreter that wants it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
+        )
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._lock.release()
+        if isinstance(error, ImportError) and "subinterpreter" in str(error):
+            raise LoadError(f"kernels are launched from the main interpreter only ({error}): call from there") from None
+
+
+IMPORTING = _Importing()
