@@ -22,6 +22,10 @@ _FORMATS = {
 }  # fmt: skip
 
 
+_ADDRESS = struct.Struct("<Q")
+_ROOM, _TAIL = 16, 7  # a parameter begins at a multiple of this; so many bytes after it may be read, as its padding
+
+
 class View(Immutable, kw_only=True):
     """A tensor as a caller passes it: where it is, and how it lies there."""
 
@@ -30,6 +34,11 @@ class View(Immutable, kw_only=True):
     strides: tuple[int, ...]
     dtype: str
     device: tuple[int, int]
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """All but the address."""
+        return self.shape, self.strides, self.dtype, self.device
 
 
 @dataclass(slots=True)
@@ -58,11 +67,14 @@ def bind(op: str, signature: Signature, values: Sequence[Any]) -> Bound:
 
 class _Binder:
     def __init__(self, op: str, signature: Signature) -> None:
-        self.signature = signature
-        self.when = f" when calling: `{op}({', '.join(map(_declared, signature.passed))})`"
+        self.op, self.signature = op, signature
         self.bound = Bound()
         self.seen: dict[str, tuple[int, str]] = {}  # each symbol's value, and where it was first met
         self.first = ""  # the tensor that says which device
+
+    @property
+    def when(self) -> str:
+        return f" when calling: `{self.op}({', '.join(map(_declared, self.signature.passed))})`"
 
     def bind(self, values: Sequence[Any]) -> Bound:
         passed = self.signature.passed
@@ -181,6 +193,60 @@ def pack(signature: Signature, parameters: Iterable[str], bound: Bound) -> tuple
     a number the number. Each member stands at a multiple of its own size."""
     arguments = {a.name: a for a in signature.passed}
     return tuple(_packed(signature, arguments[name], bound.values[name]) for name in parameters)
+
+
+class Packing(Immutable, kw_only=True):
+    """Parameters one after the other, packed but for what calls of one form differ in: addresses and real numbers.
+
+    ``offsets`` say where each parameter begins; ``gaps`` where something is to be filled in, from which place among the
+    arguments, and the dtype of a number; ``aligned`` which places have addresses that must be multiples of what.
+    """
+
+    template: bytes
+    offsets: tuple[int, ...]
+    gaps: tuple[tuple[int, int, str], ...]
+    aligned: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, signature: Signature, parameters: Iterable[str], bound: Bound) -> Packing:
+        """How a call that was found right is packed, and with it all of its form."""
+        places = {argument.name: place for place, argument in enumerate(signature.passed)}
+        template, offsets, gaps = b"", [], []
+        for name, part in zip(parameters, pack(signature, parameters, bound), strict=True):
+            argument = signature.passed[places[name]]
+            offsets.append(len(template))
+            if argument.kind == "tensor":
+                gaps.append((len(template), places[name], ""))
+            elif isinstance(bound.values[name], float):
+                gaps.append((len(template), places[name], argument.dtype))
+            template += part + bytes(-(len(part) + _TAIL) % _ROOM + _TAIL)
+        aligned = [(places[a.name], a.alignment) for a in signature.passed if a.kind == "tensor" and a.alignment > 1]
+        return cls(template=template, offsets=tuple(offsets), gaps=tuple(gaps), aligned=tuple(aligned))
+
+    def admits(self, values: Sequence[Any]) -> bool:
+        """Whether the addresses of a call are as well aligned as they have to be."""
+        return not any(values[place].data % alignment for place, alignment in self.aligned)
+
+    def filled(self, values: Sequence[Any]) -> bytearray:
+        """The parameters of a call of this form."""
+        data = bytearray(self.template)
+        for offset, place, dtype in self.gaps:
+            if dtype:
+                number = _number(dtype, values[place])
+                data[offset : offset + len(number)] = number
+            else:
+                _ADDRESS.pack_into(data, offset, values[place].data)
+        return data
+
+
+def form_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What of a call's arguments decides all but addresses and real numbers. Calls of one form are right or wrong
+    together, but for their alignment.
+
+    >>> form_of([1, 1.5]) == form_of([1, 2.5]), form_of([1, 1.5]) == form_of([2, 1.5])
+    (True, False)
+    """
+    return tuple([v.form if type(v) is View else v if isinstance(v, int) else type(v) for v in values])
 
 
 def _packed(signature: Signature, argument: Argument, value: Any) -> bytes:

@@ -7,16 +7,18 @@ import sys
 from numbers import Integral, Real
 from typing import Any
 
-from precast.loader.arguments import View, bind, lengths, pack, packable
+from precast.loader.arguments import Packing, View, bind, form_of, lengths, packable
 from precast.loader.artifact import Artifact
 from precast.loader.cache import Cache
 from precast.loader.errors import FormatError, LaunchError, LoadError
 from precast.loader.failure import naming
 from precast.loader.ffi import import_tvm_ffi
+from precast.loader.frozen import Immutable
 from precast.loader.lazily import IMPORTING
 from precast.loader.once import Guard
-from precast.loader.plan import Launch
+from precast.loader.plan import ONE, Launch
 
+_REMEMBERED = 1000  # forms of calls, a kernel
 _SMALL = 48 << 10  # as much shared memory as a kernel may have without being asked
 
 
@@ -64,19 +66,19 @@ class Cuda:
 
     def launch(self, kernel: Any, launch: Launch, stream: int, parameters: int) -> None:
         """Launch; ``parameters`` is the address of an array of their addresses."""
+        function = self._cuda.CUfunction(int(kernel))
+        if launch.cluster == ONE:
+            self._ask("cuLaunchKernel", function, *launch.grid, *launch.block, launch.shared, stream, parameters, 0)
+            return
         config = self._cuda.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
         config.sharedMemBytes, config.hStream = launch.shared, self._cuda.CUstream(stream)
-        attributes = []
-        if launch.cluster != (1, 1, 1):
-            attribute = self._cuda.CUlaunchAttribute()
-            attribute.id = self._cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-            extent = attribute.value.clusterDim
-            extent.x, extent.y, extent.z = launch.cluster
-            attributes.append(attribute)
-        config.attrs, config.numAttrs = attributes, len(attributes)
-        function = self._cuda.CUfunction(int(kernel))
+        attribute = self._cuda.CUlaunchAttribute()
+        attribute.id = self._cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        extent = attribute.value.clusterDim
+        extent.x, extent.y, extent.z = launch.cluster
+        config.attrs, config.numAttrs = [attribute], 1
         self._ask("cuLaunchKernelEx", config, function, parameters, 0)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -107,6 +109,14 @@ def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = No
     return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
 
 
+class Planned(Immutable):
+    """How calls of one form are launched."""
+
+    device: int
+    launch: Launch
+    packing: Packing
+
+
 class Launcher:
     """Launches one kernel. Its code is handed to the driver at the first launch."""
 
@@ -116,27 +126,42 @@ class Launcher:
         self._op, self._symbol, self._signature = op, artifact.symbol, artifact.signature
         self._names = tuple(argument.name for argument in artifact.signature.passed)
         self._plan = artifact.plan
+        self._known: dict[tuple[Any, ...], Planned] = {}
         self._kernel: Any = None
         self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
         self._loading = Guard()
 
     def __call__(self, *args: Any) -> None:
         kept = [_plain(value) for value in args]  # what a view looks at lives until the launch is queued
+        values = [value for value, _ in kept]
+        planned = self._planned(values)
+        data = planned.packing.filled(values)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(data))
+        offsets = planned.packing.offsets
+        addresses = (ctypes.c_void_p * max(1, len(offsets)))(*[start + offset for offset in offsets])
+        entered = self._cuda.enter(planned.device)
         try:
-            bound = bind(self._op, self._signature, [value for value, _ in kept])
-        except (TypeError, ValueError) as error:
-            raise type(error)(naming(str(error), self._names)) from None
-        launch = self._plan.launch(bound.sizes)
-        packed = pack(self._signature, self._plan.parameters, bound)
-        buffers = [ctypes.create_string_buffer(part, len(part) + 7) for part in packed]
-        addresses = (ctypes.c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
-        entered = self._cuda.enter(bound.device)
-        try:
-            kernel = self._ready(bound.device, launch.shared)
-            self._cuda.launch(kernel, launch, _stream(bound.device), ctypes.addressof(addresses))
+            kernel = self._ready(planned.device, planned.launch.shared)
+            self._cuda.launch(kernel, planned.launch, _stream(planned.device), ctypes.addressof(addresses))
         finally:
             if entered:
                 self._cuda.leave()
+
+    def _planned(self, values: list[Any]) -> Planned:
+        """What such a call is, checked when its form is new, or its addresses are not aligned."""
+        form = form_of(values)
+        known = self._known.get(form)
+        if known is None or not known.packing.admits(values):
+            try:
+                bound = bind(self._op, self._signature, values)
+            except (TypeError, ValueError) as error:
+                raise type(error)(naming(str(error), self._names)) from None
+            packing = Packing.of(self._signature, self._plan.parameters, bound)
+            known = Planned(bound.device, self._plan.launch(bound.sizes), packing)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[form] = known
+        return known
 
     def ready(self, device: int) -> None:
         """Do now what the first launch on a device would do."""
@@ -169,15 +194,14 @@ class Launcher:
 
 def _plain(value: Any) -> tuple[Any, Any]:
     """A tensor as a View, a number as Python's own; with what the view looks at."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, tuple, list, dict)):
-        return value, value
-    if isinstance(value, Integral):
-        return int(value), value
-    if isinstance(value, Real):
-        return float(value), value
-    if not hasattr(type(value), "__dlpack__") and not hasattr(type(value), "__dlpack_c_exchange_api__"):
-        return value, value
-    tensor = import_tvm_ffi().from_dlpack(value)
+    kind = type(value)
+    if not hasattr(kind, "__dlpack__") and not hasattr(kind, "__dlpack_c_exchange_api__"):
+        if value is None or isinstance(value, (bool, int, float, str, bytes, tuple, list, dict)):
+            return value, value
+        if isinstance(value, Integral):
+            return int(value), value
+        return (float(value) if isinstance(value, Real) else value), value
+    tensor = (sys.modules.get("tvm_ffi") or import_tvm_ffi()).from_dlpack(value)
     device = tensor.device
     view = View(
         data=tensor.data_ptr(),

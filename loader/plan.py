@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 DEPTH = 8
 _GRID, _BLOCK, _CLUSTER, _SHARED = (2**31 - 1, 65535, 65535), (1024, 1024, 64), (16, 16, 16), 232448
-_ONE = (1, 1, 1)
+ONE = (1, 1, 1)
 
 
 class Launch(Immutable):
@@ -37,7 +37,7 @@ class Launch(Immutable):
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = _ONE
+    cluster: tuple[int, int, int] = ONE
     shared: int = 0
 
 
@@ -52,7 +52,7 @@ class LaunchPlan(Immutable, kw_only=True):
     grid: Extent
     block: Extent
     parameters: tuple[str, ...]
-    cluster: Extent = _ONE
+    cluster: Extent = ONE
     shared: Expression = 0
 
     def launch(self, sizes: Mapping[str, int]) -> Launch:

@@ -9,7 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from precast import loader
 from precast.loader import cubin
@@ -154,6 +157,64 @@ def test_a_bad_call_launches_nothing(chosen: tuple[Cache, Artifact]) -> None:
         with pytest.raises(kind, match=message):
             launch(*args)
     assert not driver.launched and not driver.loaded
+
+
+# Few of each kind, so that many calls are alike but for one thing.
+calls = st.tuples(
+    st.builds(
+        Fake,
+        st.sampled_from([64, 1 << 20, 72]),
+        st.sampled_from([(3, 4), (4, 4)]),
+        st.sampled_from([(CUDA, 0), (CUDA, 1)]),
+        strides=st.sampled_from([(4, 1), (8, 1), (6, 1)]),
+    ),
+    st.builds(Fake, st.sampled_from([64, 8]), st.sampled_from([(3,), (4,)]), st.just((CUDA, 0))),
+    st.sampled_from([1, 2, True, np.int32(2), 1.0]),
+    st.sampled_from([1.5, 2.5, 2, 1e300, np.float32(1.5), "x"]),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(some=st.lists(calls, min_size=2, max_size=12))
+def test_a_call_like_one_before_is_packed_and_refused_as_if_it_were_the_first(
+    chosen: tuple[Cache, Artifact], some: list[tuple[Any, ...]]
+) -> None:
+    def outcome(launch: Any, driver: Any, args: tuple[Any, ...]) -> Any:
+        before = len(driver.launched)
+        try:
+            launch(*args)
+        except Exception as error:
+            return type(error), str(error), len(driver.launched) - before
+        return driver.launched[-1]
+
+    driver: Any = Driver()
+    launch = open_cubin(chosen[0], "op", chosen[1], driver)
+    for args in some:
+        alone: Any = Driver()
+        assert outcome(launch, driver, args) == outcome(open_cubin(chosen[0], "op", chosen[1], alone), alone, args)
+
+
+def test_alignment_is_checked_at_every_call(chosen: tuple[Cache, Artifact]) -> None:
+    driver: Any = Driver()
+    launch = open_cubin(chosen[0], "op", chosen[1], driver)
+    for address in (64, 128, 72, 1 << 20):
+        x, y = Fake(address, (17, 4)), Fake(64, (17,))
+        if address % 16:
+            with pytest.raises(ValueError, match="Misaligned Tensor data on argument #0"):
+                launch(x, y, 1, 1.0)
+        else:
+            launch(x, y, 1, 1.0)
+            assert driver.launched[-1][3][0][:8] == struct.pack("<Q", address)
+
+
+def test_not_every_form_is_remembered(chosen: tuple[Cache, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cubin, "_REMEMBERED", 3)
+    driver: Any = Driver()
+    launch = open_cubin(chosen[0], "op", chosen[1], driver)
+    for count in (1, 2, 3, 4, 5, 1):
+        launch(Fake(64, (1, 4)), Fake(64, (1,)), count, 1.0)
+        assert len(launch._known) <= 3
+    assert [extent.grid[1] for _, extent, _, _ in driver.launched] == [2, 4, 6, 8, 10, 2]
 
 
 def test_the_drivers_word_on_parameters_is_the_last(chosen: tuple[Cache, Artifact]) -> None:
