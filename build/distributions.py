@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Collection, Mapping
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,19 @@ class Distributions:
 
 
 def _read() -> dict[str, list[str]]:
-    return {module: sorted(set(names)) for module, names in packages_distributions().items()}
+    """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 knows only those that name them
+    in a file that few builders write."""
+    table: dict[str, set[str]] = {}
+    for one in distributions():
+        for module in _top_modules(one):
+            table.setdefault(module, set()).add(one.metadata["Name"])
+    return {module: sorted(names) for module, names in sorted(table.items())}
+
+
+def _top_modules(one: Distribution) -> set[str]:
+    declared = (one.read_text("top_level.txt") or "").split()
+    listed = (file.parts[0] if len(file.parts) > 1 else inspect.getmodulename(str(file)) for file in one.files or ())
+    return set(declared) or {name for name in listed if name and name.isidentifier()}
 
 
 def _installed() -> list[str]:
