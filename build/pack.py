@@ -115,8 +115,8 @@ def seal(
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index over them.
 
-    What a host's runtime consists of is kept as it is: every process opens it, and to decompress it took longer than to
-    open a kernel.
+    What a host's runtime consists of is kept as it is: every process opens it, and to decompress it takes longer than
+    to open a kernel.
     """
     dictionary = train(contents, earlier)
     blobs = store_all(contents, dictionary, threads, earlier)

@@ -71,7 +71,14 @@ class _Values(type):
     """The type of all classes of values."""
 
     def __new__(
-        mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kw_only: bool = False, **options: bool
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        body: dict[str, Any],
+        *,
+        kw_only: bool = False,
+        eq: bool = True,
+        order: bool = False,
     ) -> Any:
         if any(getattr(base, "__slots__", ()) for base in bases):
             raise TypeError(f"{name} cannot inherit the fields of another class of values: name them again")
@@ -81,9 +88,9 @@ class _Values(type):
         body["__match_args__"] = () if kw_only else names
         body["__shape__"] = _OfClass("__shape__", _Shape)
         body["__dataclass_fields__"] = _OfClass("__dataclass_fields__", _dataclass_fields)
-        if options.get("order"):
+        if order:
             body.update(_ORDERED)
-        if not options.get("eq", True):
+        if not eq:
             body.update(__eq__=object.__eq__, __hash__=object.__hash__)
         return super().__new__(mcs, name, bases, body)
 

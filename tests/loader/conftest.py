@@ -7,15 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader import api
+from precast.loader import api, library
 from precast.loader.cache import Cache
+from precast.loader.ffi import entry
+from precast.loader.kernel import Kernel, open_kernel
 
-from .caches import Native, demo
+from .caches import Native, demo, echo_cache
+from .echo import HOPPER
 
 
 @pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
     return Native(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, Kernel]]:
+    """The same entry twice: called through the call path, and through tvm_ffi."""
+    native = Native(tmp_path_factory.mktemp("native"))
+    cache, chosen = echo_cache(native, tmp_path_factory.mktemp("cache") / "echo")
+    fast = open_kernel(cache, "echo", chosen)
+    fast._machine = lambda: HOPPER
+    fast(0)
+    plain = Kernel("echo", chosen, entry(library.load(cache, chosen), chosen.symbol), lambda: HOPPER)
+    yield fast, plain
 
 
 @pytest.fixture

@@ -108,3 +108,12 @@ def exchange(major: int = 1, older: int = 0, view: Any = _view) -> Any:
 _NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
 _kept: list[Any] = []
 Fake.__dlpack_c_exchange_api__ = exchange()[1]
+
+
+class Meta(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(name) if not name.startswith("__dlpack_c") else ZeroDivisionError("metaclass")
+
+
+class Spiteful(metaclass=Meta):
+    """One whose type fails when it is asked for an exchange."""

@@ -67,6 +67,11 @@ def test_they_have_no_heirs() -> None:
     assert not dataclasses.is_dataclass(Immutable), "the base is none itself"
 
 
+def test_an_option_that_is_none_is_an_error() -> None:
+    with pytest.raises(TypeError, match="kwonly"):
+        type(Ours)("Misspelt", (Immutable,), {}, kwonly=True)
+
+
 def test_each_has_containers_of_its_own() -> None:
     assert Ours(1).z is not Ours(1).z
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,14 @@ def test_the_same_inputs_give_the_same_bytes(user: Path, tmp_path: Path, precast
     for cache, wheel in zip(caches, wheels, strict=True):
         assert precast("wheel", cache, "-o", wheel).returncode == 0
     assert tree(wheels[0]) == tree(wheels[1])
-    assert len(tree(wheels[0])) == 1
+    (wheel,) = wheels[0].glob("*.whl")
+    runtime = Cache(caches[0]).index.runtimes[0].blob
+    with zipfile.ZipFile(wheel) as archive:
+        blobs = {Path(entry.filename).name: entry for entry in archive.infolist() if "/blobs/" in entry.filename}
+    assert runtime.stored == runtime.size, "what every process opens needs no decompressing"
+    assert blobs[runtime.sha256].compress_size < runtime.size / 3, "but travels small"
+    stored = [entry.compress_type == zipfile.ZIP_STORED for entry in blobs.values()]
+    assert stored.count(True) == 8, "what is compressed already travels as it is"
     everything = b"".join(tree(caches[0]).values())
     for word in (str(tmp_path), str(Path.home()), "mykernels.py"):
         assert word.encode() not in everything, f"the cache says {word}"
