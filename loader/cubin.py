@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -201,7 +203,7 @@ def _plain(value: Any) -> tuple[Any, Any]:
         if isinstance(value, Integral):
             return int(value), value
         return (float(value) if isinstance(value, Real) else value), value
-    tensor = (sys.modules.get("tvm_ffi") or import_tvm_ffi()).from_dlpack(value)
+    tensor = _importer()(value)
     device = tensor.device
     view = View(
         data=tensor.data_ptr(),
@@ -211,6 +213,13 @@ def _plain(value: Any) -> tuple[Any, Any]:
         device=(device.dlpack_device_type(), device.index),
     )
     return view, tensor
+
+
+@functools.cache
+def _importer() -> Callable[[Any], Any]:
+    """What makes a tensor of any that speaks DLPack. Kept once its module is whole, which one on its way in is not."""
+    found: Callable[[Any], Any] = import_tvm_ffi().from_dlpack
+    return found
 
 
 def _stream(device: int) -> int:
