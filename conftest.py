@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-CACHES = Path(__file__).parent / "tests" / "loader" / "caches.py"
+CACHES = Path(__file__).parent / "tests" / "helpers" / "caches.py"
 
 
 @pytest.fixture(scope="session")
 def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from types import SimpleNamespace
 
-    writer = SimpleNamespace(**runpy.run_path(str(CACHES), run_name="tests.loader.caches"))
+    writer = SimpleNamespace(**runpy.run_path(str(CACHES), run_name="tests.helpers.caches"))
     cache: Path = writer.demo(writer.Native(tmp_path_factory.mktemp("native"))).write(
         tmp_path_factory.mktemp("caches") / "demo"
     )

@@ -56,11 +56,11 @@ def add(n: int):
 LOOP = """
 import json, sys, tempfile, time
 from pathlib import Path
-from precast.build.answers import Answers
-from precast.build.capture import Catcher, forget_compiled
-from precast.build.standin import stand_in
-from precast.kernels.registry import Source, load
-from precast.kernels.schema import call
+from precast.build.child.fact_recorder import Answers
+from precast.build.child.capture import Catcher, forget_compiled
+from precast.build.child.fake_gpu import stand_in
+from precast.kernels.authoring.registry import Source, load
+from precast.kernels.authoring.schema import call
 
 begun = time.perf_counter()
 work = json.load(open(sys.argv[1]))
@@ -109,7 +109,7 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
     """A manifest with so many variants of another, spread over its plan; and the work as the plain loop takes it."""
     import yaml
 
-    from precast.build.planner import plan_files
+    from precast.build.plan.planner import plan_files
 
     plan = plan_files([manifest])
     chosen = plan.variants[:: max(1, len(plan.variants) // variants)][:variants]
@@ -125,8 +125,8 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
 
 def planned(manifest: Path, store: Path) -> Path:
     """The store, with what the kernels say of themselves noted: a plain loop plans nothing, and a build only once."""
-    from precast.build.planner import plan_files
-    from precast.build.store import Store
+    from precast.build.plan.planner import plan_files
+    from precast.build.store.store import Store
 
     plan_files([manifest], notes=Store(store).notes)
     return store
@@ -152,8 +152,8 @@ def loop(arguments: argparse.Namespace, folder: Path) -> Result:
     manifest, work = few(arguments.manifest, folder, arguments.variants)
     listed = folder / "work.json"
     listed.write_text(json.dumps(work))
-    from precast.build.process import worker_environment
-    from precast.loader.target import Target
+    from precast.build.compile.worker import worker_environment
+    from precast.loader.format.target import Target
 
     rows = work["variants"]
     assert isinstance(rows, list)
@@ -190,7 +190,7 @@ def nothing(arguments: argparse.Namespace, folder: Path) -> Result:
 
 def size(arguments: argparse.Namespace, folder: Path) -> Result:
     """Bytes a variant in the wheel, against its library as it is linked."""
-    from precast.loader.cache import Cache
+    from precast.loader.resolve.cache import Cache
 
     cache = folder / "cache"
     precast("build", arguments.manifest, "-o", cache, store=arguments.store or folder / "store")

@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from precast.loader.config import Key
-from tests.loader.caches import CacheWriter, Native, artifact, compiler
+from precast.loader.format.config import Key
+from tests.helpers.caches import CacheWriter, Native, artifact, compiler
 
 KEYS = (
     Key(name="dtype", type="dtype"),

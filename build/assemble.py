@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from precast.build.compile import Compiled
-from precast.build.device import read_cubins
+from precast.build.compile.outcome import Compiled
 from precast.build.errors import ObjectError
-from precast.build.key import record_key
-from precast.build.link import Linker
-from precast.build.record import Product, Record
-from precast.build.rehearsal import rehearse
-from precast.build.toolchain import Toolchain
+from precast.build.link.device_code import read_cubins
+from precast.build.link.linker import Linker
+from precast.build.link.rehearsal import rehearse
+from precast.build.link.toolchain import Toolchain
+from precast.build.store.key import record_key
+from precast.build.store.record import Product, Record
 
 # The compiler puts this into the host code of a launch that needs more than there is, and of no other.
 _OVERSIZED = b"launch shared memory exceeds current GPU arch"

@@ -9,30 +9,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precast.build.assemble import assemble
-from precast.build.cachedir import write_cache
-from precast.build.capacity import default_jobs
-from precast.build.compile import Failed, Outcome
-from precast.build.costs import Costs
-from precast.build.earlier import Earlier
-from precast.build.executor import Executor, Local
-from precast.build.key import variant_key
-from precast.build.link import Linker
-from precast.build.pack import pack
-from precast.build.plan import Plan, Variant
-from precast.build.record import Record
-from precast.build.report import Built, Progress, Report, State
-from precast.build.runtime import RuntimeLibrary, link_runtime
-from precast.build.seal import inputs_digest, is_sealed, seal
-from precast.build.source import Sources
-from precast.build.store import Store
-from precast.build.toolchain import Toolchain, find_toolchain
+from precast.build.cache.blob_reuse import BlobReuse
+from precast.build.cache.cache_folder import write_cache
+from precast.build.cache.pack import pack
+from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
+from precast.build.compile.executor import Executor, Local
+from precast.build.compile.outcome import Failed, Outcome
+from precast.build.inputs.sources import SourceDigests
+from precast.build.ipc.capacity import default_jobs
+from precast.build.link.linker import Linker
+from precast.build.link.runtime import RuntimeLibrary, link_runtime
+from precast.build.link.toolchain import Toolchain, find_toolchain
+from precast.build.plan.plan import Plan, Variant
+from precast.build.report import Built, Report, State, Step
+from precast.build.store.costs import Costs
+from precast.build.store.key import variant_key
+from precast.build.store.record import Record
+from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
 
 SECONDS = 600.0
 _LINKERS = 4
 _BACKLOG = 64  # compiled variants that may wait for a linker before the next outcome is taken
 
-Show = Callable[[Progress], None]
+Show = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     options = options or Options()
     show = show or (lambda step: None)
     toolchain = find_toolchain()
-    sources = Sources(plan.search, store.notes)
+    sources = SourceDigests(plan.search, store.notes)
     keys = {v.identity: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     inputs = inputs_digest(plan, keys, toolchain, sources)
     profiles = {target: plan.profiles.of(target) for target in {v.target for v in plan.variants}}
     wanted = [(keys[v.identity], profiles[v.target]) for v in plan.variants]
-    if is_sealed(store.notes, inputs, cache):
+    if is_up_to_date(store.notes, inputs, cache):
         store.share(wanted)
         store.finish()
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
@@ -78,13 +78,13 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     assert run.runtime is not None
     packed = pack(
         whole, run.records, run.runtime, toolchain.versions,
-        threads=default_jobs(), earlier=Earlier(cache, store.notes),
+        threads=default_jobs(), earlier=BlobReuse(cache, store.notes),
     )  # fmt: skip
     write_cache(cache, packed)
     store.share(wanted)
     store.finish()
     if report.complete:
-        seal(store.notes, inputs, packed)
+        mark_up_to_date(store.notes, inputs, packed)
     return replace(report, files=len(packed), size=sum(map(len, packed.values())))
 
 
@@ -95,7 +95,7 @@ class _Run:
     plan: Plan
     keys: Mapping[str, str]
     store: Store
-    sources: Sources
+    sources: SourceDigests
     toolchain: Toolchain
     options: Options
     show: Show
@@ -188,7 +188,7 @@ class _Run:
     def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, reason: str = "") -> None:
         self.done += state != "started"
         total = len(self.plan.variants)
-        self.show(Progress(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
+        self.show(Step(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
 
 
 @contextmanager

@@ -13,24 +13,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from precast.build import elf
-from precast.build.compile import Failed, outcome_of, request_for
-from precast.build.device import cubins_in, read_cubins
+from precast.build.compile.outcome import Failed, outcome_of, request_for
+from precast.build.compile.worker import Worker, WorkerLost
+from precast.build.disk.scratch import write_atomically
 from precast.build.errors import Location, ObjectError, StoreError
-from precast.build.gpus import Fact
-from precast.build.key import artifact_key
-from precast.build.message import Message
-from precast.build.plan import Plan, Variant
-from precast.build.process import Worker, WorkerLost
-from precast.build.profile import Profile, parse_answers, profile_of
-from precast.build.record import Product
-from precast.build.scratch import write_whole
-from precast.build.store import Store
-from precast.build.toolchain import Toolchain, find_toolchain
-from precast.build.usage import example, readme
-from precast.loader.artifact import Artifact
-from precast.loader.cache import Cache
+from precast.build.export_templates import example, readme
+from precast.build.gpu.gpu_table import Fact
+from precast.build.gpu.profile import Profile, parse_answers, profile_of
+from precast.build.ipc.message import Message
+from precast.build.link import elf
+from precast.build.link.device_code import cubins_in, read_cubins
+from precast.build.link.toolchain import Toolchain, find_toolchain
+from precast.build.plan.plan import Plan, Variant
+from precast.build.store.key import artifact_key
+from precast.build.store.record import Product
+from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
+from precast.loader.format.artifact import Artifact
+from precast.loader.resolve.cache import Cache
 
 _ENTRY = "__tvm_ffi_"
 
@@ -45,7 +45,7 @@ class Export:
     def write(self, folder: Path) -> None:
         """Put the files in a folder, which may hold others."""
         for name, data in self.files.items():
-            write_whole(folder / name, data)
+            write_atomically(folder / name, data)
 
 
 @dataclass(frozen=True, slots=True)

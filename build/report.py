@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from precast.build.compile import Failed
-from precast.build.plan import Variant
-from precast.build.record import Record
+from precast.build.compile.outcome import Failed
+from precast.build.plan.plan import Variant
+from precast.build.store.record import Record
 
 State = Literal["started", "built", "reused", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Step:
     """One step of a build: a variant that is begun, or done, or failed, or was there. ``done`` counts those settled."""
 
     done: int

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.assemble import assemble
-from precast.build.compile import Failed
+from precast.build.cache.contents import ArtifactId, CacheContents, read_contents
+from precast.build.cache.merge import differing
+from precast.build.cache.pack import drafts_of
+from precast.build.compile.executor import Executor
+from precast.build.compile.outcome import Failed
+from precast.build.compile.parcel import differences
 from precast.build.errors import StoreError
-from precast.build.executor import Executor
-from precast.build.key import variant_key
-from precast.build.link import Linker
-from precast.build.merge import differing
-from precast.build.opened import Name, Opened, open_cache
-from precast.build.pack import drafts_of
-from precast.build.parcel import differences
-from precast.build.plan import Plan, Variant
-from precast.build.runtime import RuntimeLibrary, link_runtime
-from precast.build.source import Sources
-from precast.build.toolchain import Toolchain, by_host, find_toolchain
-from precast.loader.artifact import Artifact
-from precast.loader.config import canonical, thaw
+from precast.build.inputs.sources import SourceDigests
+from precast.build.link.linker import Linker
+from precast.build.link.runtime import RuntimeLibrary, link_runtime
+from precast.build.link.toolchain import Toolchain, by_host, find_toolchain
+from precast.build.plan.plan import Plan, Variant
+from precast.build.store.key import variant_key
 from precast.loader.errors import PrecastError
-from precast.loader.index import digest
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import canonical, to_json
+from precast.loader.format.index import digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Proof:
     """What came of it. ``same`` artifacts came out again; ``different`` ones did not, and say how; ``unasked`` ones no
     manifest asks for; ``elsewhere`` are those of other hosts, which only such a host can build again."""
 
-    same: tuple[Name, ...]
+    same: tuple[ArtifactId, ...]
     different: Mapping[str, str]
-    unasked: tuple[Name, ...]
+    unasked: tuple[ArtifactId, ...]
     elsewhere: int
     left_out: int
 
@@ -70,7 +70,7 @@ def reproduce(
     A ``sample`` of so many variants is drawn by ``seed``, or by the cache's own digest: the same cache gives the same
     sample, and a changed one another.
     """
-    cache, toolchain, sources = open_cache(path), find_toolchain(), Sources(plan.search)
+    cache, toolchain, sources = read_contents(path), find_toolchain(), SourceDigests(plan.search)
     runtime = link_runtime(toolchain)
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)
@@ -80,7 +80,7 @@ def reproduce(
     chosen = draw(list(common.values()), sample, seed or digest(cache.index.encode()))
     expected = {name: a for name, a in held.items() if (v := asked.get(_whole(name))) is not None and v in chosen}
     different = _runtime(cache, runtime)
-    same: list[Name] = []
+    same: list[ArtifactId] = []
     with Linker(toolchain, runtime) as linker:
         for outcome in executor.compile(plan, chosen, seconds=seconds):
             show(outcome.variant)
@@ -116,20 +116,20 @@ def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Var
     return ordered if sample is None or sample >= len(ordered) else random.Random(seed).sample(ordered, sample)
 
 
-def _names(variant: Variant, host: str) -> list[Name]:
-    config = canonical({name: thaw(value) for name, value in variant.config.items()}).decode()
+def _names(variant: Variant, host: str) -> list[ArtifactId]:
+    config = canonical({name: to_json(value) for name, value in variant.config.items()}).decode()
     return [
-        Name(op, config, str(variant.target), kind, host if kind == "object" else "")
+        ArtifactId(op, config, str(variant.target), kind, host if kind == "object" else "")
         for op in variant.produces
         for kind in variant.emit
     ]
 
 
-def _whole(name: Name) -> Name:
-    return Name(name.op, name.config, name.target, name.kind, name.host)
+def _whole(name: ArtifactId) -> ArtifactId:
+    return ArtifactId(name.op, name.config, name.target, name.kind, name.host)
 
 
-def _check_toolchain(cache: Opened, toolchain: Toolchain, host: str) -> None:
+def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> None:
     made = by_host(cache.index).get(host)
     if made is None:
         hosts = ", ".join(r.host.arch for r in cache.index.runtimes) or "no host"
@@ -143,7 +143,7 @@ def _check_toolchain(cache: Opened, toolchain: Toolchain, host: str) -> None:
         )
 
 
-def _runtime(cache: Opened, runtime: RuntimeLibrary) -> dict[str, str]:
+def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
     """What of the host's own libraries did not come out again."""
     held = next(r for r in cache.index.runtimes if r.host.arch == runtime.host.arch)
     made = (runtime.code, *([runtime.fastcall] if runtime.fastcall else []))
@@ -155,22 +155,22 @@ def _runtime(cache: Opened, runtime: RuntimeLibrary) -> dict[str, str]:
 
 
 def _compare(
-    cache: Opened,
-    expected: Mapping[Name, Artifact],
+    cache: CacheContents,
+    expected: Mapping[ArtifactId, Artifact],
     variant: Variant,
     made: Sequence[tuple[str, Artifact, bytes]],
     host: str,
-) -> tuple[list[Name], dict[str, str]]:
+) -> tuple[list[ArtifactId], dict[str, str]]:
     """The artifacts of one variant that came out again, and those that did not, with what differs."""
-    good: list[Name] = []
+    good: list[ArtifactId] = []
     bad: dict[str, str] = {}
     names = set(_names(variant, host))
     left = {name: artifact for name, artifact in expected.items() if _whole(name) in names}
-    seen: dict[Name, int] = {}
+    seen: dict[ArtifactId, int] = {}
     for op, artifact, content in made:
         whole = next(n for n in names if (n.op, n.kind) == (op, artifact.kind))
         part = seen[whole] = seen.get(whole, -1) + 1
-        name = Name(whole.op, whole.config, whole.target, whole.kind, whole.host, part)
+        name = ArtifactId(whole.op, whole.config, whole.target, whole.kind, whole.host, part)
         held = left.pop(name, None)
         if held is None:
             bad[str(name)] = "it is not in the cache"
@@ -188,7 +188,7 @@ def _compare(
     return good, bad
 
 
-def _first(held: Artifact, content: bytes, cache: Opened) -> str:
+def _first(held: Artifact, content: bytes, cache: CacheContents) -> str:
     was = cache.cache.read(held.blob)
     if was == content:
         return "the bytes are the same"

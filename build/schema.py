@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from precast.build import getters, manifest
-from precast.build.gpus import GPUS
-from precast.build.profile import CAPABILITIES, facts_of
-from precast.loader import artifact, index, plan, signature
-from precast.loader.target import Target
-from precast.loader.words import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL, Words
+from precast.build.gpu.gpu_table import GPUS
+from precast.build.gpu.profile import CAPABILITIES, facts_of
+from precast.build.plan import manifest, yaml_fields
+from precast.loader.format import artifact, index, launch_plan, signature
+from precast.loader.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL, Pattern
+from precast.loader.format.target import Target
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NAMES = ("manifest", "index", "op")
@@ -36,7 +36,7 @@ def schema_of(name: str) -> Schema:
 
 
 def _manifest() -> Schema:
-    entries = {"type": "array", "minItems": 1, "maxItems": getters.MOST, "items": {"$ref": "#/$defs/entry"}}
+    entries = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "items": {"$ref": "#/$defs/entry"}}
     root = _object(
         {
             "version": {"const": manifest.VERSION, "description": "The version of this format."},
@@ -77,7 +77,7 @@ def _environment() -> Schema:
     facts = "|".join(facts_of(Target(9, 0)))
     text = {
         "type": "string",
-        "maxLength": getters.TEXT,
+        "maxLength": yaml_fields.TEXT,
         "pattern": _whole(r"(?:[^$]|\$(?!\{[^}]*\})|\$\{target\.(?:" + facts + r")\})*"),
     }
     return {
@@ -94,7 +94,7 @@ def _row(least: int) -> Schema:
 
 
 def _rows() -> Schema:
-    return {"type": "array", "maxItems": getters.MOST, "items": _row(1)}
+    return {"type": "array", "maxItems": yaml_fields.MOST, "items": _row(1)}
 
 
 def _index() -> Schema:
@@ -190,9 +190,9 @@ def _plan() -> Schema:
 def _expression() -> Schema:
     """A number, a size, or a function of two expressions."""
     number = {"type": "integer", "exclusiveMinimum": -(2**62), "exclusiveMaximum": 2**62}
-    parts = [{"enum": sorted(plan.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
+    parts = [{"enum": sorted(launch_plan.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
     function = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
-    return {"anyOf": [number, _text(plan.SIZE), function]}
+    return {"anyOf": [number, _text(launch_plan.SIZE), function]}
 
 
 def _measured() -> Schema:
@@ -273,11 +273,11 @@ def _list(items: Schema, most: int) -> Schema:
 
 def _some(item: Schema, description: str) -> Schema:
     """One item, or a list of different ones."""
-    several = {"type": "array", "minItems": 1, "maxItems": getters.MOST, "uniqueItems": True, "items": item}
+    several = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "uniqueItems": True, "items": item}
     return {"anyOf": [item, several], "description": description}
 
 
-def _text(pattern: re.Pattern[str] | Words, description: str = "") -> Schema:
+def _text(pattern: re.Pattern[str] | Pattern, description: str = "") -> Schema:
     schema: Schema = {"type": "string", "pattern": _whole(pattern.pattern)}
     return {**schema, "description": description} if description else schema
 
@@ -288,7 +288,7 @@ def _whole(pattern: str) -> str:
 
 
 def _line() -> Schema:
-    return {"type": "string", "maxLength": getters.TEXT}
+    return {"type": "string", "maxLength": yaml_fields.TEXT}
 
 
 def _known_gpu() -> Schema:

@@ -17,10 +17,13 @@ from typer.core import TyperCommand, TyperGroup
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
 
 # One file a command, in the order of the road. What stands here and has a file is a command.
-ROAD = (
-    "plan", "build", "check", "wheel", "bundle", "list", "show", "export", "merge", "diff",
-    "reproduce", "verify", "bench", "tune", "doctor", "schema", "new", "report",
-)  # fmt: skip
+# Each command by the room that holds its file, in the order of the help.
+ROOMS = {
+    "make": ("plan", "build", "check", "reproduce"),
+    "ship": ("wheel", "bundle", "merge"),
+    "inspect": ("list", "show", "diff", "export", "doctor", "schema"),
+    "measure": ("verify", "bench", "tune"),
+}
 
 # The request itself is wrong, and trying again will not help.
 WRONG_REQUEST = (ConfigError, FormatError, TargetError)
@@ -35,8 +38,7 @@ def commands() -> dict[str, str]:
     'Say what is installed, which GPU and caches there are, and what would not work.'
     """
     here = Path(__file__).parent
-    texts = {name: (here / f"{name}.py") for name in ROAD}
-    return {name: _first_line(path) for name, path in texts.items() if path.is_file()}
+    return {name: _first_line(here / room / f"{name}.py") for room, names in ROOMS.items() for name in names}
 
 
 def _first_line(path: Path) -> str:
@@ -62,9 +64,10 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command that ``cli/NAME.py`` defines as ``command``."""
+    """The command that ``cli/ROOM/NAME.py`` defines as ``command``."""
     single = typer.Typer(add_completion=False)
-    single.command(name)(importlib.import_module(f"precast.cli.{name}").command)
+    room = next(room for room, names in ROOMS.items() if name in names)
+    single.command(name)(importlib.import_module(f"precast.cli.{room}.{name}").command)
     return typer.main.get_command(single)
 
 

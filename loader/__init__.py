@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.lazily import IMPORTING
+from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.api import caches, explain, get, ops, variants
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
         VariantNotFound,
         WrongDevice,
     )
-    from precast.loader.kernel import Kernel
+    from precast.loader.launch.kernel import Kernel
+    from precast.loader.launch.torch_op import torch_op
     from precast.loader.preloading import Preload, preload
-    from precast.loader.resolve import Resolution
-    from precast.loader.state import Stats, freeze, stats
-    from precast.loader.torch_operator import torch_op
+    from precast.loader.resolve.resolution import Resolution
+    from precast.loader.session import Stats, freeze, stats
 
 __all__ = [
     "CacheError",
@@ -67,10 +67,10 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("caches", "explain", "get", "ops", "variants"), "api"),
     **dict.fromkeys(("Preload", "preload"), "preloading"),
-    **dict.fromkeys(("Stats", "freeze", "stats"), "state"),
-    "Kernel": "kernel",
-    "Resolution": "resolve",
-    "torch_op": "torch_operator",
+    **dict.fromkeys(("Stats", "freeze", "stats"), "session"),
+    "Kernel": "launch.kernel",
+    "Resolution": "resolve.resolution",
+    "torch_op": "launch.torch_op",
 }
 
 
@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
     """A name at its first use: what a program does not use of the loader costs it nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with IMPORTING:
+    with IMPORT_LOCK:
         module = importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}")
     found = globals()[name] = getattr(module, name)
     return found

@@ -7,24 +7,25 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from precast.loader import driver, state
-from precast.loader.artifact import Artifact
-from precast.loader.cache import Cache
-from precast.loader.candidate import Candidate, Request, Source
-from precast.loader.choose import choose
-from precast.loader.config import flow, suggest
-from precast.loader.discover import VARIABLE, Found, discover
+from precast.loader import session
 from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.frozen import Immutable
-from precast.loader.kernel import Kernel, open_kernel
-from precast.loader.lazily import IMPORTING
-from precast.loader.machine import Machine, this_host, this_machine
-from precast.loader.once import Guard, Once
-from precast.loader.pin import Pins, check_pins
-from precast.loader.target import Target
+from precast.loader.fast_start.values import Immutable
+from precast.loader.fork_safe import ForkSafeLock, OnceTable
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import flow, suggest
+from precast.loader.format.target import Target
+from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.resolve import driver
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request
+from precast.loader.resolve.choose import choose
+from precast.loader.resolve.discover import VARIABLE, Found, discover
+from precast.loader.resolve.machine import Machine, this_host, this_machine
+from precast.loader.resolve.pins import Pins, check_pins
 
 if TYPE_CHECKING:
-    from precast.loader.resolve import Resolution
+    from precast.loader.resolve.resolution import Resolution
 
 _SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
 _REMEMBERED = 100_000
@@ -32,8 +33,8 @@ _SIMPLE = (str, int, float, bool, type(None))
 
 _found: tuple[Found, ...] | None = None
 _pins: Pins | None = None
-_finding = Guard()
-_kernels: Once[tuple[Any, ...], Kernel] = Once()
+_finding = ForkSafeLock()
+_kernels: OnceTable[tuple[Any, ...], Kernel] = OnceTable()
 _ready: dict[tuple[Any, ...], Kernel] = {}
 
 
@@ -209,7 +210,7 @@ def obtain(
         settled = target is not None or device is not None or driver.driver().uniform
         return Obtained(kernel, cache, settled)
     finally:
-        state.count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
+        session.count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
 
 
 def _choose(
@@ -227,18 +228,18 @@ def _choose(
 
 
 def _resolve(
-    request: Request, machine: Machine, sources: list[Source], *, full: bool = True, notes: tuple[str, ...] = ()
+    request: Request, machine: Machine, sources: list[CachedOp], *, full: bool = True, notes: tuple[str, ...] = ()
 ) -> Resolution:
     """The whole decision. A lookup that finds what it looks for does with ``choose``."""
-    with IMPORTING:
-        from precast.loader.resolve import resolve
+    with IMPORT_LOCK:
+        from precast.loader.resolve.resolution import resolve
     return resolve(request, machine, sources, full=full, notes=notes)
 
 
 def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
-    state.check_thawed(lambda: f"{op} {flow(artifact.config)} for {artifact.target}")
+    session.check_thawed(lambda: f"{op} {flow(artifact.config)} for {artifact.target}")
     kernel = open_kernel(cache, op, artifact, number)
-    state.count(loads=1, stored=artifact.blob.stored)
+    session.count(loads=1, stored=artifact.blob.stored)
     return kernel
 
 
@@ -249,8 +250,8 @@ def _refusal(resolution: Resolution) -> PrecastError:
             f"{resolution.request.op}: there is no CUDA device: {machine.absent}. Run this where there is one, or give"
             " target='sm_90a' or the like to resolve for an architecture"
         )
-    with IMPORTING:
-        from precast.loader.trace import render
+    with IMPORT_LOCK:
+        from precast.loader.resolve.explanation import render
     return VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
 
 
@@ -262,7 +263,7 @@ def _machine(device: object, target: str | None) -> Machine:
     return this_host().supposing(Target.parse(target))
 
 
-def _sources(op: str, places: tuple[Found, ...]) -> tuple[list[Source], tuple[str, ...]]:
+def _sources(op: str, places: tuple[Found, ...]) -> tuple[list[CachedOp], tuple[str, ...]]:
     """The op in every cache that has it, and a note for each cache that cannot be read."""
     sources, errors = [], [found.error for found in places if found.error]
     damage: CacheError | None = None
@@ -274,7 +275,7 @@ def _sources(op: str, places: tuple[Found, ...]) -> tuple[list[Source], tuple[st
                 damage = error
                 errors.append(error)
                 continue
-            sources.append(Source(cache=found.name, precedence=precedence, index=found.cache.index, op=listed))
+            sources.append(CachedOp(cache=found.name, precedence=precedence, index=found.cache.index, op=listed))
     if not sources:
         raise damage or _unknown(op, places)
     return sources, tuple(f"a cache was left out: {error}" for error in errors)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Union
 
 from precast.loader.api import Obtained, obtain
-from precast.loader.config import flow
-from precast.loader.driver import Absent, find_device
 from precast.loader.errors import ConfigError
-from precast.loader.frozen import Immutable
-from precast.loader.kernel import Kernel
-from precast.loader.library import load
-from precast.loader.ready import NotReady, make_ready
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format.config import flow
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.library import load
+from precast.loader.launch.warm_up import NotWarmedUp, warm_up
+from precast.loader.resolve.driver import NoDriver, find_device
 
 Wish = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
@@ -97,7 +97,7 @@ def _device(device: object, target: str | None, cuda: bool) -> tuple[str, int | 
         return f"it was resolved for {target}, not for a device", None
     try:
         return "", find_device(device).ordinal
-    except Absent as reason:
+    except NoDriver as reason:
         return str(reason), None
 
 
@@ -114,8 +114,8 @@ def _make_ready(found: Obtained, ordinal: int) -> str:
         _ready.add((artifact.key, ordinal))
         return ""
     try:
-        make_ready(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)
-    except NotReady as reason:
+        warm_up(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)
+    except NotWarmedUp as reason:
         return str(reason)
     _ready.add((artifact.key, ordinal))
     return ""

@@ -99,8 +99,8 @@ def _ours(x: Any, y: Any) -> Callable[[], float]:
 
 def _through_tvm_ffi(x: Any, y: Any) -> Callable[[], float]:
     from precast import loader
-    from precast.loader.ffi import entry
-    from precast.loader.library import load
+    from precast.loader.launch.ffi import entry
+    from precast.loader.launch.library import load
 
     artifact = _kernel().artifact
     cache = next(f.cache for f in loader.caches() if f.cache and "scale" in f.cache.index.ops)
@@ -121,7 +121,7 @@ def _mul(x: Any, y: Any) -> Callable[[], float]:
 
 def _cubin(x: Any, y: Any) -> Callable[[], float]:
     from precast import loader
-    from precast.loader.kernel import open_kernel
+    from precast.loader.launch.kernel import open_kernel
 
     wanted = _kernel().artifact
     for found in loader.variants("scale"):
@@ -135,7 +135,7 @@ def _cubin(x: Any, y: Any) -> Callable[[], float]:
 
 def _dsl(x: Any, y: Any) -> Callable[[], float]:
     try:
-        from precast.kernels.scale import scale
+        from precast.kernels.own.scale import scale
 
         return _python(scale("float32"), x, y, 2.0)
     except ImportError as error:

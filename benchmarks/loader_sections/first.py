@@ -46,11 +46,11 @@ from precast import loader
 loader.get("scale", {"dtype": "float32"})(x, y, 2.0)
 """,
     compile="""
-from precast.kernels.scale import scale
+from precast.kernels.own.scale import scale
 scale("float32")(x, y, 2.0)
 """,
     export="""
-from precast.kernels.scale import scale
+from precast.kernels.own.scale import scale
 scale("float32").export_to_c({path!r}, function_name="scale")
 """,
     load="""
@@ -79,7 +79,7 @@ from flash_attn.cute import flash_attn_func
 out = flash_attn_func(q, k, v, causal=True, return_lse=True)[0]
 """,
     export="""
-from precast.kernels.attention.forward import attention
+from precast.kernels.adapters.attention.forward import attention
 made = attention("bfloat16", 128, heads_per_kv=4, causal=True, lse=True)
 made.export_to_c({path!r}, function_name="attention")
 """,
@@ -99,7 +99,7 @@ torch.Tensor.__dlpack_c_exchange_api__
 # What is left where everything was imported, found and decided before: to check, open and launch native code.
 NATIVE = """
 from precast.loader import api, kernel
-from precast.loader.cache import _zstandard
+from precast.loader.resolve.cache import _zstandard
 chosen, _ = api._choose(api.Request(op="scale", config={"dtype": "float32"}), None, None, api.caches())
 cache = api.caches()[chosen.source.precedence].cache
 _zstandard()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader import library
-from precast.loader.index import digest
+from precast.loader.format.index import digest
+from precast.loader.launch import library
 from tests.loader.conftest import native, path, use
 
 __all__ = ["native", "path", "use"]
@@ -44,8 +44,8 @@ def refused(use: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterat
     """Ask a cache for ``scale``: a typed error with these words is expected, and no library may be opened."""
     opened: list[str] = []
     monkeypatch.setattr(library, "open_bytes", lambda code, sha256, label: opened.append(label))
-    monkeypatch.setattr(library, "_libraries", library.Once())
-    monkeypatch.setattr(library, "_runtimes", library.Once())
+    monkeypatch.setattr(library, "_libraries", library.OnceTable())
+    monkeypatch.setattr(library, "_runtimes", library.OnceTable())
 
     def ask(root: Path, *words: str, target: str = "sm_90a") -> loader.PrecastError:
         use(root)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.cache import Cache
-from tests.build.fleet import command, environment, events, manifest, module, precast
+from precast.loader.resolve.cache import Cache
+from tests.helpers.builds import command, environment, events, manifest, module, precast
 
 FAULTS = '''
 import ctypes, os, sys, time

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.fleet import environment, events, manifest, module, precast, tree
+from tests.helpers.builds import environment, events, manifest, module, precast, tree
 
 # Runs the command in this process and tells which programs it started, and whether the compiler was imported.
 WATCH = """

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.scratch import write_whole
-from precast.build.store import Store
-from precast.loader.cache import Cache
-from tests.build.fleet import command, environment, manifest, module, precast, tree
+from precast.build.disk.scratch import write_atomically
+from precast.build.store.store import Store
+from precast.loader.resolve.cache import Cache
+from tests.helpers.builds import command, environment, manifest, module, precast, tree
 
 KILLS = 50
 LANES = 2
@@ -82,7 +82,7 @@ class Site:
                 if number < missing * len(records):
                     here.unlink(missing_ok=True)
                 else:
-                    write_whole(here, record.read_bytes())
+                    write_atomically(here, record.read_bytes())
 
     def check(self, cache: Path) -> None:
         """The cache is the old or the new one to the last byte; what the store shows can be read, every file of it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from precast.build.report import Built, Progress, Report
-from tests.build.variants import variant
+from precast.build.report import Built, Report, Step
+from tests.helpers.variants import variant
 
 
 def report() -> Report:
@@ -23,8 +23,8 @@ def test_the_slowest_the_largest_and_all_that_spill() -> None:
 
 
 def test_events_are_json() -> None:
-    started = Progress(done=0, total=2, variant=variant(1), state="started").to_json()
-    failed = Progress(done=1, total=2, variant=variant(1), state="failed", reason="no").to_json()
+    started = Step(done=0, total=2, variant=variant(1), state="started").to_json()
+    failed = Step(done=1, total=2, variant=variant(1), state="failed", reason="no").to_json()
     last = report().to_json()
     for event in (started, failed, last):
         json.dumps(event, allow_nan=False)

@@ -12,16 +12,16 @@ import jsonschema
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.located import read_yaml
-from precast.build.manifest import parse_manifest
+from precast.build.plan.manifest import parse_manifest
+from precast.build.plan.yaml_reader import read_yaml
 from precast.build.schema import NAMES, schema_of
-from precast.loader.artifact import Artifact, Blob, Host, Resources
-from precast.loader.config import Key
 from precast.loader.errors import FormatError
-from precast.loader.index import Index, OpEntry, OpIndex, Runtime
-from precast.loader.signature import Argument, Signature, Symbol
-from precast.loader.target import Capability, Target
-from precast.loader.tuning import Measured
+from precast.loader.format.artifact import Artifact, Blob, Host, Resources
+from precast.loader.format.config import Key
+from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
+from precast.loader.format.signature import Argument, Signature, Symbol
+from precast.loader.format.target import Capability, Target
+from precast.loader.format.tuning import Measured
 
 HERE = Path(__file__).parent
 SHA = "a" * 64
@@ -85,7 +85,7 @@ def test_takes_manifests(value: Any) -> None:
     assert both(value)
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "wrong").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted((HERE / "plan" / "wrong").glob("*.yaml")), ids=lambda p: p.stem)
 def test_refuses_what_the_reader_refuses(path: Path) -> None:
     if path.stem in BEYOND:
         with pytest.raises(ManifestError):
@@ -94,7 +94,7 @@ def test_refuses_what_the_reader_refuses(path: Path) -> None:
     assert not takes("manifest", read_yaml(path.read_bytes(), path.name).plain())
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "refused").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted((HERE / "plan" / "refused").glob("*.yaml")), ids=lambda p: p.stem)
 def test_takes_what_the_reader_takes(path: Path) -> None:
     assert takes("manifest", read_yaml(path.read_bytes(), path.name).plain())
 

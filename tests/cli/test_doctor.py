@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from precast.cli.doctor import judge, render
-from precast.cli.facts import PACKAGES, Device, Driver, Facts, Found
-from precast.loader.target import Capability
+from precast.cli.inspect.doctor import judge, render
+from precast.cli.inspect.facts import PACKAGES, Device, Driver, Facts, Found
+from precast.loader.format.target import Capability
 
 HEALTHY = Facts(
     python=(3, 12, 1),

@@ -67,7 +67,7 @@ def test_an_error_of_ours_is_a_message_and_a_status(
     def failing(json: bool = False) -> None:
         raise error
 
-    monkeypatch.setattr("precast.cli.doctor.command", failing)
+    monkeypatch.setattr("precast.cli.inspect.doctor.command", failing)
     with pytest.raises(SystemExit) as ended:
         main.run(["doctor"])
     assert ended.value.code == status

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from precast.cli.output import Progress, as_json, size, table
+from precast.cli.shared.output import Progress, as_json, size, table
 
 
 class Terminal(io.StringIO):

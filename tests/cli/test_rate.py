@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from precast.cli.rate import Rate
+from precast.cli.shared.rate import Rate
 
 
 class Terminal(io.StringIO):

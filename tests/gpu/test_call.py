@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.ffi import entry
-from precast.loader.kernel import Kernel
-from precast.loader.library import load
+from precast.loader.launch.ffi import entry
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.library import load
 
 
 def scale(dtype: str = "float32") -> Any:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.kernels.verify import verify
-from precast.loader.kernel import Kernel, open_kernel
-
-from . import variants
+from precast.kernels.authoring.verify import verify
+from precast.loader.launch.kernel import Kernel, open_kernel
+from tests.gpu import variants
 
 
 def cubins() -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.kernels.verify import verify
+from precast.kernels.authoring.verify import verify
 from tests.gpu import variants
 
 CASES = variants.runnable()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from precast.kernels.declare import Declaration, declaration_of
-from precast.kernels.registry import find, known_ops, load
-from precast.loader.target import Capability
+from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.registry import find, known_ops, load
+from precast.loader.format.target import Capability
 
 # Ops whose parts make sense one after the other only: a test of their own launches them.
 CHAINED = ("attention_bwd",)
@@ -30,7 +30,7 @@ def objects() -> list[Any]:
 def all_runnable() -> list[Any]:
     """Every candidate for the current device, of any kind, of the ops that a distribution registers.
 
-    What a test's own cache holds beside them is that test's (``test_contract.py``).
+    What a test's own cache holds beside them is that test's (``test_scripts.py``).
     """
     try:
         import torch

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader import api, library
-from precast.loader.cache import Cache
-from precast.loader.ffi import entry
-from precast.loader.kernel import Kernel, open_kernel
-
-from .caches import Native, demo, echo_cache
-from .echo import HOPPER
+from precast.loader import api
+from precast.loader.launch import library
+from precast.loader.launch.ffi import entry
+from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.resolve.cache import Cache
+from tests.helpers.caches import Native, demo, echo_cache
+from tests.helpers.echo import HOPPER
 
 
 @pytest.fixture(scope="session")

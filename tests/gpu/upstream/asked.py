@@ -42,10 +42,10 @@ def refuse(**reasons: bool) -> None:
 
 def unsupported(asked: Asked, target: str) -> str | None:
     """Why the op's author refuses it, or None."""
-    from precast.kernels.declare import declaration_of
-    from precast.kernels.registry import find, load
-    from precast.loader.config import complete
-    from precast.loader.target import Target
+    from precast.kernels.authoring.declare import declaration_of
+    from precast.kernels.authoring.registry import find, load
+    from precast.loader.format.config import complete
+    from precast.loader.format.target import Target
 
     declared = declaration_of(load(find(asked.op)))
     config = complete(declared.keys, {**asked.config, **asked.tuned}, op=asked.op)

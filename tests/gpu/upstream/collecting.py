@@ -32,13 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Before the tests are imported, which asks for the device."""
-    from precast.build.answers import Answers
-    from precast.build.profile import profile_of
-    from precast.build.standin import stand_in
-    from precast.loader.target import Target
+    from precast.build.child.fact_recorder import FactRecorder
+    from precast.build.child.fake_gpu import install_fake_gpu
+    from precast.build.gpu.profile import profile_of
+    from precast.loader.format.target import Target
 
     profile = profile_of(Target.parse("sm_90a"))
-    stand_in(Answers(profile.name, {name: fact.value for name, fact in profile.facts.items()}))
+    install_fake_gpu(FactRecorder(profile.name, {name: fact.value for name, fact in profile.facts.items()}))
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from precast.kernels.operators.catalogue import OPERATORS
-from precast.kernels.quack.library import QUACK
+from precast.kernels.adapters.operators.catalogue import OPERATORS
+from precast.kernels.adapters.quack.library import QUACK
 from tests.gpu import kit
 from tests.gpu.upstream.suites import CLONES
 

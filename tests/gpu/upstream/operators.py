@@ -39,7 +39,7 @@ def dense(metadata: Any, args: Any) -> Asked:
     from cutlass.operators.arguments import DenseTensor
     from cutlass.operators.config import GlobalOptions
 
-    from precast.kernels.operators.config import Design
+    from precast.kernels.adapters.operators.config import Design
 
     refuse(the_calling_convention_without_TVM_FFI=not GlobalOptions().use_tvm_ffi)
     sides = [args.A, args.B, args.out] if isinstance(args, GemmArguments) else []

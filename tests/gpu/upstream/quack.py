@@ -51,7 +51,7 @@ def open_operators() -> None:
 
 def name(dtype: Any) -> str:
     """Our name of a dtype of the compiler's."""
-    from precast.kernels.dtypes import CUTLASS_NAMES
+    from precast.kernels.authoring.dtypes import CUTLASS_NAMES
 
     return CUTLASS_NAMES[dtype.__name__]
 

@@ -1,0 +1,128 @@
+"""Annotating: measurements and evidence put into a cache that is built. Its blobs stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from precast.build.cache.cache_folder import write_cache
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+from precast.loader.format.index import TUNING_LIMIT, OpEntry, OpIndex, check_version, digest, encode
+from precast.loader.format.patterns import OP_NAME
+from precast.loader.format.tuning import Measured
+from precast.loader.resolve.cache import Cache
+
+FORMAT = "precast-measurements"
+_LIMIT = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What ``precast bench`` writes: measurements by op."""
+
+    ops: Mapping[str, tuple[Measured, ...]]
+
+    def encode(self) -> bytes:
+        """The file: sorted, without time or place.
+
+        >>> Measurements({}).encode()
+        b'{\\n "format": "precast-measurements",\\n "ops": {},\\n "version": 1\\n}\\n'
+        """
+        ops = {op: [m.to_json() for m in sorted(rows, key=lambda m: m.place)] for op, rows in self.ops.items()}
+        return encode({"format": FORMAT, "version": 1, "ops": ops})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Measurements:
+        """Read such a file; it may name one problem on one GPU once."""
+        root = fields.as_object(fields.read_json(data, limit=_LIMIT))
+        check_version(root, FORMAT)
+        fields.known(root, ("format", "version", "ops"))
+        ops = {}
+        for op in fields.parsed(root, "ops", fields.as_object):
+            if not OP_NAME.admits(op):
+                raise FormatError("not the name of an op", f"ops.{op[:80]}")
+            rows = fields.items(root["ops"], op, Measured.parse, most=TUNING_LIMIT)
+            if len({m.place for m in rows}) != len(rows):
+                raise FormatError("a problem stands twice for one GPU", f"ops.{op}")
+            ops[op] = rows
+        return cls(ops)
+
+
+def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
+    """Put measurements into a cache, a later one of the same artifact, problem and GPU in the place of an earlier one.
+
+    The same cache and files give the same bytes. Returns how many measured times each op has now. An op or an artifact
+    that the cache does not have is a FormatError, and nothing is written.
+    """
+    tables: dict[str, dict[Any, Measured]] = {}
+    for one in measurements:
+        for op, rows in one.ops.items():
+            listed = _listed(cache, op)
+            table = tables.setdefault(op, {m.place: m for m in listed.tuning})
+            known = {a.key for a in listed.artifacts}
+            for row in rows:
+                strangers = sorted(set(row.times) - known)
+                if strangers:
+                    raise FormatError(
+                        f"cache {cache.name!r} has no artifact {strangers[0][:12]} of {op}: measure this very cache"
+                    )
+                old = table.get(row.place)
+                table[row.place] = replace(row, times={**old.times, **row.times}) if old else row
+    changed = {
+        op: OpIndex.of(
+            op=op,
+            keys=cache.op(op).keys,
+            doc=cache.op(op).doc,
+            artifacts=cache.op(op).artifacts,
+            tuning=tuple(table.values()),
+        )
+        for op, table in tables.items()
+    }
+    _write(cache, changed)
+    return {op: sum(len(m.times) for m in table.values()) for op, table in tables.items()}
+
+
+def record(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """Put evidence into a cache, by op and artifact key; it replaces what stands there of the same check and GPU."""
+    changed = {}
+    for op, found in evidence.items():
+        listed = _listed(cache, op)
+        artifacts = tuple(replace(a, evidence=_with(a.evidence, found.get(a.key))) for a in listed.artifacts)
+        changed[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=listed.tuning)
+    _write(cache, changed)
+
+
+def _with(old: tuple[dict[str, Any], ...], new: Mapping[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    if new is None:
+        return old
+    kept = [e for e in old if (e.get("check"), e.get("gpu")) != (new.get("check"), new.get("gpu"))]
+    return tuple(sorted([*kept, dict(new)], key=lambda e: (str(e.get("check")), str(e.get("gpu")))))
+
+
+def _listed(cache: Cache, op: str) -> OpIndex:
+    if op not in cache.index.ops:
+        raise FormatError(f"cache {cache.name!r} has no op {op!r}: measure this very cache")
+    return cache.op(op)
+
+
+def _write(cache: Cache, changed: Mapping[str, OpIndex]) -> None:
+    """The cache with some ops' files exchanged; every other file as it was read, and checked."""
+    path: Path = cache.path
+    ops = {op: (changed[op] if op in changed else cache.op(op)) for op in cache.index.ops}
+    texts = {op: listed.encode() for op, listed in ops.items()}
+    entries = {
+        op: OpEntry(sha256=digest(texts[op]), size=len(texts[op]), artifacts=len(listed.rows))
+        for op, listed in ops.items()
+    }
+    blobs = {p.name: p.read_bytes() for p in sorted((path / "blobs").iterdir())}
+    write_cache(
+        path,
+        {
+            "index.json": replace(cache.index, ops=entries).encode(),
+            **{f"ops/{op}.json": text for op, text in texts.items()},
+            **{f"blobs/{name}": data for name, data in blobs.items()},
+        },
+    )

@@ -1,0 +1,136 @@
+"""Differences between two caches: what each holds that the other does not, and in what the rest changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.build.cache.contents import ArtifactId, CacheContents
+from precast.build.cache.merge import differing, facts, made_of
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.index import digest, key_to_json
+
+_COUNTED = ("registers", "shared", "stack", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact, as it was and as it is."""
+
+    what: str
+    before: Any
+    after: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return {"what": self.what, "before": self.before, "after": self.after}
+
+    def __str__(self) -> str:
+        numbers = all(isinstance(value, int) for value in (self.before, self.after))
+        sign = f" ({self.after - self.before:+d})" if numbers else ""
+        return f"{self.what} {_show(self.before)} -> {_show(self.after)}{sign}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Two caches held against each other. ``same`` means byte for byte: an index pins all that is below it."""
+
+    same: bool
+    cache: tuple[Change, ...] = ()
+    added: tuple[ArtifactId, ...] = ()
+    removed: tuple[ArtifactId, ...] = ()
+    changed: Mapping[ArtifactId, tuple[Change, ...]] = field(default_factory=dict)
+    unchanged: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``precast diff --json`` prints it."""
+        return {
+            "same": self.same,
+            "cache": [c.to_json() for c in self.cache],
+            "added": [name.to_json() for name in self.added],
+            "removed": [name.to_json() for name in self.removed],
+            "changed": [{**n.to_json(), "changes": [c.to_json() for c in cs]} for n, cs in self.changed.items()],
+            "unchanged": self.unchanged,
+        }
+
+
+def difference(before: CacheContents, after: CacheContents) -> Difference:
+    """What changed from one cache to the other."""
+    old, new = before.artifacts, after.artifacts
+    both = sorted(old.keys() & new.keys(), key=str)
+    changed = {name: changes for name in both if (changes := tuple(_artifact(old[name], new[name])))}
+    return Difference(
+        same=digest(before.index.encode()) == digest(after.index.encode()),
+        cache=tuple(_cache(before, after)),
+        added=tuple(sorted(new.keys() - old.keys(), key=str)),
+        removed=tuple(sorted(old.keys() - new.keys(), key=str)),
+        changed=changed,
+        unchanged=len(both) - len(changed),
+    )
+
+
+def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
+    """What is said of a cache as a whole: its name, what made it, its runtime libraries, its ops, its size."""
+    old, new = before.index, after.index
+    if old.name != new.name:
+        yield Change("name", old.name, new.name)
+    for tool in sorted({*old.toolchain, *new.toolchain}):
+        if old.toolchain.get(tool) != new.toolchain.get(tool):
+            yield Change(tool, old.toolchain.get(tool), new.toolchain.get(tool))
+    runtimes = [{r.host.arch: r for r in index.runtimes} for index in (old, new)]
+    for host in sorted({*runtimes[0], *runtimes[1]}):
+        was, is_ = (made_of(r[host]) if host in r else None for r in runtimes)
+        if was != is_:
+            yield Change(f"runtime library for {host}", was and was[0], is_ and is_[0])
+    for op in sorted(before.ops.keys() & after.ops.keys()):
+        keys = [[key_to_json(k) for k in ops[op].keys] for ops in (before.ops, after.ops)]
+        if keys[0] != keys[1]:
+            yield Change(f"config keys of {op}", *keys)
+        if before.ops[op].doc != after.ops[op].doc:
+            yield Change(f"text of {op}", before.ops[op].doc, after.ops[op].doc)
+    sizes = [stored_size(cache) for cache in (before, after)]
+    if sizes[0] != sizes[1]:
+        yield Change("bytes stored", *sizes)
+
+
+def stored_size(cache: CacheContents) -> int:
+    """The bytes of all blobs of a cache, each once."""
+    blobs = {a.blob.sha256: a.blob.stored for a in cache.artifacts.values()}
+    blobs.update({blob.sha256: blob.stored for r in cache.index.runtimes for blob in r.blobs})
+    if cache.index.dictionary:
+        blobs[cache.index.dictionary.sha256] = cache.index.dictionary.stored
+    return sum(blobs.values())
+
+
+def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
+    """In what an artifact changed; what a person asks for first comes first."""
+    names = differing(old, new)
+    mine, theirs = facts(old), facts(new)
+    if "bytes" in names:
+        yield Change("content", old.blob.sha256[:12], new.blob.sha256[:12])
+    if old.blob.size != new.blob.size:
+        yield Change("bytes", old.blob.size, new.blob.size)
+    if "resources" in names:
+        yield from _resources(old, new)
+    yield from (Change(name, mine[name], theirs[name]) for name in names if name not in ("bytes", "key", "resources"))
+    if names == ["key"]:
+        yield Change("key", old.key[:12], new.key[:12])
+
+
+def _resources(old: Artifact, new: Artifact) -> Iterator[Change]:
+    """Device kernels are held against each other in their order: the compiler's names for them may change."""
+    many = len(old.resources) > 1 or len(new.resources) > 1
+    if len(old.resources) != len(new.resources):
+        yield Change("device kernels", len(old.resources), len(new.resources))
+        return
+    for place, (was, is_) in enumerate(zip(old.resources, new.resources, strict=True)):
+        for what in _COUNTED:
+            if getattr(was, what) != getattr(is_, what):
+                label = {"shared": "shared memory", "local": "spills"}.get(what, what)
+                yield Change(f"kernel {place} {label}" if many else label, getattr(was, what), getattr(is_, what))
+        if was.kernel != is_.kernel:
+            yield Change(f"kernel {place} name" if many else "kernel", was.kernel, is_.kernel)
+
+
+def _show(value: Any) -> str:
+    return "none" if value is None else str(value)

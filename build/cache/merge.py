@@ -1,0 +1,205 @@
+"""Merging: caches that were built apart become one. Where two disagree, that is said, and nothing is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from precast.build.cache.cache_folder import write_cache
+from precast.build.cache.contents import ArtifactId, CacheContents, read_contents
+from precast.build.cache.pack import Listing, plain, seal
+from precast.build.errors import MergeError
+from precast.build.link.runtime import RuntimeLibrary
+from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
+from precast.loader.errors import ConfigError
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.index import Index, Runtime
+from precast.loader.format.patterns import CACHE_NAME
+from precast.loader.format.tuning import joined
+
+_SHOWN = 20
+
+
+def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads: int = 1) -> Index:
+    """Merge the caches at some paths into one at ``output``, or raise MergeError with every conflict.
+
+    The shards of one build merge to the very bytes of the undivided build.
+    """
+    if name and not CACHE_NAME.admits(name):
+        raise ConfigError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
+    files = merged([read_contents(path) for path in paths], name=name, threads=threads)
+    write_cache(output, files)
+    return Index.decode(files["index.json"])
+
+
+def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1) -> dict[str, bytes]:
+    """The files of the merged cache."""
+    found = conflicts(caches, renamed=bool(name))
+    if found:
+        more = [f"... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        raise MergeError(
+            "\n".join(
+                [
+                    f"these caches do not go together, in {len(found)} places:",
+                    *(f"  {line}" for line in (*found[:_SHOWN], *more)),
+                    "Build them from the same sources with the same versions, or leave one out.",
+                ]
+            )
+        )
+    chosen: dict[ArtifactId, tuple[CacheContents, Artifact]] = {}
+    for cache in caches:
+        for named, artifact in cache.artifacts.items():
+            held = chosen.setdefault(named, (cache, artifact))
+            if artifact.key < held[1].key:  # device code of two hosts: the same but for its key
+                chosen[named] = (cache, artifact)
+    contents = {a.blob.sha256: cache.cache.read(a.blob) for cache, a in chosen.values()}
+    return seal(
+        name or caches[0].index.name,
+        for_all_hosts(_toolchains(caches)),
+        _runtimes(caches),
+        _listings(caches, {n: a for n, (_, a) in chosen.items()}, contents),
+        contents,
+        threads=threads,
+    )
+
+
+def conflicts(caches: Sequence[CacheContents], *, renamed: bool = False) -> list[str]:
+    """Everything in which some of the caches contradict each other, in words. ``renamed`` allows different names."""
+    return [
+        *([] if renamed else _names(caches)),
+        *_of_toolchains(caches),
+        *_of_runtimes(caches),
+        *_of_ops(caches),
+        *_of_artifacts(caches),
+        *_of_keys(caches),
+    ]
+
+
+def _names(caches: Sequence[CacheContents]) -> Iterator[str]:
+    first = caches[0]
+    for cache in caches[1:]:
+        if cache.index.name != first.index.name:
+            yield (
+                f"{first} is named {first.index.name!r} and {cache} {cache.index.name!r}: "
+                "give the merged cache a name with --name"
+            )
+
+
+def _of_toolchains(caches: Sequence[CacheContents]) -> Iterator[str]:
+    """One host has one toolchain. Between hosts the programs may differ, but no package may."""
+    seen: dict[tuple[str, str], tuple[str, CacheContents]] = {}
+    for cache in caches:
+        for tool, versions in _versions(cache).items():
+            for host, version in versions.items():
+                held, other = seen.setdefault((tool, host), (version, cache))
+                if held != version:
+                    where = f" for {host}" if host else ""
+                    yield f"{tool} is {held} in {other} and {version} in {cache}{where}"
+
+
+def _versions(cache: CacheContents) -> dict[str, dict[str, str]]:
+    """Which version of each tool made a cache, by host; packages are the same for all hosts, under ''."""
+    versions: dict[str, dict[str, str]] = {}
+    for host, tools in by_host(cache.index).items():
+        for tool, version in tools.items():
+            versions.setdefault(tool, {})[host if tool in PROGRAMS else ""] = version
+    return versions
+
+
+def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
+    seen: dict[str, tuple[Runtime, CacheContents]] = {}
+    for cache in caches:
+        for runtime in cache.index.runtimes:
+            held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
+            if made_of(held) != made_of(runtime):
+                one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
+                yield (
+                    f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
+                    "or its call path is another"
+                )
+
+
+def made_of(runtime: Runtime) -> tuple[str, ...]:
+    """The name of a runtime library, the host it needs, and the digests of all that belongs to it."""
+    host = runtime.host
+    return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)
+
+
+def _of_ops(caches: Sequence[CacheContents]) -> Iterator[str]:
+    seen: dict[str, CacheContents] = {}
+    for cache in caches:
+        for op, listed in cache.ops.items():
+            other = seen.setdefault(op, cache)
+            if other.ops[op].keys != listed.keys:
+                mine, theirs = (", ".join(f"{k.name}: {k.type}" for k in c.ops[op].keys) for c in (other, cache))
+                if mine == theirs:
+                    theirs += ", with other defaults, choices or tuned keys"
+                yield f"op {op!r} has the config keys ({mine}) in {other} and ({theirs}) in {cache}"
+            elif other.ops[op].doc != listed.doc:
+                yield f"op {op!r} is described in other words in {other} and {cache}"
+
+
+def _of_artifacts(caches: Sequence[CacheContents]) -> Iterator[str]:
+    seen: dict[ArtifactId, CacheContents] = {}
+    for cache in caches:
+        for name, artifact in cache.artifacts.items():
+            other = seen.setdefault(name, cache)
+            held = other.artifacts[name]
+            different = differing(held, artifact)
+            if not name.host and different == ["key"]:
+                continue  # device code that two hosts built alike: a key counts the host that built
+            if different:
+                yield f"{name} differs in {', '.join(different)} between {other} and {cache}"
+
+
+def _of_keys(caches: Sequence[CacheContents]) -> Iterator[str]:
+    seen: dict[tuple[str, str], tuple[ArtifactId, CacheContents]] = {}
+    for cache in caches:
+        for name, artifact in cache.artifacts.items():
+            held, other = seen.setdefault((name.op, artifact.key), (name, cache))
+            if held != name and other is not cache:
+                yield f"the key {artifact.key[:16]} stands for {held} in {other} and for {name} in {cache}"
+
+
+def differing(one: Artifact, other: Artifact) -> list[str]:
+    """The facts in which two artifacts differ; how their bytes are compressed is none."""
+    mine, theirs = facts(one), facts(other)
+    return [fact for fact in mine if mine[fact] != theirs[fact]]
+
+
+def facts(artifact: Artifact) -> dict[str, Any]:
+    """All that an index says of an artifact, but for how its bytes are stored."""
+    data = artifact.to_json()
+    data["bytes"] = data.pop("blob")["sha256"]
+    return data
+
+
+def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
+    return {host: tools for cache in caches for host, tools in by_host(cache.index).items()}
+
+
+def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
+    found = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
+    return [
+        RuntimeLibrary(
+            soname=r.soname,
+            code=cache.cache.read(r.blob),
+            host=r.host,
+            fastcall=cache.cache.read(r.fastcall) if r.fastcall else b"",
+        )
+        for _, (cache, r) in sorted(found.items())
+    ]
+
+
+def _listings(
+    caches: Sequence[CacheContents], artifacts: Mapping[ArtifactId, Artifact], contents: Mapping[str, bytes]
+) -> dict[str, Listing]:
+    listings = {}
+    for op, listed in {op: listed for cache in caches for op, listed in cache.ops.items()}.items():
+        mine = tuple(replace(a, blob=plain(contents[a.blob.sha256])) for name, a in artifacts.items() if name.op == op)
+        tables = [cache.ops[op].tuning for cache in caches if op in cache.ops]
+        tuning = joined(tables, {a.key for a in mine})
+        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
+    return listings

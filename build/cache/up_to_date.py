@@ -1,0 +1,68 @@
+"""Seals: how a build sees that a cache on disk already is, byte for byte, what it would make.
+
+A seal is noted after a cache was written: under the digest of everything that it was made from, the digest of every
+file it has. So a cache that somebody has damaged, or that another plan made, is written anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from precast.build.cache.compress import METHOD
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.inputs.sources import SourceDigests
+from precast.build.link.toolchain import Toolchain
+from precast.build.plan.plan import Plan
+from precast.loader.format.index import key_to_json
+
+_KIND = "seals"
+_PACKERS = (
+    "precast.build.cache.pack",
+    "precast.loader.format.index",
+)  # when they change, a cache may come out otherwise
+
+
+def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sources: SourceDigests) -> str:
+    """The digest of all that decides the bytes of a cache. ``keys`` gives the key of each variant by its identity."""
+    return memo_key(
+        plan.name,
+        toolchain.versions,
+        METHOD,
+        [sources.digest(name) for name in _PACKERS],
+        {str(t): plan.profiles.of(t).to_json() for t in {v.target for v in plan.variants}},
+        {op: [[key_to_json(k) for k in of.keys], of.doc] for op, of in plan.ops.items()},
+        [
+            [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source, v.registered]
+            for v in plan.variants
+        ],
+    )
+
+
+def is_up_to_date(notes: Memo, inputs: str, cache: Path) -> bool:
+    """Whether the cache at a path is what a build out of these inputs has written."""
+    noted = notes.get(_KIND, inputs)
+    return isinstance(noted, str) and noted == tree_digest(cache)
+
+
+def mark_up_to_date(notes: Memo, inputs: str, files: Mapping[str, bytes]) -> None:
+    """Note what a build out of these inputs has written."""
+    notes.put(_KIND, inputs, _digest({name: hashlib.sha256(data).hexdigest() for name, data in files.items()}))
+
+
+def tree_digest(folder: Path) -> str | None:
+    """The digest of all files under a folder with their names, or None where it cannot be read."""
+    try:
+        found = {
+            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.rglob("*")
+            if not path.is_dir()
+        }
+    except OSError:
+        return None
+    return _digest(found) if found else None
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return memo_key(dict(files))

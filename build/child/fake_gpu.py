@@ -1,0 +1,221 @@
+"""The stand-in: in a worker, whoever asks for the GPU hears of the one that the worker compiles for.
+
+The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are changed as they are imported, and only if they
+are. That there is one device, and that it is number 0, is always so; every other answer is a fact of the profile.
+Nothing can be launched or allocated on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Iterator, Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from precast.build.child.after_import import after_import
+from precast.build.child.fact_recorder import FactRecorder
+
+_TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
+_CONTEXT = 1  # any number but 0, which would say that no context is current
+
+# Names that torch and the CUDA runtime have for facts, where they are not the driver's.
+_TORCH = {
+    "name": "name",
+    "major": "compute_capability_major",
+    "minor": "compute_capability_minor",
+    "total_memory": "total_memory",
+    "multi_processor_count": "multiprocessor_count",
+    "max_threads_per_multi_processor": "max_threads_per_multiprocessor",
+    "max_threads_per_block": "max_threads_per_block",
+    "regs_per_multiprocessor": "max_registers_per_multiprocessor",
+    "shared_memory_per_block": "max_shared_memory_per_block",
+    "shared_memory_per_block_optin": "max_shared_memory_per_block_optin",
+    "shared_memory_per_multiprocessor": "max_shared_memory_per_multiprocessor",
+    "warp_size": "warp_size",
+    "L2_cache_size": "l2_cache_size",
+    "clock_rate": "clock_rate",
+    "memory_clock_rate": "memory_clock_rate",
+    "memory_bus_width": "global_memory_bus_width",
+    "is_integrated": "integrated",
+    "is_multi_gpu_board": "multi_gpu_board",
+}
+_RUNTIME = {
+    "name": "name",
+    "major": "compute_capability_major",
+    "minor": "compute_capability_minor",
+    "totalGlobalMem": "total_memory",
+    "totalConstMem": "total_constant_memory",
+    "multiProcessorCount": "multiprocessor_count",
+    "maxThreadsPerMultiProcessor": "max_threads_per_multiprocessor",
+    "maxBlocksPerMultiProcessor": "max_blocks_per_multiprocessor",
+    "maxThreadsPerBlock": "max_threads_per_block",
+    "regsPerBlock": "max_registers_per_block",
+    "regsPerMultiprocessor": "max_registers_per_multiprocessor",
+    "sharedMemPerBlock": "max_shared_memory_per_block",
+    "sharedMemPerBlockOptin": "max_shared_memory_per_block_optin",
+    "sharedMemPerMultiprocessor": "max_shared_memory_per_multiprocessor",
+    "reservedSharedMemPerBlock": "reserved_shared_memory_per_block",
+    "l2CacheSize": "l2_cache_size",
+    "persistingL2CacheMaxSize": "max_persisting_l2_cache_size",
+    "warpSize": "warp_size",
+    "clusterLaunch": "cluster_launch",
+    "cooperativeLaunch": "cooperative_launch",
+    "memoryBusWidth": "global_memory_bus_width",
+    "integrated": "integrated",
+    "isMultiGpuBoard": "multi_gpu_board",
+}
+
+
+def install_fake_gpu(answers: FactRecorder) -> None:
+    """Answer for the GPU in this process, now and in modules that are imported later."""
+    changes = {
+        "cutlass.utils.hardware_info": _hardware_info,
+        "torch.cuda": _torch,
+        "cuda.bindings.driver": _driver,
+        "cuda.bindings.runtime": _runtime,
+    }
+    after_import({name: functools.partial(change, answers) for name, change in changes.items()})
+
+
+@contextlib.contextmanager
+def toolkit(version: int = _TOOLKIT) -> Iterator[None]:
+    """While the compiler is imported, a driver that runs this CUDA toolkit and none newer.
+
+    Where its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
+    runs, or the newest of all where there is none: what it compiles would depend on the machine, and be linked with
+    the runtime of another toolkit.
+    """
+    real = ctypes.CDLL
+
+    def load(name: Any, *args: Any, **kwargs: Any) -> Any:
+        return _Driver(version) if name == "libcuda.so.1" else real(name, *args, **kwargs)
+
+    ctypes.CDLL = load  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        ctypes.CDLL = real  # type: ignore[misc]
+
+
+class _Driver:
+    """The driver's library, as far as it is asked for its version."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+
+    def cuDriverGetVersion(self, result: Any) -> int:
+        result._obj.value = self._version
+        return 0
+
+
+class Properties:
+    """A device's properties, each recorded when it is read: what nobody reads is not assumed."""
+
+    def __init__(self, answers: FactRecorder, names: Mapping[str, str], *, binary: bool = False) -> None:
+        self._answers, self._names, self._binary = answers, names, binary
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._names:
+            raise AttributeError(f"a device has no property {name!r}")
+        value = self._answers.need(self._names[name])
+        return value.encode() if self._binary and isinstance(value, str) else value
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._names)
+
+
+def _hardware_info(answers: FactRecorder, module: ModuleType) -> None:
+    def begin(self: Any, device_id: int = 0) -> None:
+        if device_id:
+            raise ValueError(f"device {device_id} is out of range: there is one, number 0")
+        self.device_id = self.device = 0
+        self.context = None
+
+    def max_active_clusters(self: Any, cluster_size: int, stream: Any = None) -> int:
+        if not 0 < cluster_size <= 32:
+            raise ValueError(f"a cluster of {cluster_size} blocks: it has 1 to 32")
+        return int(answers.need(f"max_active_clusters_{cluster_size}"))
+
+    info: Any = module.HardwareInfo
+    info.__init__ = begin
+    info.driver_version = property(lambda self: answers.need("driver_version"))
+    info.get_max_active_clusters = max_active_clusters
+    info.get_l2_cache_size_in_bytes = lambda self: answers.need("l2_cache_size")
+    info.get_device_multiprocessor_count = lambda self: answers.need("multiprocessor_count")
+
+
+def _torch(answers: FactRecorder, module: ModuleType) -> None:
+    def capability(device: Any = None) -> tuple[int, int]:
+        return answers.need("compute_capability_major"), answers.need("compute_capability_minor")
+
+    def exchange(device: int) -> int:
+        return 0 if device >= 0 else -1
+
+    stream = SimpleNamespace(cuda_stream=0, stream_id=0, device_index=0, priority=0)
+    cuda: Any = module
+    cuda.is_available = lambda: True
+    cuda.device_count = lambda: 1
+    cuda.current_device = lambda: 0
+    cuda.set_device = lambda device: None
+    cuda.get_device_capability = capability
+    cuda.get_device_properties = lambda device=None: Properties(answers, _TORCH)
+    cuda.get_device_name = lambda device=None: answers.need("name")
+    cuda.current_stream = cuda.default_stream = lambda device=None: stream
+    cuda._exchange_device = cuda._maybe_exchange_device = exchange  # what ``with torch.cuda.device(..)`` calls
+
+
+def _driver(answers: FactRecorder, module: ModuleType) -> None:
+    driver: Any = module
+    done, no_device, no_value = (
+        driver.CUresult.CUDA_SUCCESS,
+        driver.CUresult.CUDA_ERROR_INVALID_DEVICE,
+        driver.CUresult.CUDA_ERROR_INVALID_VALUE,
+    )
+
+    def get(ordinal: int) -> tuple[Any, Any]:
+        return (done, driver.CUdevice(0)) if ordinal == 0 else (no_device, None)
+
+    def attribute(attrib: Any, dev: Any) -> tuple[Any, Any]:
+        try:
+            return done, answers.need(attribute_name(driver.CUdevice_attribute(attrib)))
+        except ValueError:
+            return no_value, None
+
+    driver.cuInit = lambda flags: (done,)
+    driver.cuDriverGetVersion = lambda: (done, answers.need("driver_version"))
+    driver.cuDeviceGetCount = lambda: (done, 1)
+    driver.cuDeviceGet = get
+    driver.cuDeviceGetName = lambda length, dev: (done, answers.need("name").encode()[: length - 1])
+    driver.cuDeviceTotalMem = lambda dev: (done, answers.need("total_memory"))
+    driver.cuDeviceGetAttribute = attribute
+    driver.cuCtxGetCurrent = lambda: (done, driver.CUcontext(_CONTEXT))
+    driver.cuCtxSetCurrent = lambda ctx: (done,)
+    driver.cuCtxGetDevice = lambda *ctx: (done, driver.CUdevice(0))
+    driver.cuDevicePrimaryCtxRetain = lambda dev: (done, driver.CUcontext(_CONTEXT))
+
+
+def _runtime(answers: FactRecorder, module: ModuleType) -> None:
+    runtime: Any = module
+    done, no_value = runtime.cudaError_t.cudaSuccess, runtime.cudaError_t.cudaErrorInvalidValue
+
+    def attribute(attr: Any, device: int) -> tuple[Any, Any]:
+        from cuda.bindings import driver  # the two count attributes alike, and only the driver's names are regular
+
+        try:
+            return done, answers.need(attribute_name(driver.CUdevice_attribute(int(attr))))
+        except ValueError:
+            return no_value, None
+
+    runtime.cudaGetDeviceCount = lambda: (done, 1)
+    runtime.cudaGetDevice = lambda: (done, 0)
+    runtime.cudaSetDevice = lambda device: (done,)
+    runtime.cudaDriverGetVersion = lambda: (done, answers.need("driver_version"))
+    runtime.cudaDeviceGetAttribute = attribute
+    runtime.cudaGetDeviceProperties = lambda device: (done, Properties(answers, _RUNTIME, binary=True))
+
+
+def attribute_name(attribute: Any) -> str:
+    """The name of a fact by the driver's attribute: ``CU_DEVICE_ATTRIBUTE_WARP_SIZE`` is ``warp_size``."""
+    return str(attribute.name).removeprefix("CU_DEVICE_ATTRIBUTE_").lower()

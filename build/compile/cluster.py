@@ -1,0 +1,190 @@
+"""The cluster: variants are compiled by the workers of a Dask cluster that exists already.
+
+What travels are bytes, both ways; no disk is shared. Dask itself sends a task's function by pickle, so a cluster, like
+a compiler, must be one's own: its scheduler can run code on everyone who connects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from precast.build.compile import cluster_worker
+from precast.build.compile.outcome import Failed, Outcome, outcome_of
+from precast.build.compile.parcel import differences, parcel_for, this_builder
+from precast.build.errors import ClusterError
+from precast.build.ipc.message import Message
+from precast.build.plan.plan import Plan, Variant
+from precast.loader.errors import FormatError
+
+_LOOK_SECONDS = 2.0
+_CONNECT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The Dask cluster whose scheduler is at an address. ``patience`` is how long it may be without any worker."""
+
+    address: str
+    patience: float = 60.0
+
+    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
+        """Compile on the cluster. A machine that is lost costs another try elsewhere."""
+        if not variants:
+            return
+        with contextlib.closing(_connect(self.address)) as client:
+            _check(client, self.patience)
+            yield from _Sending(client, plan, seconds, self.patience).all(variants)
+
+
+class _Sending:
+    """Keeps as many parcels under way as the cluster can use, and takes the answers in as they come."""
+
+    def __init__(self, client: Any, plan: Plan, seconds: float, patience: float) -> None:
+        self._client, self._plan, self._seconds, self._patience = client, plan, seconds, patience
+        self._under_way: dict[str, tuple[Variant, Any]] = {}
+        self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._lonely_since: float | None = None
+
+    def all(self, variants: Sequence[Variant]) -> Iterator[Outcome]:
+        # Next to each other, variants of one kind find the worker process that the last one left.
+        left = iter(sorted(variants, key=lambda v: (str(v.target), sorted(v.env.items()), v.source)))
+        more = True
+        try:
+            while more or self._under_way:
+                while more and len(self._under_way) < self._room:
+                    variant = next(left, None)
+                    if variant is None:
+                        more = False
+                    else:
+                        self._send(variant)
+                if (key := self._wait()) is not None:
+                    variant, future = self._under_way.pop(key)
+                    yield _outcome(variant, future)
+        finally:
+            with contextlib.suppress(Exception):  # whatever ended the build is what is told
+                self._client.cancel([future for _, future in self._under_way.values()], force=True)
+
+    @property
+    def _room(self) -> int:
+        """Two parcels a thread: one being compiled, one there already."""
+        return 2 * max(1, self._threads())
+
+    def _threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except Exception as error:
+            raise _lost(error) from error
+
+    def _send(self, variant: Variant) -> None:
+        parcel = parcel_for(variant, self._plan, self._seconds).encode()
+        future = self._client.submit(cluster_worker.compile_parcel, parcel, pure=False)
+        self._under_way[future.key] = variant, future
+        future.add_done_callback(lambda done: self._done.put(done.key))
+
+    def _wait(self) -> str | None:
+        """The next answer that came in, or None when it is time to look whether anyone is still there."""
+        if not self._under_way:
+            return None
+        with contextlib.suppress(queue.Empty):
+            return self._done.get(timeout=_LOOK_SECONDS)
+        if self._threads():
+            self._lonely_since = None
+        elif self._lonely_since is None:
+            self._lonely_since = time.monotonic()
+        elif time.monotonic() - self._lonely_since > self._patience:
+            raise ClusterError(
+                f"the cluster has had no worker for {self._patience:g} s: start some, and run the build again; "
+                "what was compiled is kept"
+            )
+        return None
+
+
+def _connect(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterError("Dask is not installed: pip install 'precast[dask]'") from None
+    try:
+        _knock(address)
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answers at {address!r} ({error}): give its address, such as tcp://10.0.0.5:8786"
+        ) from None
+
+
+def _knock(address: str) -> None:
+    """See that someone listens, before Dask tries again and again."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme in ("tcp", "tls"):
+        if not parts.hostname or not parts.port:
+            raise ValueError("not host:port")
+        socket.create_connection((parts.hostname, parts.port), timeout=_CONNECT_SECONDS).close()
+
+
+def _check(client: Any, patience: float) -> None:
+    """Every worker must be like this machine; else its objects would be other ones."""
+    from distributed import TimeoutError as DaskTimeout
+
+    try:
+        client.wait_for_workers(1, timeout=patience)
+        answers = client.run(cluster_worker.describe, on_error="return")
+    except (DaskTimeout, TimeoutError):
+        raise ClusterError(f"the cluster has no worker, and none came in {patience:g} s: start some") from None
+    except Exception as error:
+        raise _lost(error) from error
+    here = this_builder()
+    found: list[str] = []
+    for worker, answer in sorted(answers.items()):
+        if isinstance(answer, BaseException):
+            found.append(f"{worker} cannot say what it has installed: {type(answer).__name__}: {answer}")
+        elif isinstance(answer, dict):
+            found += [f"{worker}: {line}" for line in differences(here, answer)]
+    if found:
+        raise _unlike(found)
+
+
+def _outcome(variant: Variant, future: Any) -> Outcome:
+    if future.status == "cancelled":
+        raise _lost("it dropped what it was given")
+    if future.status == "error":
+        return _broken(variant, future.exception())
+    try:
+        answer = Message.decode(future.result())
+    except (FormatError, TypeError) as error:
+        return Failed(variant=variant, reason=f"the cluster's answer cannot be read: {error}")
+    header = answer.header
+    if "unlike" in header:
+        raise _unlike([str(line) for line in header["unlike"]])
+    if "refused" in header:
+        return Failed(variant=variant, reason=f"the cluster refused it: {header['refused']}")
+    output = str(header.get("output", ""))
+    if "lost" in header:
+        return Failed(variant=variant, reason=str(header["lost"]), details=output)
+    return outcome_of(variant, Message(header.get("reply", {}), answer.parts), output)
+
+
+def _broken(variant: Variant, error: BaseException) -> Outcome:
+    if type(error).__name__ == "KilledWorker":
+        return Failed(variant=variant, reason="every worker of the cluster that tried it was lost")
+    return Failed(variant=variant, reason=f"the cluster failed on it: {type(error).__name__}: {error}")
+
+
+def _unlike(found: Sequence[str]) -> ClusterError:
+    lines = "\n".join(f"  {line}" for line in found)
+    return ClusterError(
+        f"the cluster is not set up as this machine is:\n{lines}\nInstall the same precast[dask] on all of them."
+    )
+
+
+def _lost(error: object) -> ClusterError:
+    return ClusterError(
+        f"the cluster's scheduler is gone ({error}): run the build again when it is back; what was compiled is kept"
+    )

@@ -1,0 +1,56 @@
+"""Executors: where variants are compiled. Each takes the same request and gives the same outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from precast.build.compile.outcome import Outcome
+from precast.build.compile.pool import Limits, Pool, watch
+from precast.build.compile.schedule import Schedule, ordered
+from precast.build.ipc.capacity import Budget, default_jobs, free_memory, memory_bound
+from precast.build.plan.plan import Plan, Variant
+
+
+class Executor(Protocol):
+    """Compiles some of a plan's variants and gives an outcome for each, in any order, as they are ready."""
+
+    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
+        """``seconds`` is how long one variant may take. Ends what it has started when the iteration is left."""
+        ...
+
+
+def _ignore(variant: Variant) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Worker processes of this machine: so many, or as many as it has processors and memory for.
+
+    ``memory`` is what one may take, in bytes. ``known`` says what variants took before, by identity, and so which come
+    first; ``started`` is told when a worker begins on one.
+    """
+
+    jobs: int | None = None
+    memory: int | None = None
+    known: Mapping[str, float] = field(default_factory=dict)
+    started: Callable[[Variant], None] = _ignore
+
+    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Generator[Outcome, None, None]:
+        """Compile in worker processes; one that is lost costs the variant it was at, and no other."""
+        if not variants:
+            return
+        jobs = min(self.jobs or default_jobs(), len(variants))
+        pool = Pool(
+            Schedule(ordered(variants, self.known)),
+            jobs=jobs,
+            search=plan.search,
+            profiles=plan.profiles,
+            limits=Limits(seconds=seconds, memory=self.memory or memory_bound(jobs)),
+            budget=Budget(None if self.jobs else free_memory()),
+        )
+        with closing(pool.events()) as events:
+            yield from watch(events, self.started)

@@ -1,0 +1,86 @@
+"""Compiling: what a worker is told of a variant, and what its answer says: an object, or why there is none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from precast.build.gpu.profile import Answer, parse_answers
+from precast.build.ipc.message import Message
+from precast.build.plan.plan import Variant
+from precast.loader.errors import FormatError
+from precast.loader.format.config import to_json
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.signature import Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """One compiled object: the op it is filed under, its entry symbol, what it takes, and its bytes."""
+
+    op: str
+    symbol: str
+    signature: Signature
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A variant that compiled. ``assumed`` is what it asked of its GPU, and what it was told."""
+
+    variant: Variant
+    objects: tuple[Object, ...]
+    seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
+    plan: LaunchPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A variant that did not: why, and what there is to read about it."""
+
+    variant: Variant
+    reason: str
+    details: str = ""
+
+
+Outcome = Compiled | Failed
+
+
+def entry_names(variant: Variant) -> tuple[str, ...]:
+    """The names of a variant's entry functions, one for each op it is filed under: stable, and free of the toolchain.
+
+    The object defines each as ``__tvm_ffi_<name>``.
+    """
+    digest = hashlib.sha256(variant.identity.encode()).hexdigest()[:16]
+    return tuple(f"{op.replace('.', '_')}_{digest}" for op in variant.produces)
+
+
+def request_for(variant: Variant) -> Mapping[str, object]:
+    """What a worker is told about a variant."""
+    config = {name: to_json(value) for name, value in variant.config.items()}
+    return {"source": variant.source, "config": config, "symbols": list(entry_names(variant))}
+
+
+def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
+    """What a worker's answer says of a variant. An answer is checked like any other bytes."""
+    header = reply.header
+    if "error" in header:
+        details = "\n".join(part for part in (str(header.get("traceback", "")), output) if part.strip())
+        return Failed(variant=variant, reason=str(header["error"]), details=details)
+    names = entry_names(variant)
+    try:
+        signatures = [Signature.parse(s) for s in header["signatures"]]
+        if not len(signatures) == len(reply.parts) == len(names):
+            raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
+        seconds = float(header["seconds"])
+        assumed = parse_answers(header["assumed"])
+        plan = None if header["plan"] is None else LaunchPlan.parse(header["plan"])
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        return Failed(variant=variant, reason=f"the worker's answer is not what it should be: {error}", details=output)
+    objects = tuple(
+        Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
+        for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
+    )
+    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, plan=plan)

@@ -1,0 +1,190 @@
+"""Parcels: a variant made ready to be compiled on another machine, which shares no disk with this one.
+
+A parcel is one message: the request as a worker process gets it, and the source files of the user's own modules. It
+also says what the other machine must be like, so that what it compiles are the bytes that this one would have.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from precast.build.compile.outcome import request_for
+from precast.build.errors import ClusterError
+from precast.build.gpu.profile import Profile, parse_facts
+from precast.build.inputs.sources import SourceDigests, source_digest
+from precast.build.ipc.message import Message
+from precast.build.link.toolchain import DSL, version_of
+from precast.build.plan.plan import Plan, Variant
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+from precast.loader.format.target import Target
+
+_FILES = 60  # a message holds 64 attachments; a kernel that needs more of them belongs in a distribution
+_COMPILING = ("precast.build.child.worker_main:main", "precast.kernels.authoring.registry:load")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A parcel as the machine that compiles it reads it. ``files`` are by search folder and path in it."""
+
+    target: Target
+    env: Mapping[str, str]
+    profile: Profile
+    request: Mapping[str, Any]
+    seconds: float
+    like: Mapping[str, str]
+    digest: str
+    folders: int
+    files: Mapping[tuple[int, str], bytes]
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        """Parcels of one group can be compiled by the same worker process."""
+        files = tuple(sorted((place, hashlib.sha256(data).digest()) for place, data in self.files.items()))
+        facts = tuple((name, fact.value) for name, fact in sorted(self.profile.facts.items()))
+        return self.target, tuple(sorted(self.env.items())), self.profile.name, facts, self.folders, files
+
+    def encode(self) -> bytes:
+        """The parcel as it travels."""
+        places = sorted(self.files)
+        header = {
+            "target": str(self.target),
+            "env": dict(self.env),
+            "profile": self.profile.to_json(),
+            "request": dict(self.request),
+            "seconds": self.seconds,
+            "like": dict(self.like),
+            "digest": self.digest,
+            "folders": self.folders,
+            "files": [[number, path, hashlib.sha256(self.files[number, path]).hexdigest()] for number, path in places],
+        }
+        return Message(header, tuple(self.files[place] for place in places)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Parcel:
+        """Read a parcel; a file that is not what it was, or that would leave its folder, is refused."""
+        message = Message.decode(data)
+        header = message.header
+        folders = fields.count(header, "folders", most=1000)
+        listed = fields.items(header, "files", _parse_file, most=_FILES)
+        if len(listed) != len(message.parts):
+            raise FormatError(f"{len(message.parts)} files, not {len(listed)}", "files")
+        files = {}
+        for (number, path, digest), content in zip(listed, message.parts, strict=True):
+            if number >= folders or hashlib.sha256(content).hexdigest() != digest:
+                raise FormatError(f"{path} did not arrive as it was sent", "files")
+            files[number, path] = content
+        target = fields.parsed(header, "target", Target.parse)
+        profile = fields.parsed(header, "profile", fields.as_object)
+        return cls(
+            target=target,
+            profile=Profile(
+                name=fields.get(profile, "name", str),
+                capability=target.capability,
+                facts=fields.parsed(profile, "facts", lambda value: parse_facts(value, "the build that asked")),
+            ),
+            env=fields.table(header, "env", fields.text, most=1000),
+            request=fields.parsed(header, "request", fields.as_object),
+            seconds=fields.get(header, "seconds", float),
+            like=fields.table(header, "like", fields.text, most=100),
+            digest=fields.get(header, "digest", str),
+            folders=folders,
+            files=files,
+        )
+
+    def unpack(self, folder: Path) -> list[Path]:
+        """Write the files below a folder, and give the search folders that they make up."""
+        search = [folder / str(number) for number in range(self.folders)]
+        for place in search:
+            place.mkdir()
+        for (number, path), content in self.files.items():
+            target = search[number] / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        return search
+
+    def unlike(self, search: Sequence[Path]) -> list[str]:
+        """In what this machine differs from the one that sent the parcel: in words, and nothing if it is alike."""
+        found = differences(self.like, this_builder())
+        source = fields.get(self.request, "source", str)
+        if not found and source_digest(source, search) != self.digest:
+            found.append(f"the code of {source.partition(':')[0]} is not the same there: install the same version")
+        return found
+
+
+def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
+    """Make a variant ready to travel."""
+    folders = [folder.resolve() for folder in plan.search]
+    files: dict[tuple[int, str], bytes] = {}
+    for file in _sources(plan.search).files(variant.source):
+        number = next(n for n, folder in enumerate(folders) if file.is_relative_to(folder))
+        files[number, file.relative_to(folders[number]).as_posix()] = file.read_bytes()
+    if len(files) > _FILES:
+        raise ClusterError(
+            f"{variant.source} needs {len(files)} files of its search folders, and {_FILES} can travel with it: "
+            "make a distribution of them and install it on the cluster"
+        )
+    return Parcel(
+        target=variant.target,
+        env=dict(variant.env),
+        profile=plan.profiles.of(variant.target),
+        request=request_for(variant),
+        seconds=seconds,
+        like=this_builder(),
+        digest=_sources(plan.search).digest(variant.source),
+        folders=len(folders),
+        files=files,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _sources(search: tuple[Path, ...]) -> SourceDigests:
+    """The sources of the build that is sending: all its parcels speak of the same moment."""
+    return SourceDigests(search)
+
+
+@functools.cache
+def this_builder() -> dict[str, str]:
+    """What of this machine can change the bytes that it compiles.
+
+    >>> this_builder()["nvidia-cutlass-dsl"]
+    '4.8.1'
+    """
+    return {
+        "host": platform.machine(),
+        **{name: version_of(name) for name in (DSL, "apache-tvm-ffi", "precast")},
+        **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in _COMPILING},
+    }
+
+
+def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The facts in which two builders differ, in words.
+
+    >>> differences({"host": "x86_64"}, {"host": "aarch64"})
+    ['host is x86_64 here and aarch64 there']
+    """
+    names = sorted({*one, *other})
+    return [
+        f"{n} is {_short(one.get(n))} here and {_short(other.get(n))} there"
+        for n in names
+        if one.get(n) != other.get(n)
+    ]
+
+
+def _short(fact: str | None) -> str:
+    return "missing" if not fact else fact[:12] if len(fact) == 64 else fact
+
+
+def _parse_file(value: object) -> tuple[int, str, str]:
+    match value:
+        case [int(number), str(path), str(digest)] if number >= 0 and not isinstance(number, bool):
+            parts = PurePosixPath(path).parts
+            if path and not path.startswith("/") and ".." not in parts and "\0" not in path:
+                return number, path, digest
+    raise FormatError("not a file of a parcel")

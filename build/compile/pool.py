@@ -1,0 +1,220 @@
+"""The pool: worker processes that serve a schedule. What happens to one costs the variant it was at, and no other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.compile.outcome import Failed, Outcome, outcome_of, request_for
+from precast.build.compile.schedule import Group, Schedule, Task
+from precast.build.compile.worker import START_SECONDS, Worker, WorkerLost
+from precast.build.gpu.profile import Profiles
+from precast.build.ipc.capacity import Budget, resident
+from precast.build.ipc.message import Message
+from precast.build.plan.plan import Variant
+
+_AHEAD_LIMIT = 32 << 10  # bytes; a request that waits must fit into the pipe, or both sides wait for each other
+_RECYCLE = 1536 << 20  # bytes; a worker that holds more makes way for a new one,
+_GROWTH = 2  # unless it came near that by starting: then at so many times what it started with
+_ADMISSION_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a worker may take: seconds for a variant, bytes in all, and seconds to start."""
+
+    seconds: float
+    memory: int
+    start: float = START_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A worker has begun on a variant."""
+
+    variant: Variant
+
+
+Event = Outcome | Started
+
+
+class Pool:
+    """So many slots, each with at most one worker at a time. Iterate over ``events``; all ends when that does."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        *,
+        jobs: int,
+        search: Sequence[Path],
+        profiles: Profiles,
+        limits: Limits,
+        budget: Budget,
+    ) -> None:
+        self._schedule, self._limits, self._budget = schedule, limits, budget
+        self._search, self._profiles = search, profiles
+        self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._live: set[Worker] = set()
+        self._slots = [threading.Thread(target=self._serve, daemon=True) for _ in range(jobs)]
+
+    def events(self) -> Generator[Event, None, None]:
+        """What happens, as it happens, until nothing is left; leaving early ends every worker at once."""
+        for slot in self._slots:
+            slot.start()
+        try:
+            running = len(self._slots)
+            while running:
+                event = self._events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                if event is None:
+                    running -= 1
+                else:
+                    yield event
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._stop.set()
+        with self._lock:
+            live = list(self._live)
+        for worker in live:
+            worker.interrupt()
+        for slot in self._slots:
+            slot.join()
+
+    def _serve(self) -> None:
+        try:
+            while not self._stop.is_set() and (task := self._schedule.first()) is not None:
+                if self._budget.admit():
+                    try:
+                        _Life(self, task).live()
+                    finally:
+                        self._schedule.leave(task.group)
+                        self._budget.release()
+                else:
+                    self._schedule.give_back(task)
+                    self._schedule.leave(task.group)
+                    self._stop.wait(_ADMISSION_SECONDS)
+        except BaseException as error:
+            if not self._stop.is_set():
+                self._events.put(error)
+        finally:
+            self._events.put(None)
+
+    @contextmanager
+    def _worker(self, group: Group) -> Iterator[Worker]:
+        worker = Worker(group[0], dict(group[1]), self._search, self._profiles.of(group[0]), memory=self._limits.memory)
+        with self._lock:
+            self._live.add(worker)
+            if self._stop.is_set():
+                worker.interrupt()
+        try:
+            yield worker
+        finally:
+            worker.kill() if self._stop.is_set() else worker.close()
+            with self._lock:
+                self._live.discard(worker)
+
+
+class _Life:
+    """One worker from its start to its end, with what it was given and has not answered yet: one or two tasks."""
+
+    def __init__(self, pool: Pool, first: Task) -> None:
+        self._pool, self._schedule, self._limits = pool, pool._schedule, pool._limits
+        self._group = first.group
+        self._given: deque[Task] = deque([first])
+        self._sent = 0
+        self._served = 0
+        self._bound = _RECYCLE
+
+    def live(self) -> None:
+        """Serve the group until it is empty, or the worker is lost or has grown."""
+        with self._pool._worker(self._group) as worker:
+            if not self._start(worker):
+                return
+            while self._given and not self._pool._stop.is_set():
+                self._send(worker)
+                try:
+                    reply = worker.receive(self._limits.seconds)
+                except WorkerLost as lost:
+                    self._lost(lost)
+                    return
+                grown = not self._fits(worker)
+                self._answered(worker, reply)
+                if not self._given and not grown and (task := self._schedule.next(self._group)) is not None:
+                    self._given.append(task)
+
+    def _start(self, worker: Worker) -> bool:
+        try:
+            worker.ready(self._limits.start)
+        except WorkerLost as lost:
+            if not self._pool._stop.is_set():
+                reason = f"a worker for {self._group[0]} did not start: {lost}"
+                for task in (*self._given, *self._schedule.drop(self._group)):
+                    self._put(Failed(variant=task.variant, reason=reason, details=lost.output))
+            return False
+        self._bound = max(_RECYCLE, _GROWTH * resident(worker.pid))
+        return True
+
+    def _send(self, worker: Worker) -> None:
+        """Give the worker what it lacks, and one request more, so that it need not wait for us to take its answer."""
+        if len(self._given) == 1 and resident(worker.pid) < self._bound:
+            ahead = self._schedule.next(self._group, ahead=True)
+            if ahead is not None:
+                self._given.append(ahead)
+        while self._sent < len(self._given):
+            request = Message(request_for(self._given[self._sent].variant))
+            if self._sent and len(request.encode()) > _AHEAD_LIMIT:
+                return
+            worker.send(request)
+            self._sent += 1
+            if self._sent == 1:
+                self._put(Started(self._given[0].variant))
+
+    def _answered(self, worker: Worker, reply: Message) -> None:
+        task = self._given.popleft()
+        self._sent -= 1
+        used, self._served = bool(self._served), self._served + 1
+        if reply.header.get("again") is True and used and not task.fresh:
+            self._schedule.give_back(task.again())
+        else:
+            failed = "error" in reply.header
+            output = worker.output if failed else ""
+            self._put(outcome_of(task.variant, reply, output))
+        if self._sent:
+            self._put(Started(self._given[0].variant))
+
+    def _lost(self, lost: WorkerLost) -> None:
+        """The variant it was at is to blame only if the worker had done nothing before; what waited never is."""
+        if self._pool._stop.is_set():
+            return
+        task, *waiting = self._given
+        self._schedule.give_back(*waiting)
+        if self._served and not task.fresh:
+            self._schedule.give_back(task.again())
+        else:
+            self._put(Failed(variant=task.variant, reason=str(lost), details=lost.output))
+
+    def _fits(self, worker: Worker) -> bool:
+        size = resident(worker.pid)
+        return self._pool._budget.measured(size) and size < self._bound
+
+    def _put(self, event: Event) -> None:
+        self._pool._events.put(event)
+
+
+def watch(events: Iterator[Event], started: Callable[[Variant], None]) -> Iterator[Outcome]:
+    """The outcomes among the events; beginnings go to ``started``."""
+    for event in events:
+        if isinstance(event, Started):
+            started(event.variant)
+        else:
+            yield event

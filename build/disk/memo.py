@@ -1,0 +1,57 @@
+"""Notes: what a build may know without asking again, each under the digest of all that it depends on.
+
+A note saves time and nothing else: one that is missing, damaged or not what its reader expects is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from precast.build.disk.scratch import write_atomically
+from precast.loader.errors import FormatError, PrecastError
+from precast.loader.format import fields
+from precast.loader.format.config import canonical
+
+_LIMIT = 64 << 20
+_DIGEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """A folder of notes: JSON, each after the digest of its bytes."""
+
+    path: Path
+
+    def get(self, kind: str, key: str) -> Any:
+        """The note, or None."""
+        try:
+            data = self._file(kind, key).read_bytes()
+            body = data[_DIGEST + 1 :]
+            if hashlib.sha256(body).hexdigest().encode() != data[:_DIGEST]:
+                return None
+            return fields.read_json(body, limit=_LIMIT)
+        except (OSError, FormatError):
+            return None
+
+    def put(self, kind: str, key: str, value: Any) -> None:
+        """Keep a note, if there is room for it."""
+        body = canonical(value)
+        with contextlib.suppress(PrecastError):
+            data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+            write_atomically(self._file(kind, key), data, sync=False)
+
+    def _file(self, kind: str, key: str) -> Path:
+        return self.path / kind / f"{key}.json"
+
+
+def memo_key(*values: Any) -> str:
+    """The key of a note: the digest of what it depends on.
+
+    >>> memo_key("a", 1) == key_of("a", 1), key_of("a", 1) == key_of("a", 2)
+    (True, False)
+    """
+    return hashlib.sha256(canonical(list(values))).hexdigest()

@@ -1,0 +1,182 @@
+"""Profiles: what a GPU answers when it is asked about itself, for builds on machines without one.
+
+Compiling can ask about the device: persistent kernels bake in how many SMs there are. The answers come from here. The
+names of facts are CUDA's own, those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case; besides them there are ``name``,
+``total_memory``, ``driver_version`` and ``max_active_clusters_N``, as many clusters of N blocks as run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from precast.build.gpu.gpu_table import GPUS, TABLE, Fact, Gpu
+from precast.loader.errors import FormatError, TargetError
+from precast.loader.format import fields
+from precast.loader.format.config import suggest
+from precast.loader.format.target import Capability, Target
+
+CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
+Answer = int | str | None
+"""A fact, or None where the profile does not know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A GPU's facts, each with its source. ``measured`` ones were read from a device that was there."""
+
+    name: str
+    capability: Capability
+    facts: Mapping[str, Fact]
+    measured: bool = False
+
+    @classmethod
+    def of_gpu(cls, gpu: Gpu) -> Profile:
+        """The profile of a named GPU: the product's facts over its architecture's.
+
+        >>> Profile.of_gpu(GPUS["B200"]).answer("multiprocessor_count")
+        148
+        """
+        facts = {**TABLE[gpu.capability], **gpu.facts}
+        return cls(name=gpu.name, capability=Capability(*gpu.capability), facts={**_clusters(facts), **facts})
+
+    def answer(self, name: str) -> Answer:
+        """One fact, or None where it is not known."""
+        found = self.facts.get(name)
+        return found.value if found else None
+
+    def answers(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Several facts, sorted by their names."""
+        return {name: self.answer(name) for name in sorted(set(names))}
+
+    def to_json(self) -> dict[str, Any]:
+        """What a worker is told."""
+        return {"name": self.name, "facts": {name: fact.value for name, fact in sorted(self.facts.items())}}
+
+    def __str__(self) -> str:
+        return f"{self.name}, read from a device" if self.measured else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Which GPU each target is built for: those that were chosen, and the usual one of every other capability.
+
+    >>> Profiles.named(["H200"]).of(Target.parse("sm_90a")).answer("l2_cache_size")
+    62914560
+    """
+
+    chosen: tuple[Profile, ...] = ()
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> Profiles:
+        """The profiles of GPUs by their names; two of one capability contradict each other."""
+        return cls().over(tuple(profile_named(name) for name in dict.fromkeys(names)))
+
+    def over(self, profiles: Sequence[Profile]) -> Profiles:
+        """These profiles in place of what stood for their capabilities."""
+        for i, one in enumerate(profiles):
+            for other in profiles[:i]:
+                if one.capability == other.capability:
+                    raise TargetError(
+                        f"profiles {other.name} and {one.name} are both of capability {one.capability}: choose one"
+                    )
+        taken = {p.capability for p in profiles}
+        return Profiles((*profiles, *(p for p in self.chosen if p.capability not in taken)))
+
+    def of(self, target: Target) -> Profile:
+        """The profile that a target is built with."""
+        for profile in self.chosen:
+            if profile.capability == target.capability:
+                return profile
+        return profile_of(target)
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of a GPU by its name.
+
+    >>> profile_named("B200").capability
+    Capability(major=10, minor=0)
+    """
+    if name not in GPUS:
+        raise TargetError(f"there is no profile {name!r}{suggest(name.upper(), GPUS)}")
+    return Profile.of_gpu(GPUS[name])
+
+
+def profile_of(target: Target) -> Profile:
+    """The profile a target is built with unless another is chosen: the first GPU listed of its capability.
+
+    >>> profile_of(Target.parse("sm_100a")).name
+    'B200'
+    """
+    for gpu in GPUS.values():
+        if Capability(*gpu.capability) == target.capability:
+            return Profile.of_gpu(gpu)
+    known = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
+    raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")
+
+
+def parse_facts(value: object, source: str) -> dict[str, Fact]:
+    """Facts as another process has sent them, checked like anything that is read."""
+    return {name: Fact(answer, source) for name, answer in parse_answers(value).items() if answer is not None}
+
+
+def parse_answers(value: object) -> dict[str, Answer]:
+    """Answers by name: numbers, texts, or nothing."""
+    answers: dict[str, Answer] = {}
+    for name, answer in fields.as_object(value).items():
+        if isinstance(answer, bool) or not (answer is None or isinstance(answer, (int, str))):
+            raise FormatError(f"expected a number, a text or null, not {type(answer).__name__}", name[:80])
+        answers[name] = answer
+    return dict(sorted(answers.items()))
+
+
+# What ``${target...}`` may stand for in a manifest, besides every fact by its own name.
+_SHORT = {
+    "sm_count": "multiprocessor_count",
+    "shared_memory": "max_shared_memory_per_block_optin",
+    "shared_memory_per_sm": "max_shared_memory_per_multiprocessor",
+    "max_threads_per_sm": "max_threads_per_multiprocessor",
+    "max_cluster": "max_portable_cluster_size",
+}
+
+
+def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
+    """What ``${target...}`` may stand for in a manifest.
+
+    >>> facts = facts_of(Target.parse("sm_90a"))
+    >>> facts["name"], facts["arch"], facts["sm_count"], facts["shared_memory"]
+    ('sm_90a', '90', '132', '232448')
+    """
+    profile = profile or profile_of(target)
+    known = {name: str(fact.value) for name, fact in profile.facts.items()}
+    return {
+        **known,
+        **{short: known[name] for short, name in _SHORT.items()},
+        "name": str(target),
+        "product": profile.name,
+        "arch": f"{target.major}{target.minor}",
+        "capability": str(target.capability),
+        "major": str(target.major),
+        "minor": str(target.minor),
+    }
+
+
+def fact(target: Target, name: str, profile: Profile | None = None) -> str:
+    """One fact of a target by name."""
+    facts = facts_of(target, profile)
+    if name not in facts:
+        raise TargetError(f"a target has no {name!r}{suggest(name, facts)}")
+    return facts[name]
+
+
+def _clusters(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """How many clusters of each size can run at once. Two blocks fit in every pair of SMs; of larger ones it is the
+    most there can be: how its SMs are grouped is each chip's own. A loop over a grid of them is right either way."""
+    sms = facts["multiprocessor_count"]
+    assert isinstance(sms.value, int)
+    found = {}
+    for size in range(1, 17 if "cluster_launch" in facts else 2):
+        exact = "the SM count" if size == 1 else f"the SM count over {size}{'' if size == 2 else ', an upper bound'}"
+        found[f"max_active_clusters_{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
+    return found

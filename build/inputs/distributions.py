@@ -1,0 +1,105 @@
+"""Distributions: which installed distribution a module comes from, and its version, found without importing it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Collection, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
+from pathlib import Path
+from typing import Any
+
+from precast.build.disk.memo import Memo, memo_key
+
+
+class Distributions:
+    """What is installed, by the name of the top module. Reading that takes a while, so it is noted."""
+
+    def __init__(self, notes: Memo | None = None) -> None:
+        self._notes = notes
+        self._table: dict[str, list[str]] | None = None
+        self._versions: dict[str, str] = {}
+        self._lists: dict[str, tuple[Path, str]] = {}
+
+    def versions(self, modules: Mapping[str, Collection[Path]]) -> dict[str, str]:
+        """The version of every distribution that one of these files comes from; they are listed by top module.
+
+        Several distributions may share a top module: one that has none of the files does not count.
+
+        >>> import yaml
+        >>> list(Distributions().versions({"yaml": [Path(yaml.__file__).resolve()], "no_such_module": []}))
+        ['PyYAML']
+        """
+        names = {
+            name
+            for module, files in modules.items()
+            for name in self._by_module().get(module, [])
+            if self._owns(name, module, files)
+        }
+        return {name: self._version(name) for name in sorted(names)}
+
+    def _owns(self, name: str, module: str, files: Collection[Path]) -> bool:
+        """Whether one of the files is the distribution's, by its list of files; one that lists none of the module's
+        (an editable install) is taken to own them all."""
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            return False
+        if name not in self._lists:
+            self._lists[name] = (Path(str(found.locate_file(""))).resolve(), "\n" + (found.read_text("RECORD") or ""))
+        root, listed = self._lists[name]
+        inside = [f for f in files if f.is_relative_to(root)]
+        return f"\n{module}/" not in listed or any(f"\n{f.relative_to(root).as_posix()}," in listed for f in inside)
+
+    def _version(self, name: str) -> str:
+        if name not in self._versions:
+            try:
+                self._versions[name] = version(name)
+            except PackageNotFoundError:
+                self._versions[name] = ""
+        return self._versions[name]
+
+    def _by_module(self) -> dict[str, list[str]]:
+        if self._table is None:
+            key = memo_key(_installed())
+            noted = self._notes.get("installed", key) if self._notes else None
+            table = _table(noted) or _read()
+            if self._notes and not _table(noted):
+                self._notes.put("installed", key, table)
+            self._table = table
+        return self._table
+
+
+def _read() -> dict[str, list[str]]:
+    """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 knows only those that name them
+    in a file that few builders write."""
+    table: dict[str, set[str]] = {}
+    for one in distributions():
+        for module in _top_modules(one):
+            table.setdefault(module, set()).add(one.metadata["Name"])
+    return {module: sorted(names) for module, names in sorted(table.items())}
+
+
+def _top_modules(one: Distribution) -> set[str]:
+    declared = (one.read_text("top_level.txt") or "").split()
+    listed = (file.parts[0] if len(file.parts) > 1 else inspect.getmodulename(str(file)) for file in one.files or ())
+    return set(declared) or {name for name in listed if name and name.isidentifier()}
+
+
+def _installed() -> list[str]:
+    """The metadata folders on the path: when one comes or goes, or is of another version, the table is read anew."""
+    found = []
+    for folder in filter(None, sys.path):
+        try:
+            found += [p.name for p in Path(folder).iterdir() if p.suffix in (".dist-info", ".egg-info")]
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def _table(value: Any) -> dict[str, list[str]]:
+    """The table that a note holds; empty where it holds something else."""
+    if not isinstance(value, dict):
+        return {}
+    right = all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value.values())
+    return value if right else {}

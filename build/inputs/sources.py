@@ -1,0 +1,252 @@
+"""Sources: the digest of the Python code that a kernel function can reach within its own package.
+
+Files are read, never imported. What counts is the content of the modules under the names they are imported by, so
+that a checkout may move. Imports count wherever they stand, also inside functions; one that is made at run time from
+a text does not. Someone else's package counts by the version of its distribution.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.errors import ObjectError
+from precast.build.inputs.distributions import Distributions
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    name: str
+    file: Path
+    package: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file as it was: the digest of its content, the names it imports, and how to see that it has changed since."""
+
+    digest: str
+    names: tuple[str, ...]
+    stamp: _Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    digest: str
+    files: tuple[tuple[Path, _Stamp], ...]
+
+
+def source_digest(source: str, search: Sequence[Path]) -> str:
+    """The digest over every module that ``module:function`` reaches by imports inside its own package.
+
+    A module that stands in a search folder counts all search folders as its package.
+
+    >>> len(source_digest("precast.kernels.authoring.registry:load", []))
+    64
+    """
+    return SourceDigests(search).digest(source)
+
+
+def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
+    """The files in the search folders that ``module:function`` reaches: what another machine needs to compile it.
+
+    >>> source_files("precast.kernels.authoring.registry:load", [])
+    ()
+    """
+    return SourceDigests(search).files(source)
+
+
+class SourceDigests:
+    """The sources of one build: each file is read once, so that all keys speak of the same moment."""
+
+    def __init__(self, search: Sequence[Path], notes: Memo | None = None) -> None:
+        importlib.invalidate_caches()
+        self._finder = _Finder(tuple(search))
+        self._distributions = Distributions(notes)
+        self._notes = notes
+        self._read: dict[_Module, _Read] = {}
+        self._sources: dict[str, _Source] = {}
+
+    def digest(self, source: str) -> str:
+        """The digest of ``module:function``."""
+        return self._source(source).digest
+
+    def files(self, source: str) -> tuple[Path, ...]:
+        """The files in the search folders that it reaches."""
+        files = (file for file, _ in self._source(source).files)
+        return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
+
+    def changed(self, source: str) -> Path | None:
+        """A file that is no longer what the digest was taken of, or None."""
+        return next((file for file, stamp in self._source(source).files if _stamp(file) != stamp), None)
+
+    def _source(self, source: str) -> _Source:
+        name = source.partition(":")[0]
+        if name not in self._sources:
+            self._sources[name] = self._reach(name)
+        return self._sources[name]
+
+    def _reach(self, name: str) -> _Source:
+        finder = self._finder
+        chain = finder.chain(name)
+        if not chain or chain[-1].name != name:
+            raise ObjectError(
+                f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
+            )
+        homes = finder.homes(chain)
+        reached: dict[str, _Module] = {}
+        others: dict[str, set[Path]] = {}
+        pending = list(chain)
+        while pending:
+            module = pending.pop()
+            if module.name in reached:
+                continue
+            if not any(module.file.is_relative_to(home) for home in homes):
+                others.setdefault(module.name.partition(".")[0], set()).add(module.file)
+                continue
+            reached[module.name] = module
+            for wanted in self._file(module).names:
+                pending.extend(finder.chain(wanted))
+        modules = sorted([m.name, self._file(m).digest] for m in reached.values())
+        versions = self._distributions.versions(others)
+        files = tuple((m.file, self._file(m).stamp) for m in reached.values())
+        return _Source(memo_key(modules, versions), files)
+
+    def _file(self, module: _Module) -> _Read:
+        found = self._read.get(module)
+        if found is None:
+            stamp = _stamp(module.file)
+            content = module.file.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            rows = self._imports(content, digest) if module.file.suffix == ".py" else []
+            names = tuple(sorted({name for row in rows for name in _absolute(module, *row)}))
+            found = self._read[module] = _Read(digest, names, stamp)
+        return found
+
+    def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
+        """What a file imports; remembered by its content, as reading a large package's syntax takes seconds."""
+        noted = _parse_imports(self._notes.get("imports", digest)) if self._notes else None
+        if noted is None:
+            noted = list(_imports(content))
+            if self._notes:
+                self._notes.put("imports", digest, noted)
+        return noted
+
+
+class _Finder:
+    """Finds the files of modules the way the import system would, importing nothing."""
+
+    def __init__(self, search: tuple[Path, ...]) -> None:
+        self._search = search
+        self.roots = tuple(folder.resolve() for folder in search)
+        self._path = [*map(str, search), *filter(None, sys.path)]
+        self._specs: dict[str, ModuleSpec | None] = {}
+
+    def chain(self, name: str) -> tuple[_Module, ...]:
+        """The module and the packages it stands in, outermost first, as far as they have files."""
+        return tuple(self._walk(name))
+
+    def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
+        """The folder of the outermost package. A module without one has its namespace's, or is alone."""
+        outermost = chain[0]
+        if any(outermost.file.is_relative_to(root) for root in self.roots):
+            return self.roots
+        return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
+
+    def _walk(self, name: str) -> Iterator[_Module]:
+        path: Sequence[str] = self._path
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            dotted = ".".join(parts[:depth])
+            if dotted not in self._specs:
+                self._specs[dotted] = _find(dotted, path, top=depth == 1)
+            spec = self._specs[dotted]
+            if spec is None:
+                return
+            if spec.has_location and spec.origin:
+                yield _Module(spec.name, Path(spec.origin).resolve(), spec.submodule_search_locations is not None)
+            if spec.submodule_search_locations is None:
+                return
+            path = list(spec.submodule_search_locations)
+
+
+def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
+    """What an import of this name would find in these folders.
+
+    The import system's own search asks for the parents of a namespace package among the modules that are loaded; here
+    none is.
+    """
+    if top and (name in sys.stdlib_module_names or not name):
+        return None  # counts by the version of Python, which no bytes depend on
+    portions: list[str] = []
+    for folder in path:
+        finder = pkgutil.get_importer(folder)
+        spec = finder.find_spec(name) if finder is not None else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        if spec is not None:
+            portions += spec.submodule_search_locations or ()
+    if portions:
+        namespace = ModuleSpec(name, None, is_package=True)
+        namespace.submodule_search_locations = portions
+        return namespace
+    for other in sys.meta_path if top else ():  # editable installs have finders of their own
+        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
+            return found
+    return None
+
+
+def _stamp(file: Path) -> _Stamp:
+    try:
+        facts = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+
+
+def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Every import statement of a file, wherever it stands: its level, its module, its names.
+
+    A file that Python cannot read imports nothing; its content counts all the same, and whoever imports it will tell.
+    """
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names if alias.name != "*")
+
+
+def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:
+    try:
+        rows = [(level, base, tuple(names)) for level, base, names in value]
+    except (TypeError, ValueError):
+        return None
+    right = all(isinstance(lv, int) and all(isinstance(n, str) for n in (base, *names)) for lv, base, names in rows)
+    return rows if right else None
+
+
+def _absolute(module: _Module, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
+    """The names that an import statement may load: its module, and what it takes from it, which may be a module."""
+    if level:
+        parts = module.name.split(".")
+        kept = len(parts) - level + (1 if module.package else 0)
+        if kept < 1:
+            return  # beyond its top: an error when it runs
+        base = ".".join([*parts[:kept], *([base] if base else [])])
+    yield base
+    yield from (f"{base}.{name}" for name in names)

@@ -1,0 +1,1 @@
+"""Child processes: how one is started, asked, bounded in time and memory, and ended."""

@@ -1,0 +1,81 @@
+"""Device code: the cubins inside an object, which architecture they say they are for, and what each kernel uses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.errors import ObjectError
+from precast.build.link import elf
+from precast.build.link.toolchain import Toolchain
+from precast.loader.format.artifact import Resources
+from precast.loader.format.target import Target
+
+_FUNCTION = re.compile(r"^\s*Function (\S+):\s*$")
+_USAGE = re.compile(r"\bREG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)\b")
+_NAME = re.compile(r"code\.(sm_\d+[af]?)\.cubin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cubin:
+    """Device code for one architecture."""
+
+    code: bytes
+    target: Target
+    resources: tuple[Resources, ...]
+
+
+def read_cubins(toolchain: Toolchain, obj: bytes) -> tuple[Cubin, ...]:
+    """The cubins that a host object embeds: the very code that will run."""
+    return tuple(cubin for fatbin in elf.fatbins(obj) for cubin in cubins_in(toolchain, fatbin))
+
+
+def cubins_in(toolchain: Toolchain, fatbin: bytes) -> tuple[Cubin, ...]:
+    """The cubins in one container of device code."""
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        Path(folder, "object.fatbin").write_bytes(fatbin)
+        _cuobjdump(toolchain, folder, "-xelf", "all", "object.fatbin")
+        return tuple(_read_cubin(toolchain, path) for path in sorted(Path(folder).glob("*.cubin")))
+
+
+def _read_cubin(toolchain: Toolchain, path: Path) -> Cubin:
+    plain = path.rename(path.with_name("code.cubin"))  # a name that says nothing, so that what is listed is read inside
+    listing = _cuobjdump(toolchain, path.parent, "-lelf", plain.name)
+    name = _NAME.search(listing)
+    if name is None:
+        raise ObjectError(f"cuobjdump names no architecture for the device code; it said: {listing[-500:]}")
+    usage = parse_usage(_cuobjdump(toolchain, path.parent, "-res-usage", plain.name))
+    code = plain.read_bytes()
+    plain.unlink()
+    return Cubin(code=code, target=Target.parse(name[1]), resources=usage)
+
+
+def parse_usage(text: str) -> tuple[Resources, ...]:
+    """Read what ``cuobjdump -res-usage`` prints.
+
+    >>> parse_usage(" Function k:\\n  REG:10 STACK:0 SHARED:64 LOCAL:0 CONSTANT[0]:564\\n")[0].registers
+    10
+    """
+    found: list[Resources] = []
+    kernel = ""
+    for line in text.splitlines():
+        function, usage = _FUNCTION.match(line), _USAGE.search(line)
+        if function:
+            kernel = function[1]
+        elif usage and kernel:
+            registers, stack, shared, local = map(int, usage.groups())
+            found.append(Resources(kernel=kernel, registers=registers, shared=shared, stack=stack, local=local))
+            kernel = ""
+    return tuple(sorted(found, key=lambda r: r.kernel))
+
+
+def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
+    command: list[str | Path] = [toolchain.cuobjdump, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-500:]
+        raise ObjectError(f"cuobjdump cannot read the device code: {said}; check it with 'precast doctor'")
+    return done.stdout

@@ -1,0 +1,57 @@
+"""Linking: an object becomes the shared library that a loader opens."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.errors import LinkError
+from precast.build.link import elf
+from precast.build.link.runtime import RuntimeLibrary, run
+from precast.build.link.toolchain import Toolchain
+from precast.loader.format.artifact import Host
+
+FLAGS = ("-shared", "--build-id=none", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "noexecstack", "-s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """A linked variant: its bytes and the host it runs on."""
+
+    code: bytes
+    host: Host
+
+
+class Linker:
+    """Links objects against one runtime library, in a folder of its own. Safe to use from several threads."""
+
+    def __init__(self, toolchain: Toolchain, runtime: RuntimeLibrary) -> None:
+        self._toolchain = toolchain
+        self._folder = tempfile.TemporaryDirectory(prefix="precast-link-")
+        self._runtime = runtime
+        Path(self._folder.name, runtime.soname).write_bytes(runtime.code)
+
+    def __enter__(self) -> Linker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def link(self, code: bytes, symbol: str) -> Library:
+        """Link one object that defines ``symbol``; an error if it needs what neither the runtime nor TVM-FFI has."""
+        if symbol not in elf.symbols(code):
+            raise LinkError(f"the object does not define {symbol}: compile it with TVM-FFI enabled")
+        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+            Path(folder, "variant.o").write_bytes(code)
+            Path(folder, "exports").write_text(f"{{ global: {symbol}; local: *; }};\n")
+            command: list[str | Path] = [self._toolchain.ld, *FLAGS, "--no-undefined", "--version-script=exports"]
+            command += ["-o", "variant.so", "variant.o", Path(self._folder.name, self._runtime.soname)]
+            run([*command, self._toolchain.ffi / "libtvm_ffi.so"], folder, symbol)
+            library = Path(folder, "variant.so").read_bytes()
+        glibc = max(elf.oldest_glibc(library), self._runtime.host.glibc, key=_version)
+        return Library(code=library, host=Host(arch=elf.host_arch(library), glibc=glibc))
+
+
+def _version(glibc: str) -> tuple[int, ...]:
+    return tuple(map(int, glibc.split(".")))

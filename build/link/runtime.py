@@ -1,0 +1,98 @@
+"""The runtime library: the one small library that every variant of a cache is linked against.
+
+It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
+carries the digest of all that went in, so that caches of different makers live in one process, each with its own.
+
+Beside it stands the call path of ``fastcall.c``. No variant is linked against that, so it is in no variant's key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.errors import LinkError
+from precast.build.link import elf
+from precast.build.link.toolchain import Toolchain, file_digest
+from precast.loader.format.artifact import Host
+from precast.loader.format.config import canonical
+
+SOURCE = Path(__file__).with_name("runtime.c")
+FASTCALL = Path(__file__).with_name("fastcall.c")
+COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
+# The CUDA runtime stays inside: another copy in the process, torch's for one, must neither be used nor disturbed.
+SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
+LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeLibrary:
+    """The linked runtime: its name, its bytes, the host it runs on; and the call path for the same host."""
+
+    soname: str
+    code: bytes
+    host: Host
+    fastcall: bytes = b""
+
+
+def runtime_digest(toolchain: Toolchain) -> str:
+    """The digest of all that goes into the runtime library, known before it is linked."""
+    inputs = {
+        "archive": file_digest(toolchain.archive),
+        "cudart": file_digest(toolchain.cudart),
+        "source": file_digest(SOURCE),
+        "flags": [*COMPILE, *LINK],
+        "gcc": toolchain.versions["gcc"],
+        "ld": toolchain.versions["ld"],
+    }
+    return hashlib.sha256(canonical(inputs)).hexdigest()
+
+
+def soname(toolchain: Toolchain) -> str:
+    """The name that variants carry for their runtime library."""
+    return f"libprecast-rt-{runtime_digest(toolchain)[:16]}.so"
+
+
+def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
+    """Compile and link the runtime library, and the call path.
+
+    >>> from precast.build.link.toolchain import find_toolchain
+    >>> link_runtime(find_toolchain()).soname.startswith("libprecast-rt-")
+    True
+    """
+    name = soname(toolchain)
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        run([toolchain.gcc, *COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
+        command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
+        command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
+        run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
+        code = Path(folder, name).read_bytes()
+    host = Host(arch=elf.host_arch(code), glibc=elf.oldest_glibc(code))
+    return RuntimeLibrary(soname=name, code=code, host=host, fastcall=link_fastcall(toolchain))
+
+
+def link_fastcall(toolchain: Toolchain) -> bytes:
+    """Compile and link the call path.
+
+    It declares what it needs of Python, so that no Python.h has to be here, and uses nothing of the C library, so that
+    it runs wherever the runtime library does.
+    """
+    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+        include = toolchain.ffi.parent / "include"
+        command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", FASTCALL, "-o", "fastcall.o"]
+        run(command, folder, "the call path")
+        library = toolchain.ffi / "libtvm_ffi.so"
+        run([toolchain.gcc, *SHARED, "-o", "fastcall.so", "fastcall.o", library], folder, "the call path")
+        return Path(folder, "fastcall.so").read_bytes()
+
+
+def run(command: list[str | Path], folder: str | Path, what: str) -> None:
+    """Run a tool in a folder; its own words go into the error."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        tool = Path(command[0]).name
+        said = done.stderr.strip()[-4000:]
+        raise LinkError(f"{tool} failed on {what}; it said:\n{said}\nCheck the toolchain with 'precast doctor'")

@@ -1,0 +1,142 @@
+"""The toolchain: the programs and libraries a build uses, found without importing any of them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from precast.build.errors import ToolError
+from precast.loader.format.index import Index
+
+DSL = "nvidia-cutlass-dsl"
+PACKAGES = (DSL, "apache-tvm-ffi", "nvidia-cuda-runtime-cu12")
+PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """Where each part is, and which version of each made a cache.
+
+    ``archive`` holds the compiler's CUDA shims and ``cudart`` the CUDA runtime, both static; ``ffi`` is the folder
+    of ``libtvm_ffi.so``.
+    """
+
+    gcc: Path
+    ld: Path
+    cuobjdump: Path
+    nvdisasm: Path | None
+    archive: Path
+    cudart: Path
+    ffi: Path
+    versions: dict[str, str]
+
+
+@functools.cache
+def find_toolchain() -> Toolchain:
+    """Find every part, or raise a ToolError that says what to install.
+
+    >>> find_toolchain().versions["nvidia-cutlass-dsl"]
+    '4.8.1'
+    """
+    gcc = _program("gcc")
+    ld = Path(_output(gcc, "-print-prog-name=ld"))
+    ld = ld if ld.is_absolute() else _program(str(ld))
+    packages = {name: _distribution(name) for name in PACKAGES}
+    versions = {name: found.version for name, found in packages.items()}
+    versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
+    versions["ld"] = _output(ld, "--version").splitlines()[0]
+    libraries = _distribution(f"{DSL}-libs-cu12")
+    return Toolchain(
+        gcc=gcc,
+        ld=ld,
+        cuobjdump=_file(_distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
+        nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
+        archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
+        cudart=_file(packages["nvidia-cuda-runtime-cu12"], "libcudart_static.a"),
+        ffi=_file(packages["apache-tvm-ffi"], "libtvm_ffi.so").parent,
+        versions=versions,
+    )
+
+
+def version_of(package: str) -> str:
+    """The version of an installed distribution, or '' where it is not installed."""
+    try:
+        return distribution(package).version
+    except PackageNotFoundError:
+        return ""
+
+
+@functools.cache
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file of the toolchain, read once."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def by_host(index: Index) -> dict[str, dict[str, str]]:
+    """The versions that made a cache, for each host it is for."""
+    shared = {tool: version for tool, version in index.toolchain.items() if "[" not in tool}
+    hosts: dict[str, dict[str, str]] = {}
+    for host in sorted({r.host.arch for r in index.runtimes}) or [""]:
+        own = {t.removesuffix(f"[{host}]"): v for t, v in index.toolchain.items() if t.endswith(f"[{host}]")}
+        hosts[host] = {**shared, **own}
+    return hosts
+
+
+def for_all_hosts(hosts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The other way round: a program whose version differs from host to host carries its host's name.
+
+    >>> for_all_hosts({"x86_64": {"gcc": "12.2.0", "ld": "2.40"}, "aarch64": {"gcc": "13.3.0", "ld": "2.40"}})
+    {'gcc[aarch64]': '13.3.0', 'gcc[x86_64]': '12.2.0', 'ld': '2.40'}
+    """
+    toolchain = {}
+    for tool in sorted({tool for tools in hosts.values() for tool in tools}):
+        versions = {host: tools[tool] for host, tools in sorted(hosts.items()) if tool in tools}
+        if len(set(versions.values())) == 1 and len(versions) == len(hosts):
+            toolchain[tool] = next(iter(versions.values()))
+        else:
+            toolchain.update({f"{tool}[{host}]": version for host, version in versions.items()})
+    return toolchain
+
+
+def _program(name: str) -> Path:
+    found = shutil.which(name)
+    if found is None:
+        raise ToolError(f"{name} is not on the PATH: install it (on Debian and Ubuntu: apt-get install gcc)")
+    return Path(found)
+
+
+def _output(program: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolError(f"{program} does not run ({error}): reinstall it") from None
+    return done.stdout.strip()
+
+
+def _distribution(name: str) -> Distribution:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        raise ToolError(f"{name} is not installed: pip install precast brings it") from None
+
+
+def _file(package: Distribution, name: str) -> Path:
+    for path in package.files or ():
+        if path.name == name and "stubs" not in path.parts:
+            found = Path(str(package.locate_file(path)))
+            if found.is_file():
+                return found
+    raise ToolError(f"{package.name} {package.version} holds no {name}: reinstall it, in the version precast pins")
+
+
+def _optional(package: str, name: str) -> Path | None:
+    try:
+        return _file(_distribution(package), name)
+    except ToolError:
+        return None

@@ -1,0 +1,272 @@
+"""Manifests: what a person asks to be built, checked in itself and not yet expanded.
+
+    version: 1
+    name: acme-norms
+    targets: [sm_90a, sm_100a]
+    profiles: [H200]                         # the GPUs to assume, where a kernel asks; else each target's usual one
+    path: [.]                                # folders of one's own modules, relative to this file
+    kernels:
+      - kernel: rmsnorm                      # an op that an installed distribution registers
+        config: {dtype: [float16, bfloat16], hidden: [4096, 8192]}
+        tuned: {threads: [128, 256]}
+      - compile: "acme.norms:compile_norm"   # any function that ends in cute.compile
+        op: acme.norm
+        config: {n: 1024}
+
+What the lists mean is decided when the types of an op's keys are known (see ``precast.build.plan.matrix``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from precast.build.errors import Location, ManifestError
+from precast.build.gpu.profile import Profile, fact, profile_named, profile_of
+from precast.build.plan import yaml_fields
+from precast.build.plan.yaml_reader import Node, read_yaml
+from precast.loader.errors import PrecastError, TargetError
+from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, Pattern
+from precast.loader.format.target import Target
+
+VERSION = 1
+EMITS = ("object", "cubin")
+ROOT_KEYS = ("version", "name", "targets", "profiles", "path", "kernels")
+ENTRY_KEYS = (
+    "kernel", "compile", "op", "config", "tuned", "include", "exclude",
+    "targets", "emit", "env", "parts", "skip_unsupported",
+)  # fmt: skip
+SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
+FACT = re.compile(r"\$\{([^}]*)\}")
+
+Nodes = Mapping[str, Node]
+Asked = tuple[str | None, str | None]
+"""A kernel function as an entry names it: its op, its ``module:function``, or both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
+
+    ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes: what a list means, and whether
+    a value is right, is known only with the op's keys, and an error then points at the very value.
+    """
+
+    op: str | None
+    source: str | None
+    location: Location
+    targets: tuple[Target, ...]
+    config: Nodes = field(default_factory=dict)
+    tuned: Nodes = field(default_factory=dict)
+    include: tuple[Node, ...] = ()
+    exclude: tuple[Node, ...] = ()
+    emit: tuple[str, ...] = ("object",)
+    env: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    skip_unsupported: bool = False
+
+    def environment(self, target: Target, profile: Profile | None = None) -> dict[str, str]:
+        """``env`` for one target, its facts put in: those of its usual GPU, or of another."""
+        return {name: FACT.sub(lambda m: _fact(m[1], target, profile), value) for name, value in self.env.items()}
+
+    @property
+    def asked(self) -> Asked:
+        """What has to be described before it can be expanded."""
+        return (self.op, self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One manifest file. ``search`` holds the folders of ``path:``, ``profiles`` the names of GPUs to build for."""
+
+    path: Path
+    name: str
+    targets: tuple[Target, ...]
+    entries: tuple[Entry, ...]
+    search: tuple[Path, ...] = ()
+    profiles: tuple[str, ...] = ()
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read and check a manifest file; raises ManifestError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ManifestError(
+            f"cannot be read: {error.strerror}: give the path of a manifest", Location(str(path), 1, 1)
+        ) from None
+    return parse_manifest(data, path)
+
+
+def parse_manifest(data: bytes, path: Path) -> Manifest:
+    """Check the text of a manifest that stands, or would stand, at ``path``.
+
+    >>> text = b"{version: 1, name: x, targets: sm_90a, kernels: [{kernel: rmsnorm, config: {hidden: 64}}]}"
+    >>> parse_manifest(text, Path("m.yaml")).entries[0].op
+    'rmsnorm'
+    """
+    node = read_yaml(data, str(path))
+    root = yaml_fields.mapping(node, ROOT_KEYS)
+    version = yaml_fields.required(root, "version", node)
+    if version.value != VERSION or isinstance(version.value, bool):
+        raise ManifestError(f"version {version.plain()!r} is not known: write 'version: {VERSION}'", version.at)
+    targets = _targets(root["targets"]) if "targets" in root else ()
+    kernels = yaml_fields.required(root, "kernels", node)
+    entries = tuple(_entry(item, targets) for item in yaml_fields.items(kernels))
+    if not entries:
+        raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
+    return Manifest(
+        path=path,
+        name=yaml_fields.matching(
+            yaml_fields.required(root, "name", node),
+            CACHE_NAME,
+            "a name: use lower-case letters, digits and single dashes",
+        ),
+        targets=targets,
+        entries=entries,
+        search=yaml_fields.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
+        profiles=yaml_fields.some(root["profiles"], _profile) if "profiles" in root else (),
+    )
+
+
+def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
+    data = yaml_fields.mapping(node, ENTRY_KEYS)
+    op, source = _what(data, node)
+    targets = _targets(data["targets"]) if "targets" in data else inherited
+    if not targets:
+        raise ManifestError("no targets: add 'targets: [sm_90a]' here or at the top", node.at)
+    config, tuned = (_config(data[k]) if k in data else {} for k in ("config", "tuned"))
+    for name in tuned:
+        if name in config:
+            raise ManifestError(f"{name!r} stands in config and in tuned: keep one", tuned[name].named_at)
+    return Entry(
+        op=op,
+        source=source,
+        location=node.at,
+        targets=targets,
+        config=MappingProxyType(config),
+        tuned=MappingProxyType(tuned),
+        include=_rows(data, "include"),
+        exclude=_rows(data, "exclude"),
+        emit=yaml_fields.some(data["emit"], lambda n: yaml_fields.one_of(n, EMITS)) if "emit" in data else ("object",),
+        env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
+        parts=yaml_fields.some(data["parts"], _part) if "parts" in data else (),
+        skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
+    )
+
+
+def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
+    """The op and the source of an entry."""
+    if ("kernel" in data) == ("compile" in data):
+        raise ManifestError(
+            "an entry has either 'kernel: op' or 'compile: module:function': write one of them", node.at
+        )
+    named = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
+    if "kernel" in data:
+        if "op" in data:
+            raise ManifestError("'op' goes with 'compile': 'kernel' names the op already; remove it", data["op"].at)
+        return yaml_fields.matching(data["kernel"], OP_NAME, named), None
+    source = yaml_fields.matching(data["compile"], SOURCE, "'module:function': write it like 'acme.norms:compile_norm'")
+    return yaml_fields.matching(data["op"], OP_NAME, named) if "op" in data else None, source
+
+
+def _config(node: Node) -> dict[str, Node]:
+    data = yaml_fields.mapping(node)
+    for name, value in data.items():
+        if not NAME.admits(name):
+            raise ManifestError(f"{name[:80]!r} is not a config key: use the name of a parameter", value.named_at)
+        _check_value(value)
+    return data
+
+
+def _check_value(node: Node) -> None:
+    if isinstance(node.value, dict):
+        raise ManifestError("a mapping is no config value: write a plain value or a list of them", node.at)
+    for item in node.value if isinstance(node.value, tuple) else ():
+        _check_value(item)
+
+
+def _rows(data: Nodes, name: str) -> tuple[Node, ...]:
+    rows = yaml_fields.items(data[name]) if name in data else ()
+    for row in rows:
+        if not _config(row):
+            raise ManifestError(f"an empty row in {name!r}: give at least one config key", row.at)
+    return rows
+
+
+def _targets(node: Node) -> tuple[Target, ...]:
+    return yaml_fields.some(node, _target)
+
+
+def _target(node: Node) -> Target:
+    try:
+        target = Target.parse(yaml_fields.text(node))
+        profile_of(target)
+    except ManifestError:
+        raise
+    except PrecastError as error:
+        raise ManifestError(str(error), node.at) from None
+    return target
+
+
+def _profile(node: Node) -> str:
+    try:
+        return profile_named(yaml_fields.text(node)).name
+    except TargetError as error:
+        raise ManifestError(str(error), node.at) from None
+
+
+def _part(node: Node) -> str:
+    return yaml_fields.matching(node, PART, "the name of a part: use lower-case letters, digits and _")
+
+
+def _folder(node: Node, base: Path) -> Path:
+    folder = base / yaml_fields.text(node)
+    try:
+        found = folder.is_dir()
+    except OSError:  # a name too long, or a folder that may not be searched
+        found = False
+    if not found:
+        raise ManifestError(
+            f"{yaml_fields.text(node)!r} is not a folder beside the manifest: create it or correct the path", node.at
+        )
+    return folder.resolve()
+
+
+def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
+    result = {}
+    for name, value in yaml_fields.mapping(node).items():
+        if not NAME.admits(name):
+            raise ManifestError(f"{name[:80]!r} is not a variable: use letters, digits and _", value.named_at)
+        if isinstance(value.value, bool):
+            raise ManifestError(
+                f'{name} is true or false, and a variable is text: write "1", "0" or "true" in quotes', value.at
+            )
+        if isinstance(value.value, (int, float)):
+            result[name] = str(value.value)
+            continue
+        result[name] = yaml_fields.text(value)
+        for reference in FACT.findall(result[name]):
+            _check_fact(reference, targets, value.at)
+    return result
+
+
+def _check_fact(reference: str, targets: tuple[Target, ...], at: Location) -> None:
+    try:
+        for target in targets:
+            _fact(reference, target)
+    except PrecastError as error:
+        raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None
+
+
+def _fact(reference: str, target: Target, profile: Profile | None = None) -> str:
+    head, _, name = reference.partition(".")
+    if head != "target" or not name:
+        raise PrecastError(
+            "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
+        )
+    return fact(target, name, profile)

@@ -1,0 +1,299 @@
+"""The plan: every variant that the manifests ask for, in one order, with nothing left to decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from precast.build.errors import Location, ManifestError
+from precast.build.gpu.profile import Profile, Profiles
+from precast.build.plan.describer import Description, Undescribed
+from precast.build.plan.manifest import Asked, Entry, Manifest
+from precast.build.plan.matrix import Matrix, matrix_of
+from precast.loader.errors import TargetError
+from precast.loader.format.config import Config, Key, Value, canonical, to_json
+from precast.loader.format.target import Target, admitted
+
+LIMIT = 200_000
+_SHOWN = 10
+
+Judge = Callable[[Sequence["Variant"]], Sequence["str | None"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One call of a kernel function for one target: the unit that is compiled.
+
+    ``config`` is the full config, each value in its one form. ``rank`` is the author's order among variants that
+    differ in tuned keys only: lower is preferred. A function that compiles several objects names them in ``parts``.
+    """
+
+    op: str
+    source: str
+    config: Config
+    target: Target
+    location: Location
+    tuned: tuple[str, ...] = ()
+    emit: tuple[str, ...] = ("object",)
+    env: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    rank: int = 0
+    registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
+
+    @property
+    def identity(self) -> str:
+        """What makes it this variant and no other, as canonical JSON: its op, its config, its target."""
+        return _identity(self.op, self)
+
+    @property
+    def produces(self) -> tuple[str, ...]:
+        """The ops that its artifacts are filed under: its own, or one for each part (``op.part``)."""
+        return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={_show(to_json(value))}" for name, value in self.config.items())
+        return f"{self.op}({values}) for {self.target}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The variant as ``precast plan --json`` prints it."""
+        return {
+            "op": self.op,
+            "source": self.source,
+            "config": {name: to_json(value) for name, value in self.config.items()},
+            "target": str(self.target),
+            "tuned": list(self.tuned),
+            "emit": list(self.emit),
+            "env": dict(self.env),
+            "parts": list(self.parts),
+            "rank": self.rank,
+            "location": str(self.location),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpPlan:
+    """What the index will say of an op beside its artifacts."""
+
+    keys: tuple[Key, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A variant that was asked for and cannot be built, in an entry that says ``skip_unsupported: true``."""
+
+    variant: Variant
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that one build makes. ``search`` holds the folders that workers import users' modules from."""
+
+    name: str
+    variants: tuple[Variant, ...]  # sorted by op, target and config
+    ops: Mapping[str, OpPlan]
+    search: tuple[Path, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    profiles: Profiles = field(default_factory=Profiles)
+
+
+def make_plan(
+    manifests: Sequence[Manifest],
+    described: Mapping[Asked, Description | Undescribed],
+    *,
+    targets: Sequence[Target] = (),
+    judge: Judge | None = None,
+    name: str = "",
+    profiles: Profiles | None = None,
+) -> Plan:
+    """Expand manifests into one plan, or raise ManifestError at the line that cannot be built.
+
+    ``judge`` gives each variant's refusal by its kernel's ``supports``. ``targets`` keeps those targets alone.
+    The plan has the first manifest's name, unless ``name`` says otherwise. ``profiles`` come before the manifests' own.
+    """
+    _check_targets(manifests, targets)
+    asked_for = profiles.chosen if profiles else ()
+    profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(asked_for)
+    asked = [(e, _description(e, described)) for m in manifests for e in m.entries]
+    matrices = [(matrix_of(entry, d), d) for entry, d in asked]
+    _bound(matrices, targets)
+    drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles)]
+    _check_duplicates(d.variant for d in drafts)
+    drafts = _ranked(drafts)
+    variants, skipped = _settled(drafts, judge)
+    kept = {op for v in (*variants, *(s.variant for s in skipped)) for op in v.produces}
+    _check_used(asked_for, variants)
+    return Plan(
+        name=name or manifests[0].name,
+        variants=tuple(sorted(variants, key=_order)),
+        ops={op: plan for op, plan in sorted(_ops(matrices).items()) if op in kept},
+        search=tuple(dict.fromkeys(folder for m in manifests for folder in m.search)),
+        skipped=tuple(sorted(skipped, key=lambda s: _order(s.variant))),
+        profiles=profiles,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    variant: Variant
+    entry: Entry
+    refusal: str | None = None
+
+
+def _check_targets(manifests: Sequence[Manifest], targets: Sequence[Target]) -> None:
+    known = {t for m in manifests for e in m.entries for t in e.targets}
+    for target in targets:
+        if target not in known:
+            listed = ", ".join(map(str, sorted(known)))
+            raise TargetError(f"no manifest builds for {target}: ask for one of {listed}, or add it to 'targets'")
+
+
+def _check_used(profiles: Sequence[Profile], variants: Sequence[Variant]) -> None:
+    targets = sorted({v.target for v in variants})
+    for profile in profiles:
+        if variants and not any(t.capability == profile.capability for t in targets):
+            raise TargetError(
+                f"{profile.name} is of capability {profile.capability}, and this build is for "
+                f"{', '.join(map(str, targets))}: leave its profile out, or add a target that it can run"
+            )
+
+
+def _description(entry: Entry, described: Mapping[Asked, Description | Undescribed]) -> Description:
+    found = described[entry.asked]
+    if isinstance(found, Undescribed):
+        raise ManifestError(found.reason, entry.location)
+    return found
+
+
+def _bound(matrices: Iterable[tuple[Matrix, Description]], targets: Sequence[Target]) -> None:
+    """Refuse a plan that is too large before anything of it is multiplied."""
+    total = 0
+    for matrix, _ in matrices:
+        count = matrix.count * len(_chosen(matrix.entry, targets))
+        total += count
+        if total > LIMIT:
+            raise ManifestError(
+                f"{count} variants of {matrix.op!r} here, and more than {LIMIT} in the plan: list fewer values",
+                matrix.entry.location,
+            )
+
+
+def _chosen(entry: Entry, targets: Sequence[Target]) -> tuple[Target, ...]:
+    return tuple(t for t in entry.targets if not targets or t in targets)
+
+
+def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], profiles: Profiles) -> Iterator[_Draft]:
+    entry = matrix.entry
+    tuned = tuple(k.name for k in matrix.keys if k.tuned)
+    rows = tuple(matrix.rows())
+    for target in _chosen(entry, targets):
+        refusal = None
+        if not admitted(described.targets, target):
+            refusal = f"its kernel is for {', '.join(described.targets)}"
+        environment = entry.environment(target, profiles.of(target))
+        for row in rows:
+            variant = Variant(
+                op=described.op,
+                source=described.source,
+                config=row.config,
+                target=target,
+                location=row.at,
+                tuned=tuned,
+                emit=entry.emit,
+                env=environment,
+                parts=entry.parts,
+                registered=entry.source is None,
+            )
+            yield _Draft(variant, entry, refusal)
+
+
+def _check_duplicates(variants: Iterable[Variant]) -> None:
+    seen: dict[str, Location] = {}
+    for variant in variants:
+        for op in variant.produces:
+            first = seen.setdefault(_identity(op, variant), variant.location)
+            if first is not variant.location:
+                raise ManifestError(f"{variant} is asked for twice, first at {first}: remove one", variant.location)
+
+
+def _ranked(drafts: Sequence[_Draft]) -> list[_Draft]:
+    """Count each variant among those that differ from it in tuned keys only, in the order written."""
+    seen: Counter[bytes] = Counter()
+    ranked = []
+    for draft in drafts:
+        variant = draft.variant
+        meaning = {name: to_json(value) for name, value in variant.config.items() if name not in variant.tuned}
+        group = canonical([variant.op, meaning, str(variant.target)])
+        ranked.append(replace(draft, variant=replace(variant, rank=seen[group])))
+        seen[group] += 1
+    return ranked
+
+
+def _settled(drafts: Sequence[_Draft], judge: Judge | None) -> tuple[list[Variant], list[Skipped]]:
+    """What is built, and what an entry lets us skip; any other refusal is an error."""
+    open_ = [d.variant for d in drafts if d.refusal is None]
+    reasons = iter(judge(open_) if judge else [None] * len(open_))
+    settled = [d if d.refusal else replace(d, refusal=next(reasons)) for d in drafts]
+    refused = [d for d in settled if d.refusal]
+    errors = [d for d in refused if not d.entry.skip_unsupported]
+    if errors:
+        lines = [f"{d.variant.location}: {d.variant} cannot be built: {d.refusal}" for d in errors[1:_SHOWN]]
+        more = [f"and {len(errors) - _SHOWN} more"] if len(errors) > _SHOWN else []
+        raise ManifestError(
+            "\n".join(
+                [
+                    f"{errors[0].variant} cannot be built: {errors[0].refusal}",
+                    *lines,
+                    *more,
+                    "exclude it, or drop the target; or say 'skip_unsupported: true' to have it listed and not built",
+                ]
+            ),
+            errors[0].variant.location,
+        )
+    built = [d.variant for d in settled if not d.refusal]
+    return built, [Skipped(variant=d.variant, reason=d.refusal) for d in refused if d.refusal]
+
+
+def _ops(matrices: Iterable[tuple[Matrix, Description]]) -> dict[str, OpPlan]:
+    """Every op and its keys; entries of one op must agree on them."""
+    plans: dict[str, OpPlan] = {}
+    places: dict[str, Location] = {}
+    for matrix, described in matrices:
+        plan = OpPlan(keys=matrix.keys, doc=described.doc)
+        for op in [f"{matrix.op}.{part}" for part in matrix.entry.parts] or [matrix.op]:
+            if plans.setdefault(op, plan).keys != plan.keys:
+                raise ManifestError(
+                    f"op {op!r} has other config keys here than at {places[op]}: "
+                    "give one of them another op, or both the same 'tuned'",
+                    matrix.entry.location,
+                )
+            places.setdefault(op, matrix.entry.location)
+    return plans
+
+
+def _order(variant: Variant) -> tuple[Any, ...]:
+    return (variant.op, variant.target, tuple(_sortable(v) for v in variant.config.values()), variant.parts)
+
+
+def _sortable(value: Value) -> tuple[Any, ...]:
+    """Values of different types have an order too: nothing, numbers, texts, lists."""
+    if value is None:
+        return (0,)
+    if isinstance(value, tuple):
+        return (3, tuple(map(_sortable, value)))
+    if isinstance(value, str):
+        return (2, value)
+    return (1, value, type(value).__name__)
+
+
+def _identity(op: str, variant: Variant) -> str:
+    config = {name: to_json(value) for name, value in variant.config.items()}
+    return canonical([op, config, str(variant.target)]).decode()
+
+
+def _show(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

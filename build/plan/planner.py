@@ -1,0 +1,62 @@
+"""From manifest files to a plan: reads them, asks their kernels, expands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from precast.build.disk.memo import Memo
+from precast.build.gpu.profile import Profiles
+from precast.build.plan.describer import TIME_LIMIT
+from precast.build.plan.description_cache import DescriptionCache
+from precast.build.plan.manifest import Manifest, read_manifest
+from precast.build.plan.plan import Plan, make_plan
+from precast.loader.errors import FormatError
+from precast.loader.format.patterns import CACHE_NAME
+from precast.loader.format.target import Target
+
+
+def plan_files(
+    paths: Sequence[Path],
+    *,
+    targets: Sequence[str] = (),
+    name: str = "",
+    limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
+    notes: Memo | None = None,
+) -> Plan:
+    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take;
+    ``profiles`` are the GPUs to build for, before those that the manifests name.
+
+    What ``notes`` hold of the kernels is not asked again: where they hold all, none is imported.
+    """
+    if not paths:
+        raise FormatError("no manifest is given: name at least one")
+    if name and not CACHE_NAME.admits(name):
+        raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
+    return plan_of(
+        [read_manifest(path) for path in paths],
+        targets=[Target.parse(t) for t in targets],
+        name=name,
+        limit=limit,
+        profiles=profiles,
+        notes=notes,
+    )
+
+
+def plan_of(
+    manifests: Sequence[Manifest],
+    *,
+    targets: Sequence[Target] = (),
+    name: str = "",
+    limit: float = TIME_LIMIT,
+    profiles: Profiles | None = None,
+    notes: Memo | None = None,
+) -> Plan:
+    """The plan of manifests that have been read."""
+    search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
+    entries = [e for m in manifests for e in m.entries]
+    first = targets[0] if targets else entries[0].targets[0]
+    with DescriptionCache(search, first, limit=limit, notes=notes) as known:
+        described = known.describe([e.asked for e in entries])
+        return make_plan(manifests, described, targets=targets, judge=known.judge, name=name, profiles=profiles)

@@ -1,0 +1,86 @@
+"""Typed getters for located values that may be wrong: each error carries the place of the value it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from precast.build.errors import ManifestError
+from precast.build.plan.yaml_reader import Node
+from precast.loader.format.config import suggest
+from precast.loader.format.patterns import Pattern
+
+T = TypeVar("T")
+MOST = 10_000
+TEXT = 4096
+
+
+def mapping(node: Node, known: tuple[str, ...] = ()) -> dict[str, Node]:
+    """The entries of a mapping, which may have no other keys than these."""
+    if not isinstance(node.value, dict):
+        raise ManifestError(f"expected a mapping, not {node.kind}: write 'key: value' lines", node.at)
+    for name, value in node.value.items():
+        if known and name not in known:
+            raise ManifestError(f"unknown key {name[:80]!r}{suggest(name[:80], known)}", value.named_at)
+    return node.value
+
+
+def required(data: Mapping[str, Node], name: str, node: Node) -> Node:
+    """The value under ``name``, which must be there."""
+    if name not in data:
+        raise ManifestError(f"{name!r} is missing: add it", node.at)
+    return data[name]
+
+
+def items(node: Node) -> tuple[Node, ...]:
+    """The items of a list."""
+    if not isinstance(node.value, tuple):
+        raise ManifestError(f"expected a list, not {node.kind}: write '- ' before each item", node.at)
+    if len(node.value) > MOST:
+        raise ManifestError(f"{len(node.value)} items, more than {MOST}: split the manifest", node.at)
+    return node.value
+
+
+def some(node: Node, parse: Callable[[Node], T]) -> tuple[T, ...]:
+    """One item or a list of them, none twice, at least one."""
+    found: list[T] = []
+    for item in items(node) if isinstance(node.value, tuple) else (node,):
+        value = parse(item)
+        if value in found:
+            raise ManifestError(f"{item.plain()!r} stands twice: keep one", item.at)
+        found.append(value)
+    if not found:
+        raise ManifestError("an empty list: give at least one item, or leave the key out", node.at)
+    return tuple(found)
+
+
+def text(node: Node) -> str:
+    """The value, which must be text."""
+    if not isinstance(node.value, str):
+        raise ManifestError(f"expected text, not {node.kind}: quote it if it is meant as text", node.at)
+    if len(node.value) > TEXT:
+        raise ManifestError(f"a text of {len(node.value)} characters, more than {TEXT}: shorten it", node.at)
+    return node.value
+
+
+def matching(node: Node, words: Pattern, what: str) -> str:
+    """Text that the whole pattern matches."""
+    value = text(node)
+    if not words.admits(value):
+        raise ManifestError(f"{value[:80]!r} is not {what}", node.at)
+    return value
+
+
+def one_of(node: Node, allowed: tuple[str, ...]) -> str:
+    """A text out of a fixed list."""
+    value = text(node)
+    if value not in allowed:
+        raise ManifestError(f"{value[:80]!r} is not allowed{suggest(value[:80], allowed)}", node.at)
+    return value
+
+
+def boolean(node: Node) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(node.value, bool):
+        raise ManifestError(f"expected true or false, not {node.kind}: write one of them", node.at)
+    return node.value

@@ -1,0 +1,121 @@
+"""Records: what a build keeps of a variant, whole, so that it need not be compiled again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.build.gpu.profile import Answer, parse_answers
+from precast.build.ipc.message import Message
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+from precast.loader.format.artifact import Host, Resources
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.signature import Signature
+from precast.loader.format.target import Target
+
+_DIGEST = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
+
+    ``rehearsed`` says that the launch plan was held against the object's own host code.
+    """
+
+    op: str
+    symbol: str
+    signature: Signature
+    target: Target
+    host: Host
+    resources: tuple[Resources, ...]
+    obj: bytes
+    library: bytes
+    cubins: tuple[bytes, ...]
+    plan: LaunchPlan | None = None
+    rehearsed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A variant as it was built. ``assumed`` is what it asked of its GPU, and what it was told; the key covers it.
+    ``seconds`` is for people: it never reaches a cache."""
+
+    key: str
+    products: tuple[Product, ...]
+    seconds: float
+    assumed: Mapping[str, Answer] = field(default_factory=dict)
+
+    def serves(self, kinds: Iterable[str]) -> bool:
+        """Whether artifacts of these kinds can be made of it: a cubin's launch plan must have been rehearsed."""
+        return "cubin" not in kinds or all(p.rehearsed or p.plan is None for p in self.products)
+
+    def encode(self) -> bytes:
+        """The record as a file: its digest, then one message."""
+        header: dict[str, Any] = {
+            "key": self.key,
+            "seconds": self.seconds,
+            "assumed": dict(self.assumed),
+            "products": [],
+        }
+        parts: list[bytes] = []
+        for product in self.products:
+            header["products"].append(
+                {
+                    "op": product.op,
+                    "symbol": product.symbol,
+                    "signature": product.signature.to_json(),
+                    "target": str(product.target),
+                    "host": product.host.to_json(),
+                    "resources": [r.to_json() for r in product.resources],
+                    "cubins": len(product.cubins),
+                    "plan": product.plan.to_json() if product.plan else None,
+                    "rehearsed": product.rehearsed,
+                }
+            )
+            parts += [product.obj, product.library, *product.cubins]
+        body = Message(header, tuple(parts)).encode()
+        return hashlib.sha256(body).digest() + body
+
+    @classmethod
+    def decode(cls, data: bytes, *, key: str) -> Record:
+        """Read a record, which must be the one of this key; anything else is a FormatError."""
+        digest, body = data[:_DIGEST], data[_DIGEST:]
+        if hashlib.sha256(body).digest() != digest:
+            raise FormatError("the record's digest does not match its content")
+        message = Message.decode(body)
+        header = message.header
+        if fields.get(header, "key", str) != key:
+            raise FormatError("the record is of another key", "key")
+        parts = list(message.parts)
+        products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
+        return cls(
+            key=key,
+            products=products,
+            seconds=fields.get(header, "seconds", float),
+            assumed=fields.parsed(header, "assumed", parse_answers),
+        )
+
+
+def _product(value: object, parts: list[bytes]) -> Product:
+    data = fields.as_object(value)
+    count = fields.count(data, "cubins", most=64)
+    if len(parts) < 2 + count:
+        raise FormatError("the record lacks attachments")
+    obj, library, *cubins = (parts.pop(0) for _ in range(2 + count))
+    return Product(
+        op=fields.get(data, "op", str),
+        symbol=fields.get(data, "symbol", str),
+        signature=fields.parsed(data, "signature", Signature.parse),
+        target=fields.parsed(data, "target", Target.parse),
+        host=fields.parsed(data, "host", Host.parse),
+        resources=fields.items(data, "resources", Resources.parse, most=256),
+        obj=obj,
+        library=library,
+        cubins=tuple(cubins),
+        plan=fields.parsed(data, "plan", lambda v: None if v is None else LaunchPlan.parse(v)),
+        rehearsed=fields.get(data, "rehearsed", bool),
+    )

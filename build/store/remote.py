@@ -1,0 +1,277 @@
+"""The remote cache: a place for records that many machines share, anywhere that fsspec can reach.
+
+It only ever saves work. What comes from it is checked like the local store's files, and where it fails, the build goes
+on without it and says so once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from precast.build.disk.scratch import write_atomically
+from precast.build.errors import RemoteError
+from precast.build.gpu.profile import Profile
+from precast.build.store.key import record_key
+from precast.build.store.store import Store, read_names
+from precast.loader.errors import ConfigError, FormatError
+
+LIMIT = 256 << 20  # bytes of one file; the largest records so far have less than a hundredth
+_PARALLEL = 16
+_WAITING = 64  # files on their way out, so that a slow network does not fill the memory
+_S3 = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 3}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: for one file, and for what is still on its way when the build is done."""
+
+    file: float = 60.0
+    end: float = 120.0
+
+
+class SharedStore(Store):
+    """A store that asks a remote for what it lacks, and gives it what was built here, now or before."""
+
+    def __init__(self, path: Path, remote: Remote, warn: Callable[[str], None]) -> None:
+        super().__init__(path)
+        self._remote, self._warn = remote, warn
+        self._absent: set[str] = set()
+        self._there: set[str] = set()
+
+    def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
+        """Bring what the remote has of these variants here, several at a time."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            for _ in pool.map(lambda one: self.get(*one), wanted):
+                pass
+
+    def share(self, wanted: Iterable[tuple[str, Profile]]) -> None:
+        """Send what is here of these variants and not there, by one listing of what is; none where all came from there.
+
+        Only whole files go: one that is damaged here would be refused by everyone else.
+        """
+        if self._remote.read_only:
+            return
+        names = {name: of for key, profile in wanted for name, of in self._here(key, profile)}
+        unsure = names.keys() - self._there
+        listed = self._remote.names() if unsure else None
+        if listed is None:
+            return
+        for name in sorted(unsure - listed):
+            data = super()._load(*names[name])
+            with contextlib.suppress(FormatError):
+                if data is not None:
+                    self._check(*names[name], data)
+                    self._send(name, data)
+
+    def finish(self) -> None:
+        """Wait until all that was sent has arrived there."""
+        self._remote.finish()
+
+    def _load(self, key: str, kind: str) -> bytes | None:
+        data = super()._load(key, kind)
+        name = _name(key, kind)
+        if data is not None or name in self._absent:
+            return data
+        try:
+            data = self._remote.fetch(name)
+            if data is not None:
+                self._check(key, kind, data)
+                super()._keep(key, kind, data)
+                self._there.add(name)
+                return data
+        except FormatError as error:
+            self._warn(f"{self._remote}/{name} is refused: {error}; the variant is built here, and replaces it")
+        self._absent.add(name)
+        return None
+
+    def _keep(self, key: str, kind: str, data: bytes) -> None:
+        super()._keep(key, kind, data)
+        self._send(_name(key, kind), data)
+
+    def _send(self, name: str, data: bytes) -> None:
+        self._there.add(name)
+        self._remote.send(name, data)
+
+    def _here(self, key: str, profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:
+        """The names of this variant's files in the folder, with what each holds: what was asked, and the record."""
+        asked = super()._load(key, "asked")
+        with contextlib.suppress(FormatError):
+            names = () if asked is None else read_names(asked)
+            if asked is not None:
+                yield _name(key, "asked"), (key, "asked")
+            record = record_key(key, profile.answers(names))
+            if self._file(record, "record").is_file():
+                yield _name(record, "record"), (record, "record")
+
+
+def _name(key: str, kind: str) -> str:
+    return f"{key[:2]}/{key}.{kind}"
+
+
+class Remote:
+    """Files by name below a URL. ``warn`` is told, once, why it is not used any more."""
+
+    def __init__(
+        self,
+        url: str,
+        warn: Callable[[str], None],
+        *,
+        read_only: bool = False,
+        patience: Patience = Patience(),
+    ) -> None:
+        self._files, self._root = _open(url)
+        self._warn, self.read_only, self._patience = warn, read_only, patience
+        self._down = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = _Threads(_PARALLEL)
+        self._room = threading.Semaphore(_WAITING)
+        self._sent: list[Future[Any]] = []
+
+    def __str__(self) -> str:
+        return str(self._files.unstrip_protocol(self._root))
+
+    def fetch(self, name: str) -> bytes | None:
+        """A file, or None where there is none, or no remote any more. One that is too large is a FormatError."""
+        if self._down.is_set():
+            return None
+        future = self._threads.submit(lambda: self._read(f"{self._root}/{name}"))
+        try:
+            data: bytes = future.result(self._patience.file)
+        except FileNotFoundError:
+            return None
+        except FormatError:
+            raise
+        except TooLate:
+            self._leave(f"no answer in {self._patience.file:g} s")
+            return None
+        except Exception as error:  # whatever a file system's own libraries raise
+            self._leave(_words(error))
+            return None
+        if len(data) > LIMIT:
+            raise FormatError(f"it has more than {LIMIT} bytes")
+        return data
+
+    def names(self) -> frozenset[str] | None:
+        """The names of all files that are there, or None where there is no remote any more."""
+        if self._down.is_set():
+            return None
+        try:
+            found = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
+            return frozenset("/".join(str(path).split("/")[-2:]) for path in found)
+        except FileNotFoundError:
+            return frozenset()
+        except TooLate:
+            self._leave(f"what is there could not be listed in {self._patience.file:g} s")
+        except Exception as error:
+            self._leave(_words(error))
+        return None
+
+    def send(self, name: str, data: bytes) -> None:
+        """Send a file, without waiting for it to arrive."""
+        if self.read_only or self._down.is_set() or len(data) > LIMIT:
+            return
+        if not self._room.acquire(timeout=self._patience.file):
+            self._leave(f"nothing has arrived there for {self._patience.file:g} s")
+            return
+        self._sent = [f for f in self._sent if not f.done()]
+        self._sent.append(self._threads.submit(lambda: self._write(f"{self._root}/{name}", data)))
+
+    def finish(self) -> None:
+        """Wait for what is on its way, and send nothing more."""
+        deadline = time.monotonic() + self._patience.end
+        for future in self._sent:
+            if self._down.is_set():
+                return
+            try:
+                future.result(max(0.0, deadline - time.monotonic()))
+            except TooLate:
+                self._leave(f"some files had not arrived there {self._patience.end:g} s after the build")
+
+    def _read(self, path: str) -> bytes:
+        try:
+            return bytes(self._files.cat_file(path, start=0, end=LIMIT + 1))
+        except FileNotFoundError:
+            raise
+        except Exception:
+            if self._files.size(path) == 0:  # of nothing, some servers give no range
+                raise FormatError("it is empty") from None
+            raise
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            if not self._down.is_set():
+                if "file" in _protocols(self._files):  # others put a file in place whole by themselves
+                    write_atomically(Path(path), data)
+                else:
+                    self._files.pipe_file(path, data)
+        except Exception as error:
+            self._leave(_words(error))
+        finally:
+            self._room.release()
+
+    def _leave(self, reason: str) -> None:
+        with self._lock:
+            first = not self._down.is_set()
+            self._down.set()
+        if first:
+            self._warn(f"the remote cache {self} is not used any more in this build: {reason}")
+
+
+class _Threads:
+    """Threads that the end of the process does not wait for: one may hang in a server that never answers."""
+
+    def __init__(self, count: int) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        for _ in range(count):
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def submit(self, job: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._jobs.put((job, future))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            job, future = self._jobs.get()
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+
+def _open(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise RemoteError("fsspec is not installed: pip install 'precast[remote]'") from None
+    scheme, found, rest = url.partition("://")
+    if not found or not rest.strip("/"):
+        raise ConfigError(
+            f"{url!r} is not the URL of a folder: write it like s3://bucket/folder or file:///shared/precast"
+        )
+    options = _S3 if scheme in ("s3", "s3a") else {}
+    try:
+        files, root = url_to_fs(url, use_listings_cache=False, skip_instance_cache=True, **options)
+    except ImportError as error:
+        raise RemoteError(f"{scheme}:// needs another package: {error}") from None
+    except Exception as error:
+        raise RemoteError(f"{url!r} cannot be used: {_words(error)}; check its form and its options") from None
+    return files, str(root).rstrip("/")
+
+
+def _protocols(files: Any) -> tuple[str, ...]:
+    found = files.protocol
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]

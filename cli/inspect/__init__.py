@@ -1,0 +1,1 @@
+"""Commands that look: list, show, diff, export, doctor, schema."""

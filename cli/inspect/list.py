@@ -1,0 +1,40 @@
+"""List what a cache holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from precast.cli.shared.output import count, emit, size, table
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import flow
+from precast.loader.resolve.cache import Cache
+
+
+def command(
+    cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List what a cache holds."""
+    opened = Cache(cache)
+    rows = [(op, artifact) for op in sorted(opened.index.ops) for artifact in opened.op(op).artifacts]
+    data = {"name": opened.name, "artifacts": [as_row(op, artifact) for op, artifact in rows]}
+    total = f"{opened.name}: {count(len(rows), 'artifact')} of {count(len(opened.index.ops), 'op')}"
+    emit(data, f"{as_table(rows)}\n{total}", as_json)
+
+
+def as_row(op: str, artifact: Artifact) -> dict[str, Any]:
+    """What ``--json`` says of an artifact."""
+    row = artifact.to_json()
+    names = ("key", "config", "target", "kind", "host", "rank")
+    return {"op": op, "size": artifact.blob.size, "stored": artifact.blob.stored, **{n: row[n] for n in names}}
+
+
+def as_table(rows: list[tuple[str, Artifact]]) -> str:
+    """One aligned line for each artifact."""
+    return table(
+        ("key", "op", "target", "kind", "stored", "config"),
+        [(a.key[:12], op, a.target, a.kind, size(a.blob.stored), flow(a.config)) for op, a in rows],
+    )

@@ -1,0 +1,1 @@
+"""Commands that build: plan, build, check, reproduce."""

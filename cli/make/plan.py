@@ -1,0 +1,69 @@
+"""Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.planner import plan_files
+from precast.cli.shared.output import count, emit, table
+from precast.loader.format.config import to_json
+from precast.loader.format.index import key_to_json
+
+
+def command(
+    manifests: Annotated[list[Path], typer.Argument(metavar="MANIFEST...", help="The manifests, as one plan.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", help="Only this target; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="The cache's name, instead of the first manifest's.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
+    plan = plan_files(manifests, targets=target or (), name=name)
+    emit(plan_to_json(plan), render(plan), json)
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """The plan as ``--json`` prints it."""
+    return {
+        "name": plan.name,
+        "ops": {op: {"doc": p.doc, "keys": [key_to_json(k) for k in p.keys]} for op, p in plan.ops.items()},
+        "variants": [v.to_json() for v in plan.variants],
+        "skipped": [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped],
+    }
+
+
+def render(plan: Plan) -> str:
+    """The plan as text: each op's variants, the counts, what is skipped."""
+    blocks = [_op(op, [v for v in plan.variants if v.op == op]) for op in sorted({v.op for v in plan.variants})]
+    if plan.skipped:
+        lines = [f"  {s.variant}: {s.reason}  [{s.variant.location}]" for s in plan.skipped]
+        blocks.append("\n".join(["skipped:", *lines]))
+    blocks.append(_counts(plan))
+    return "\n\n".join(blocks)
+
+
+def _op(op: str, variants: list[Variant]) -> str:
+    """One table; entries of an op have the same keys. A tuned key has a star."""
+    first = variants[0]
+    keys = list(first.config)
+    head = [*(f"{k}*" if k in first.tuned else k for k in keys), "target", "rank", "emit", "asked for at"]
+    rows = [[*(_cell(v, k) for k in keys), v.target, v.rank, "+".join(v.emit), v.location] for v in variants]
+    return f"{', '.join(first.produces)}  ({first.source})\n{table(head, rows)}"
+
+
+def _cell(variant: Variant, key: str) -> object:
+    value = to_json(variant.config[key])
+    return str(value) if isinstance(value, bool) else "-" if value is None else value
+
+
+def _counts(plan: Plan) -> str:
+    counts = Counter((v.op, v.target) for v in plan.variants)
+    rows = [[op, target, number] for (op, target), number in sorted(counts.items())]
+    total = f"{plan.name}: {count(len(plan.variants), 'variant')}, {len(plan.skipped)} skipped"
+    return f"{table(['op', 'target', 'variants'], rows)}\n\n{total}" if rows else total

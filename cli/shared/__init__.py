@@ -1,0 +1,1 @@
+"""What the commands share: tables, JSON and progress."""

@@ -1,0 +1,1 @@
+"""Commands that ship: wheel, bundle, merge."""

@@ -1,0 +1,1 @@
+"""Kernels of other libraries, compiled as they are: one folder a library."""

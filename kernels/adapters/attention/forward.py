@@ -1,0 +1,263 @@
+"""``attention`` and ``attention_split``: the forward pass, whole, or in parts over the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from precast.kernels.adapters.attention import cases, library
+from precast.kernels.authoring import samples
+from precast.kernels.authoring.declare import kernel
+from precast.kernels.authoring.hints import DType, Tuned
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+ARGUMENTS = {
+    "mQ": "q", "mK": "k", "mV": "v", "mO": "out", "mLSE": "lse", "mCuSeqlensQ": "cu_seqlens_q",
+    "mCuSeqlensK": "cu_seqlens_k", "mSeqUsedQ": "seqused_q", "mSeqUsedK": "seqused_k", "mPageTable": "page_table",
+    "window_size_left": "window_left", "window_size_right": "window_right", "learnable_sink": "sink",
+}  # fmt: skip
+_PAGES = (16, 32, 64, 128)
+_TILES = (64, 96, 128)
+_QUERIES_TILE = 128  # the only one that the library has for sm_100a and its like
+_LARGE_TILE = (192, 128)  # queries and keys
+_WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
+_SPLITS = 4
+_BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
+
+
+def supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built for a target, or None."""
+    reason = library.refusal(config, target)
+    if reason:
+        return reason
+    page = config["page"]
+    if config["layout"] == "paged" and page not in _PAGES:
+        return f"page is {page}: use one of {', '.join(map(str, _PAGES))}"
+    if config["layout"] != "paged" and page is not None:
+        return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
+    if not config.get("pack", True) and config["heads_per_kv"] == 1:
+        return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
+    reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
+    reason = reason or (_large_refusal(config, target) if config.get("queries_tile") is not None else None)
+    return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)
+
+
+def _tile_refusal(config: Config, target: Target) -> str | None:
+    """Why the keys cannot be taken so many at a time."""
+    tile = samples.integer(config, "keys_tile")
+    if target.major == 9:
+        return f"keys_tile is for sm_100a and its like, not {target}: leave it out"
+    if config["two_cta"]:
+        return "keys_tile is for blocks that work alone, and two_cta true: leave one of them out"
+    if tile not in _TILES:
+        return f"keys_tile is {tile}: use one of {', '.join(map(str, _TILES))}"
+    return None
+
+
+def _large_refusal(config: Config, target: Target) -> str | None:
+    """Why the queries cannot be taken so many at a time."""
+    _, size, size_v = cases.sizes(config)
+    if target.major != 9:
+        return f"queries_tile is for sm_90a, not {target}: leave it out"
+    if config["queries_tile"] != _LARGE_TILE[0]:
+        return f"queries_tile is {config['queries_tile']}: use {_LARGE_TILE[0]}, or leave it out"
+    if (size, size_v) != (128, 128) or config["decode"] or config["layout"] not in ("dense", "varlen"):
+        return "queries_tile is for a head_dim of 128, many queries, and the layouts dense and varlen: leave it out"
+    if config["pack"] and config["heads_per_kv"] != 1:
+        return "queries_tile is for query heads that are not packed: use pack false, or leave it out"
+    return None
+
+
+def _pair_refusal(config: Config, target: Target) -> str | None:
+    """Why two blocks cannot share one product."""
+    group, size, size_v = cases.sizes(config)
+    if target.major == 9:
+        return f"two_cta is for sm_100a and its like, not {target}: use false"
+    if config["layout"] != "dense" or config["causal"] or config["window"] or config["decode"]:
+        return "two_cta is for the dense layout without causal, window and decode: use false"
+    if (size, size_v) not in ((128, 128), (192, 128)) or 128 % group:
+        return (
+            "two_cta is for a head_dim of 128, or 192 with values of 128, and heads_per_kv that divide 128: use false"
+        )
+    return None
+
+
+def split_supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built for a target, or None."""
+    if target.major == 9:
+        return f"FlashAttention-4 splits keys on sm_100a and its like, not on {target}: use 'attention' there"
+    reason = supports({**config, "head_dim_v": None}, target)
+    return reason or (_takeover_refusal(config) if config.get("clc") else None)
+
+
+def _takeover_refusal(config: Config) -> str | None:
+    """Why blocks cannot take over work of others: where the library would pass over the wish for it."""
+    layout = config["layout"]
+    if layout == "paged" and config["page"] != _WHOLE_PAGE:
+        return f"clc is for pages of {_WHOLE_PAGE}, not of {config['page']}: use false"
+    if layout == "dense" and not config["causal"] and not config["window"]:
+        return "clc is for the layout dense with causal or window only: use false"
+    if layout != "dense" and config["heads_per_kv"] == 1:
+        return f"clc is for the layout {layout} with query heads that share a key head only: use false"
+    return None
+
+
+def compile_forward(
+    config: Mapping[str, Any],
+    *,
+    splits: int = 1,
+    two_cta: bool = False,
+    pack: bool = True,
+    keys_tile: int | None = None,
+    queries_tile: int | None = None,
+    clc: bool = False,
+) -> Any:
+    """Run the library's forward pass for such a config, and give the object it compiled."""
+    library.FLASH.switch(
+        "flash_attn.cute.utils",
+        _fa_disable_2cta_enabled=not two_cta,
+        # What the library presumes of the CUDA that torch was built with, which is not what compiles here.
+        _fa_disable_2cta_cuda12=False,
+        _fa_clc_enabled=clc,
+    )
+
+    tile = None if keys_tile is None else (_QUERIES_TILE, keys_tile)
+    large = queries_tile is not None
+
+    def arguments() -> dict[str, Any]:
+        return {
+            **_tensors(config),
+            "pack_gqa": pack and config["heads_per_kv"] > 1,
+            "num_splits": splits,
+            "tile_mn": _LARGE_TILE if large else tile,
+            "mma_pv_is_rs": False if large else None,  # in registers the larger tile would spill
+            "disable_scheduler_metadata": True,
+        }
+
+    (compiled,) = library.run("_flash_attn_fwd", arguments, "_flash_attn_fwd")
+    return compiled
+
+
+def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the library's forward pass. Sizes that the object takes at the call are what decides its kind:
+    one query for each sequence where it is to decode, many otherwise."""
+    group, size, size_v = cases.sizes(config)
+    dtype, layout, heads = config["dtype"], config["layout"], group * _KV_HEADS
+    queries, keys = (1 if config["decode"] else 4096), _KEYS
+    tokens = (_BATCH * queries,) if cases.packed(config) else (_BATCH, queries)
+    room = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
+    kv = room.get(layout, (_BATCH, keys))
+
+    def index(*shape: int) -> Any:
+        return library.tensor(shape, "int32")
+
+    return {
+        "q": library.tensor((*tokens, heads, size), dtype),
+        "k": library.tensor((*kv, _KV_HEADS, size), dtype),
+        "v": library.tensor((*kv, _KV_HEADS, size_v), dtype),
+        "cu_seqlens_q": index(_BATCH + 1) if cases.packed(config) else None,
+        "cu_seqlens_k": index(_BATCH + 1) if layout == "varlen" else None,
+        "max_seqlen_q": queries,
+        "max_seqlen_k": keys,
+        "seqused_k": index(_BATCH) if layout in ("cached", "paged") else None,
+        "page_table": index(_BATCH, keys // config["page"]) if layout == "paged" else None,
+        "causal": config["causal"],
+        "window_size_left": 128 if config["window"] else None,
+        "window_size_right": 128 if config["window"] and not config["causal"] else None,
+        "learnable_sink": library.tensor((heads,), dtype) if config["sink"] else None,
+        "return_lse": config["lse"],
+    }
+
+
+@kernel(
+    op="attention",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=cases.problems,
+    inputs=cases.inputs,
+    outputs=["out", "lse"],
+    reference=cases.reference,
+    tolerance=cases.tolerance,
+    cost=cases.cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def attention(
+    dtype: DType,
+    head_dim: int,
+    heads_per_kv: int = 1,
+    causal: bool = False,
+    head_dim_v: int | None = None,
+    layout: Literal["dense", "cached", "varlen", "paged"] = "dense",
+    page: int | None = None,
+    window: bool = False,
+    sink: bool = False,
+    lse: bool = False,
+    decode: bool = False,
+    two_cta: Tuned[bool] = False,
+    pack: Tuned[bool] = True,
+    keys_tile: Tuned[int | None] = None,
+    queries_tile: Tuned[int | None] = None,
+) -> Any:
+    """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
+
+    Call it by name: ``kernel(q=q, k=k, v=v, out=out, softmax_scale=scale)``, and what else the config has. Layouts:
+
+    - ``dense``: ``q`` ``[batch, queries, heads, head_dim]``; ``k``, ``v`` ``[batch, keys, kv_heads, ..]``; ``out`` as
+      ``q``, with ``head_dim_v``.
+    - ``cached``: the same, and ``seqused_k`` ``[batch]``: how many of the keys each sequence has.
+    - ``varlen``: ``[tokens, heads, ..]``, sequences one after the other; ``cu_seqlens_q`` and ``cu_seqlens_k``
+      ``[batch + 1]`` say where each begins, and where the last one ends.
+    - ``paged``: ``q`` and ``out`` as in ``varlen`` with ``cu_seqlens_q``; ``k``, ``v`` ``[pages, page, kv_heads, ..]``,
+      ``page_table`` ``[batch, most]`` with the numbers of each sequence's pages, and ``seqused_k``.
+
+    All indices are int32. Strides are free, but the last is 1 and the others keep heads aligned to 16 bytes. With
+    ``window``, a query sees ``window_left`` keys before its own and ``window_right`` after (0 where causal); with
+    ``sink``, ``sink`` ``[heads]`` of ``dtype`` joins each softmax; with ``lse``, ``lse`` of float32 takes the logarithm
+    of each sum of exponents, ``[batch, heads, queries]`` or, packed, ``[heads, tokens]``. ``decode`` is for at most
+    ``128 // heads_per_kv`` queries in each sequence. sm_100a also takes ``max_seqlen_q``, the most queries that a
+    sequence has. ``pack`` puts the query heads that share a key head into one tile: best for few queries.
+    ``keys_tile`` is how many keys are taken at a time (sm_100a), or None for FlashAttention's own choice;
+    ``queries_tile`` is the same of queries (sm_90a): 192 is best for many.
+    """
+    config = {
+        "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal,
+        "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
+        "decode": decode,
+    }  # fmt: skip
+    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile, queries_tile=queries_tile)
+
+
+@kernel(
+    op="attention_split",
+    targets=library.TARGETS,
+    supports=split_supports,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def attention_split(
+    dtype: DType,
+    head_dim: int,
+    heads_per_kv: int = 1,
+    causal: bool = False,
+    layout: Literal["dense", "cached", "varlen", "paged"] = "cached",
+    page: int | None = None,
+    window: bool = False,
+    sink: bool = False,
+    decode: bool = True,
+    clc: Tuned[bool] = False,
+) -> Any:
+    """Attention with the keys of each sequence shared out among several blocks, for few queries over many keys.
+
+    As ``attention``, but ``out`` is ``[splits, .., heads, head_dim]`` and ``lse`` ``[splits, batch, heads, queries]``
+    (packed: ``[splits, heads, tokens]``), both of float32: a result for each part. The first dimension decides how many
+    parts there are, 2 or more. ``attention_combine`` makes one result of them. With
+    ``clc`` (cluster launch control), blocks that finish early take over work of blocks that have not begun; ``batch``
+    times ``splits`` is then at most 65535.
+    """
+    config = {
+        "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal, "head_dim_v": None,
+        "layout": layout, "page": page, "window": window, "sink": sink, "lse": True, "decode": decode,
+    }  # fmt: skip
+    return compile_forward(config, splits=_SPLITS, clc=clc)

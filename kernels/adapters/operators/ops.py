@@ -1,0 +1,197 @@
+"""CUTLASS's operators: ``gemm``, ``gemm_blockscaled`` and ``gemm_grouped``, from the package nvidia-cutlass-operators.
+
+The config is the operators' own metadata: what is computed (dtypes, which dimension is contiguous, the epilogue) and,
+for the loader to choose among, how (tile, cluster, scheduler). The operators say what they support; a config that none
+of them has is refused with a reason before anything is compiled. An operator class of one's own, registered with its
+provider, is a kernel as it is: ``compile: "my_module:MyOperator"``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from precast.kernels.adapters.operators import cases
+from precast.kernels.adapters.operators.arguments import Grouped, Question, Scaled
+from precast.kernels.adapters.operators.catalogue import refusal
+from precast.kernels.adapters.operators.compile import compile_operator
+from precast.kernels.adapters.operators.config import Design, Operands
+from precast.kernels.adapters.operators.epilogue import Epilogue
+from precast.kernels.authoring.declare import Declaration, attach, declaration_of, kernel
+from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.hints import DType, Tuned
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+
+def gemm_supports(config: Config, target: Target) -> str | None:
+    """Why no operator does this on the target, or None."""
+    return refusal(Operands.of(config), Design.of(config), target)
+
+
+def gemm_names(config: Config) -> Mapping[str, str]:
+    """What is passed, by the names that the operators' own functions have for it.
+
+    >>> gemm_names({"epilogue": "relu(accum + bias)"})["_vararg_5"]
+    'bias'
+    """
+    epilogue = str(config.get("epilogue", ""))
+    behind = (*(Epilogue.parse(epilogue).inputs if epilogue else ()), "out")
+    return {
+        "c": "out",
+        **{f"{name}_api": to for name, to in (("a", "a"), ("b", "b"), ("c", "out"))},
+        **{f"_vararg_{5 + i}": name for i, name in enumerate(behind)},
+    }
+
+
+@kernel(
+    op="gemm",
+    targets=["sm_80+"],
+    supports=gemm_supports,
+    arguments=gemm_names,
+    problems=cases.problems,
+    inputs=cases.inputs,
+    outputs=["out"],
+    reference=cases.reference,
+    tolerance=cases.tolerance,
+    cost=cases.cost,
+    version="1",
+)
+def gemm(
+    dtype: DType,
+    out_dtype: DType,
+    accumulator: DType = "float32",
+    a_major: Literal["k", "m"] = "k",
+    b_major: Literal["k", "n"] = "k",
+    out_major: Literal["n", "m"] = "n",
+    batched: bool = False,
+    epilogue: str = "",
+    tile: Tuned[Sequence[int]] = (128, 128),
+    cluster: Tuned[Sequence[int]] = (1, 1),
+    two_cta: Tuned[bool] = False,
+    scheduler: Tuned[Literal["static", "dynamic"]] = "static",
+    fallback_cluster: Tuned[Sequence[int] | None] = None,
+    operator: Tuned[str] = "",
+) -> Any:
+    """``gemm(a, b, out)``: the product of ``a`` (m, k) and ``b`` (k, n), of any size, stored in ``out`` (m, n).
+
+    ``a_major``, ``b_major`` and ``out_major`` name the contiguous dimension of each. The defaults are a linear layer's:
+    ``gemm(x, weight.T, y)`` with ``weight`` as torch keeps it, (n, k). The contiguous dimension, every stride and
+    every address are multiples of 16 bytes; rows may be further apart than they are long. ``batched`` puts a
+    dimension before the others of all three.
+
+    ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, sigmoid,
+    tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
+    (floats). They stand between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
+    ``gemm(a, b, bias, out)``.
+    """
+    config = locals()
+    return compile_operator(Operands.of(config), Design.of(config))
+
+
+def blockscaled_supports(config: Config, target: Target) -> str | None:
+    """Why no operator does this on the target, or None."""
+    return refusal(Scaled.of(config), Design.of({**config, "two_cta": True}), target)
+
+
+@kernel(
+    op="gemm_blockscaled",
+    targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
+    supports=blockscaled_supports,
+    problems=cases.scaled_problems,
+    inputs=cases.scaled_inputs,
+    outputs=["out"],
+    reference=cases.scaled_reference,
+    tolerance=cases.tolerance,
+    cost=cases.scaled_cost,
+    version="1",
+)
+def gemm_blockscaled(
+    format: Literal["nvfp4", "mxfp4", "mxfp8"],
+    out_dtype: DType,
+    out_major: Literal["n", "m"] = "n",
+    tile: Tuned[Sequence[int]] = (256, 128),
+    cluster: Tuned[Sequence[int]] = (2, 1),
+    operator: Tuned[str] = "",
+) -> Any:
+    """``gemm_blockscaled(a, b, a_scale, b_scale, out)``: ``out`` (m, n) is ``a`` (m, k) times ``b`` (n, k) transposed,
+    each value times its block's scale.
+
+    ``nvfp4`` has a float8_e4m3fn scale for 16 values along k, ``mxfp4`` and ``mxfp8`` a float8_e8m0fnu one for 32.
+    Four-bit values come packed, as uint8 of (rows, k / 2), the first of two in the low bits; eight-bit ones are
+    float8_e4m3fn. Nothing may stand between rows. Scales are flat, in the order tensor cores read: tiles of 128 rows
+    by 4 blocks, 512 scales each, along k first; rows and blocks that are missing in the last tile are there in memory.
+    That there are as many scales as this takes is not checked: it is the caller's to see to.
+    """
+    question = Scaled(format=format, out_dtype=out_dtype, out_major=out_major)
+    design = {"tile": tile, "cluster": cluster, "operator": operator, "two_cta": True}
+    return compile_operator(question, Design.of(design))
+
+
+def grouped_supports(config: Config, target: Target) -> str | None:
+    """Why no operator does this on the target, or None."""
+    return refusal(Grouped.of(config), Design.of(config), target)
+
+
+@kernel(
+    op="gemm_grouped",
+    targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
+    supports=grouped_supports,
+    arguments={"c": "out", "offset_mapping": "offsets"},
+    problems=cases.grouped_problems,
+    inputs=cases.grouped_inputs,
+    outputs=["out"],
+    reference=cases.grouped_reference,
+    tolerance=cases.tolerance,
+    cost=cases.grouped_cost,
+    version="1",
+)
+def gemm_grouped(
+    dtype: DType,
+    out_dtype: DType,
+    tile: Tuned[Sequence[int]] = (128, 128),
+    cluster: Tuned[Sequence[int]] = (1, 1),
+    two_cta: Tuned[bool] = False,
+    operator: Tuned[str] = "",
+) -> Any:
+    """``gemm_grouped(a, b, out, offsets)``: the rows of ``a`` (m, k) in groups, each times its own ``b[group]``.
+
+    ``b`` is (groups, k, n) with k contiguous: ``weights.transpose(1, 2)`` of (groups, n, k), as mixtures of experts
+    keep them. ``offsets`` is int32 of (groups): where in m each group ends. The contiguous dimensions, strides and
+    addresses are multiples of 16 bytes.
+    """
+    design = {"tile": tile, "cluster": cluster, "two_cta": two_cta, "operator": operator}
+    return compile_operator(Grouped(dtype=dtype, out_dtype=out_dtype), Design.of(design))
+
+
+_FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[[Config], Question]]] = {
+    "GemmArguments": (gemm, Operands.of),
+    "IndexPtrGroupedGemmArguments": (gemm_grouped, Grouped.of),
+}
+
+
+def kernel_of(operator: type) -> Callable[..., Any]:
+    """A kernel out of an operator class: with the config of ``gemm`` or ``gemm_grouped``, by what the class takes.
+
+    See also: ``precast.kernels.authoring.registry.load``, which does this for a class that a manifest names.
+    """
+    takes = operator.supported_args_type.__name__  # type: ignore[attr-defined]
+    if takes not in _FAMILIES:
+        raise DeclarationError(
+            f"{operator.__name__} takes {takes}: an operator that takes one of {', '.join(_FAMILIES)} can be a kernel; "
+            "write a function that compiles any other"
+        )
+    family, ask = _FAMILIES[takes]
+
+    def compile_it(**config: Any) -> Any:
+        return compile_operator(ask(config), Design.of(config), operator)
+
+    def supports(config: Config, target: Target) -> str | None:
+        return refusal(ask(config), Design.of(config), target, operator)
+
+    compile_it.__name__, compile_it.__doc__ = operator.__name__, operator.__doc__ or family.__doc__
+    compile_it.__signature__ = inspect.signature(family)  # type: ignore[attr-defined]
+    declared: Declaration = replace(declaration_of(family), targets=(), supports=supports)
+    return attach(compile_it, declared)

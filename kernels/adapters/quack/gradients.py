@@ -1,0 +1,292 @@
+"""``quack.rmsnorm_bwd`` and ``quack.layernorm_bwd``: the gradients of the norms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from precast.kernels.adapters.quack import library, norms
+from precast.kernels.adapters.quack.library import QUACK
+from precast.kernels.authoring import samples
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.hints import DType, Tuned
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+ARGUMENTS = {
+    "mX": "x", "mW": "weight", "mdO": "dout", "mdResO": "dresidual_out", "mRstd": "rstd", "mMean": "mean",
+    "mdX": "dx", "mdW": "dweight", "mdRes": "dresidual", "mdB": "dbias", "sm_count": "blocks",
+}  # fmt: skip
+_ONE_ROW_A_STEP = 512  # wider rows than this are taken one at a time by each block
+_WIDEST = 32 * 131_072  # bits
+_LAUNCH = ("threads", "row_threads", "cluster", "reload", "tma", "stages")
+_RELOADS = {"no": (None, None), "wdy": ("smem", None), "x": (None, "smem"), "both": ("smem", "smem")}
+_MEMORY = 223 << 10  # bytes of a block's memory, less what a sum over a row and its barriers take
+Reload = Literal["no", "wdy", "x", "both"]
+
+
+def supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    reason = norms.matrix_refusal(config)
+    if reason is None and samples.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
+        widest = _WIDEST // bits(str(config["dtype"]))
+        return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {widest}"
+    return reason or launch_refusal(config)
+
+
+def launch_refusal(config: Config) -> str | None:
+    """Why the tuned keys do not go together.
+
+    >>> some = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
+    >>> launch_refusal({**some, "cluster": 2, "stages": 2})
+    'stages is 2: they take 256 KiB, and a block has 223; use fewer, a larger cluster, or fewer rows to a block'
+    """
+    launch = [config.get(key) for key in _LAUNCH]
+    if launch == [None] * len(launch):
+        return None
+    if None in launch:
+        return (
+            f"{', '.join(_LAUNCH[:-1])} and {_LAUNCH[-1]} are one choice: give all six, or none for the library's own"
+        )
+    reason = norms.threads_refusal(config)
+    if reason:
+        return reason
+    hidden, cluster, stages = (samples.integer(config, key) for key in ("hidden", "cluster", "stages"))
+    if stages not in (2, 3):
+        return f"stages is {stages}: use 2 or 3"
+    width = bits(str(config["dtype"]))
+    if config["tma"] and (hidden % cluster or hidden // cluster * width % 128):
+        return f"tma is for rows whose shares are multiples of 16 bytes, and hidden is {hidden}: use false"
+    rows = samples.integer(config, "threads") // samples.integer(config, "row_threads")
+    memory = 2 * stages * rows * -(-hidden // cluster) * width // 8  # of the input, and of the result's gradient
+    if memory > _MEMORY:
+        return (
+            f"stages is {stages}: they take {memory >> 10} KiB, and a block has {_MEMORY >> 10}; use fewer, "
+            "a larger cluster, or fewer rows to a block"
+        )
+    return None
+
+
+def problems(config: Config) -> Sequence[Problem]:
+    """Few rows and many, for one block and for many, but for one alone where blocks take several rows at a time: which
+    of them share the last is the library's affair."""
+    narrow = samples.integer(config, "hidden") <= _ONE_ROW_A_STEP
+    if config.get("threads") is not None:
+        narrow = config["threads"] != config["row_threads"]
+    step = library.step(samples.integer(config, "hidden"), str(config["dtype"]))
+    shapes = [(1, 0, 1), (17, step, 1), (129, 0, 16), (300, 3 * step, 132), (4096, 0, 264)]
+    return [{"rows": r, "padding": p, "blocks": 1 if narrow else b} for r, p, b in shapes]
+
+
+def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+    """Every argument that the config has, by name."""
+    import torch
+
+    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    layernorm = "bias" in config
+
+    def matrix(seed: int | None = None) -> Any:
+        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
+
+    def partial() -> Any:
+        return samples.empty((problem["blocks"], hidden), "float32", device=device)
+
+    x = matrix(seed)
+    mean = x.double().mean(dim=-1) if layernorm else torch.zeros((), dtype=torch.float64, device=device)
+    rstd = ((x.double() - mean.unsqueeze(-1)).square().mean(dim=-1) + 1e-6).rsqrt()
+    residual = bool(config.get("residual"))
+    return {
+        "x": x,
+        "weight": samples.normal((hidden,), norms.weight_dtype(config), device=device, seed=seed + 1),
+        "dout": matrix(seed + 2),
+        "dresidual_out": matrix(seed + 3) if residual else None,
+        "rstd": rstd.float(),
+        "mean": mean.float() if layernorm else None,
+        "dx": matrix(),
+        "dweight": partial(),
+        "dresidual": None,
+        "dbias": partial() if config.get("bias") else None,
+        "blocks": problem["blocks"],
+    }
+
+
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The gradients in float64. A block takes every ``blocks``-th row, and leaves its own sum."""
+    x, dout, rstd = inputs["x"].double(), inputs["dout"].double(), inputs["rstd"].double().unsqueeze(-1)
+    layernorm = inputs["mean"] is not None
+    if layernorm:
+        x = x - inputs["mean"].double().unsqueeze(-1)
+    normal = x * rstd
+    weighted = dout * (inputs["weight"].double() + float(str(config.get("weight_offset", 0.0))))
+    dx = weighted - normal * (normal * weighted).mean(dim=-1, keepdim=True)
+    if layernorm:
+        dx = dx - weighted.mean(dim=-1, keepdim=True)
+    dx = dx * rstd
+    if inputs["dresidual_out"] is not None:
+        dx = dx + inputs["dresidual_out"].double()
+    found = {"dx": dx, "dweight": _by_block(dout * normal, inputs["blocks"])}
+    return {**found, "dbias": _by_block(dout, inputs["blocks"])} if inputs["dbias"] is not None else found
+
+
+def _by_block(rows: Any, blocks: int) -> Any:
+    import torch
+
+    padded = torch.nn.functional.pad(rows, (0, 0, 0, -len(rows) % blocks))
+    return padded.view(-1, blocks, rows.shape[1]).sum(dim=0)
+
+
+def tolerance(config: Config) -> Tolerance:
+    """Sums of products of both signs: what cancels leaves an error in proportion to its parts, not to the sum."""
+    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    return Tolerance(rtol=stored.rtol, atol=2e-4)
+
+
+def cost(config: Config, problem: Problem) -> Cost:
+    """Every matrix read or written once; the partial sums written once."""
+    hidden = samples.integer(config, "hidden")
+    matrices = 4 if config.get("residual") else 3
+    memory = matrices * problem["rows"] * hidden * bits(str(config["dtype"])) + problem["blocks"] * hidden * 32
+    return Cost(10 * problem["rows"] * hidden, memory // 8)
+
+
+def _launch(
+    threads: int | None,
+    row_threads: int | None,
+    cluster: int | None,
+    reload: Reload | None,
+    tma: bool | None,
+    stages: int | None,
+) -> Any:
+    """The library's launch config, or None for its own choice."""
+    if reload is None:
+        return None
+    reload_wdy, reload_x = _RELOADS[reload]
+    return QUACK.module("quack.rmsnorm_config").RmsNormBwdConfig(
+        num_threads=threads,
+        threads_per_row=row_threads,
+        cluster_n=cluster,
+        reload_wdy=reload_wdy,
+        reload_x=reload_x,
+        use_tma=tma,
+        smem_stages=stages,
+    )
+
+
+def _compile(
+    dtype: str,
+    hidden: int,
+    *,
+    weight: str,
+    launch: Any,
+    bias: bool = False,
+    residual: bool = False,
+    layernorm: bool = False,
+    weight_offset: float = 0.0,
+) -> Any:
+    value = to_cutlass(dtype)
+    return QUACK.call(
+        "quack.rmsnorm:_compile_rmsnorm_bwd",
+        N=hidden,
+        dtype=value,
+        dout_dtype=value,
+        dx_dtype=value,
+        weight_dtype=to_cutlass(weight),
+        has_db_partial=bias,
+        dres_dtype=None,
+        dres_out_dtype=value if residual else None,
+        has_dw_partial=True,
+        per_head=False,
+        T_hint=0,
+        is_layernorm=layernorm,
+        weight_offset=weight_offset,
+        config=launch,
+    )
+
+
+@kernel(
+    op="quack.rmsnorm_bwd",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["dx", "dweight"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def rmsnorm_bwd(
+    dtype: DType,
+    hidden: int,
+    weight_dtype: DType | None = None,
+    residual: bool = False,
+    weight_offset: float = 0.0,
+    threads: Tuned[int | None] = None,
+    row_threads: Tuned[int | None] = None,
+    cluster: Tuned[int | None] = None,
+    reload: Tuned[Reload | None] = None,
+    tma: Tuned[bool | None] = None,
+    stages: Tuned[int | None] = None,
+) -> Any:
+    """Gradients of ``quack.rmsnorm``: ``(x, weight, dout, dresidual_out, rstd, -, dx, dweight, -, -, blocks)``.
+
+    ``x``, ``dout`` and ``dx`` are ``[rows, hidden]``; ``x`` is what was normalised (``residual_out`` of the forward
+    pass, where there was a residual), and ``rstd`` what that pass kept. ``dweight`` is ``[blocks, hidden]`` of float32:
+    each of ``blocks`` blocks leaves its sum, and the caller adds them up; about twice as many as the GPU has
+    multiprocessors is a good number. With ``residual``, ``dresidual_out`` is added to ``dx``. At least one row.
+
+    How it is launched is one choice of six keys, or quack's own: ``threads`` of a block, ``row_threads`` of them to a
+    row, blocks to a row (``cluster``), what is read again from a block's memory instead of kept in registers
+    (``reload``: the weighted gradient, the input or both), whether rows are loaded by ``tma``, and in how many
+    ``stages``.
+    """
+    return _compile(
+        dtype,
+        hidden,
+        weight=weight_dtype or dtype,
+        launch=_launch(threads, row_threads, cluster, reload, tma, stages),
+        residual=residual,
+        weight_offset=weight_offset,
+    )
+
+
+@kernel(
+    op="quack.layernorm_bwd",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["dx", "dweight", "dbias"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def layernorm_bwd(
+    dtype: DType,
+    hidden: int,
+    weight_dtype: DType | None = "float32",
+    bias: bool = True,
+    threads: Tuned[int | None] = None,
+    row_threads: Tuned[int | None] = None,
+    cluster: Tuned[int | None] = None,
+    reload: Tuned[Reload | None] = None,
+    tma: Tuned[bool | None] = None,
+    stages: Tuned[int | None] = None,
+) -> Any:
+    """Gradients of ``quack.layernorm``: ``(x, weight, dout, -, rstd, mean, dx, dweight, -, dbias, blocks)``.
+
+    As ``quack.rmsnorm_bwd``; ``rstd`` and ``mean`` are what the forward pass kept, and ``dbias`` is ``[blocks,
+    hidden]`` of float32, to be added up like ``dweight``.
+    """
+    return _compile(
+        dtype,
+        hidden,
+        weight=weight_dtype or dtype,
+        launch=_launch(threads, row_threads, cluster, reload, tma, stages),
+        bias=bias,
+        layernorm=True,
+    )

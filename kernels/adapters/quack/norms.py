@@ -1,0 +1,249 @@
+"""``quack.rmsnorm`` and ``quack.layernorm``: normalise the rows of a matrix, as a model's forward pass does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from precast.kernels.adapters.quack import library
+from precast.kernels.adapters.quack.library import QUACK
+from precast.kernels.authoring import samples
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.hints import DType, Tuned
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+ARGUMENTS = {
+    "mX": "x", "mW": "weight", "mB": "bias", "mRes": "residual", "mO": "out", "mResO": "residual_out",
+    "mRstd": "rstd", "mMean": "mean",
+}  # fmt: skip
+_EPS = 1e-6
+_ROW_THREADS = (8, 16, 32, 64, 128, 256)
+
+
+def weight_dtype(config: Config) -> str:
+    """The dtype of the weights: the matrix's own, where the config names none."""
+    return str(config["weight_dtype"] or config["dtype"])
+
+
+def supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return matrix_refusal(config) or launch_refusal(config)
+
+
+def matrix_refusal(config: Config) -> str | None:
+    """Why such rows and weights cannot be normalised, or None."""
+    reason = library.refusal(config, "hidden")
+    if reason is None and weight_dtype(config) not in samples.FLOATS:
+        reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(samples.FLOATS)}"
+    return reason
+
+
+def launch_refusal(config: Config) -> str | None:
+    """Why the tuned keys do not go together.
+
+    >>> launch_refusal({"hidden": 4096, "threads": 128, "row_threads": 256, "cluster": 1, "reload": "no"})
+    'row_threads is 256, and threads 128: use as many or fewer of 8, 16, 32, 64, 128, 256 to a row'
+    """
+    launch = [config.get(key) for key in ("threads", "row_threads", "cluster", "reload")]
+    if launch == [None] * 4:
+        return None
+    if None in launch:
+        return "threads, row_threads, cluster and reload are one choice: give all four, or none for the library's own"
+    return threads_refusal(config)
+
+
+def threads_refusal(config: Config) -> str | None:
+    """Why a row cannot be shared by so many threads and blocks, or None."""
+    threads, rows, cluster = (samples.integer(config, key) for key in ("threads", "row_threads", "cluster"))
+    if threads not in (128, 256):
+        return f"threads is {threads}: use 128 or 256"
+    if rows not in _ROW_THREADS or rows > threads:
+        among = ", ".join(map(str, _ROW_THREADS))
+        return f"row_threads is {rows}, and threads {threads}: use as many or fewer of {among} to a row"
+    if cluster not in (1, 2, 4, 8, 16) or rows * cluster > samples.integer(config, "hidden"):
+        return f"cluster is {cluster}: use 1, 2, 4, 8 or 16, and no more threads than a row has columns"
+    return None
+
+
+def pad(config: Config) -> int:
+    """What divides the row strides."""
+    return library.step(samples.integer(config, "hidden"), str(config["dtype"]), weight_dtype(config))
+
+
+def problems(config: Config) -> Sequence[Problem]:
+    """The shapes to verify and bench with."""
+    return library.row_problems(samples.integer(config, "hidden"), pad(config))
+
+
+def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+    """Every argument that the config has, by name."""
+    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+
+    def matrix(seed: int | None = None) -> Any:
+        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
+
+    def row(seed: int) -> Any:
+        return samples.normal((hidden,), weight_dtype(config), device=device, seed=seed)
+
+    residual, statistics = bool(config.get("residual")), bool(config["statistics"])
+    return {
+        "x": matrix(seed),
+        "weight": row(seed + 1),
+        "bias": row(seed + 2) if config.get("bias") else None,
+        "residual": matrix(seed + 3) if residual else None,
+        "out": matrix(),
+        "residual_out": matrix() if residual else None,
+        "rstd": library.per_row(problem, device=device) if statistics else None,
+        "mean": library.per_row(problem, device=device) if statistics and "bias" in config else None,
+        "eps": _EPS,
+    }
+
+
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The norm in float64; a residual is added first, and the sum is normalised before it is rounded."""
+    x = inputs["x"].double()
+    if inputs["residual"] is not None:
+        x = x + inputs["residual"].double()
+    mean: Any = x.mean(dim=-1, keepdim=True) if "bias" in config else 0.0
+    rstd = ((x - mean).square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt()
+    weight = inputs["weight"].double() + float(str(config.get("weight_offset", 0.0)))
+    out = (x - mean) * rstd * weight
+    if inputs["bias"] is not None:
+        out = out + inputs["bias"].double()
+    found = {"out": out, "residual_out": x, "rstd": rstd.squeeze(-1)}
+    return {**found, "mean": mean.squeeze(-1)} if "bias" in config else found
+
+
+def tolerance(config: Config) -> Tolerance:
+    """Sums in float32 and an approximate root, then the rounding to the stored dtype.
+
+    Subtracting a mean, and adding a bias, leave values near zero whose error is that of what cancelled.
+    """
+    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    return Tolerance(rtol=stored.rtol, atol=4e-6) if "bias" in config or config.get("residual") else stored
+
+
+def cost(config: Config, problem: Problem) -> Cost:
+    """Every matrix read or written once, the weights once."""
+    hidden = samples.integer(config, "hidden")
+    matrices = 4 if config.get("residual") else 2
+    elements = problem["rows"] * hidden
+    memory = matrices * elements * bits(str(config["dtype"])) + hidden * bits(weight_dtype(config))
+    return Cost(4 * elements, memory // 8)
+
+
+def compile_forward(
+    dtype: str,
+    hidden: int,
+    *,
+    weight: str,
+    bias: bool = False,
+    residual: bool = False,
+    rstd: bool = False,
+    mean: bool = False,
+    layernorm: bool = False,
+    weight_offset: float = 0.0,
+    launch: Any = None,
+) -> Any:
+    """Call the library's compile function."""
+    value = to_cutlass(dtype)
+    return QUACK.call(
+        "quack.rmsnorm:_compile_rmsnorm_fwd",
+        dtype=value,
+        out_dtype=value,
+        res_dtype=value if residual else None,
+        weight_dtype=to_cutlass(weight),
+        bias_dtype=to_cutlass(weight) if bias else None,
+        res_out_dtype=value if residual else None,
+        N=hidden,
+        has_rstd=rstd,
+        has_mean=mean,
+        is_layernorm=layernorm,
+        per_head=False,
+        weight_offset=weight_offset,
+        config=launch,
+    )
+
+
+@kernel(
+    op="quack.rmsnorm",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["out", "residual_out", "rstd"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def rmsnorm(
+    dtype: DType,
+    hidden: int,
+    weight_dtype: DType | None = None,
+    residual: bool = False,
+    statistics: bool = False,
+    weight_offset: float = 0.0,
+    threads: Tuned[int | None] = None,
+    row_threads: Tuned[int | None] = None,
+    cluster: Tuned[int | None] = None,
+    reload: Tuned[Literal["no", "smem", "gmem"] | None] = None,
+) -> Any:
+    """Root-mean-square norm of rows: ``(x, weight, -, residual, out, residual_out, rstd, -, eps)``, - for None.
+
+    ``x``, ``out`` and the residuals are ``[rows, hidden]`` of ``dtype``, with row strides of their own that keep rows
+    aligned to 16 bytes; ``weight`` is ``[hidden]``. With ``residual``, it is added to ``x`` first and the sum written
+    to ``residual_out``. With ``statistics``, ``rstd`` ``[rows]`` of float32 is kept for the backward pass.
+    ``weight_offset`` is added to the weight (1.0 in Gemma). At least one row.
+    """
+    launch = None
+    if threads is not None:
+        launch = QUACK.module("quack.rmsnorm_config").RmsNormFwdConfig(
+            num_threads=threads,
+            threads_per_row=row_threads,
+            cluster_n=cluster,
+            reload_from=None if reload == "no" else reload,
+        )
+    return compile_forward(
+        dtype,
+        hidden,
+        weight=weight_dtype or dtype,
+        residual=residual,
+        rstd=statistics,
+        weight_offset=weight_offset,
+        launch=launch,
+    )
+
+
+@kernel(
+    op="quack.layernorm",
+    targets=library.TARGETS,
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["out", "rstd", "mean"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    arguments=ARGUMENTS,
+    version="1",
+)
+def layernorm(
+    dtype: DType,
+    hidden: int,
+    weight_dtype: DType | None = "float32",
+    bias: bool = True,
+    statistics: bool = False,
+) -> Any:
+    """Layer norm of rows: ``(x, weight, bias, -, out, -, rstd, mean, eps)``, - for None.
+
+    ``x`` and ``out`` are ``[rows, hidden]`` of ``dtype``, with row strides of their own that keep rows aligned to 16
+    bytes; ``weight`` and ``bias`` are ``[hidden]`` of ``weight_dtype``. With ``statistics``, ``rstd`` and ``mean``
+    ``[rows]`` of float32 are kept for the backward pass. At least one row.
+    """
+    return compile_forward(
+        dtype, hidden, weight=weight_dtype or dtype, bias=bias, rstd=statistics, mean=statistics, layernorm=True
+    )

@@ -1,0 +1,1 @@
+"""The interface to write kernels with: declarations, type hints, the registry, verify and bench."""

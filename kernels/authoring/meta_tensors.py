@@ -1,0 +1,95 @@
+"""Tensors without memory: torch's, which have shapes, strides and types; and how ``from_dlpack`` takes them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from precast.kernels.authoring.errors import SourceError
+from precast.loader.launch.dlpack import CUDA, Tensor, dtype_code
+
+_ADDRESS = 1 << 20  # of every tensor without memory: as well aligned as any assumption, and never read
+
+
+class Handed:
+    """A tensor without memory as DLPack hands it over: by its shape, strides and type."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __dlpack_device__(self) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        managed = _managed(self._tensor)
+        _KEPT.append(managed)  # the compiler reads it for as long as it likes
+        return new(ctypes.addressof(managed), b"dltensor", None)
+
+
+class _Managed(ctypes.Structure):
+    """DLPack's ``DLManagedTensor``."""
+
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_KEPT: list[_Managed] = []
+
+
+def _managed(tensor: Any) -> _Managed:
+    dtype = dtype_code(str(tensor.dtype).removeprefix("torch."))
+    if dtype is None:
+        raise SourceError(f"a tensor of {tensor.dtype} cannot be handed over: view it as another type")
+    code, bits, lanes = dtype
+    numbers = ctypes.c_int64 * max(tensor.dim(), 1)
+    handed = Tensor(
+        data=_ADDRESS + tensor.storage_offset() * tensor.element_size(),
+        device_type=CUDA,
+        rank=tensor.dim(),
+        code=code,
+        bits=bits,
+        lanes=lanes,
+        shape=numbers(*tensor.shape),
+        strides=numbers(*tensor.stride()),
+    )
+    return _Managed(tensor=handed)
+
+
+@contextlib.contextmanager
+def without_memory() -> Iterator[None]:
+    """While the block runs, torch makes tensors without memory, which say that they are on a CUDA device."""
+    import torch
+
+    with torch.device("meta"), on("meta"):
+        yield
+
+
+def is_without_memory(value: Any) -> bool:
+    """Whether a value is such a tensor."""
+    return getattr(value, "is_meta", False) is True
+
+
+@contextlib.contextmanager
+def on(device: Any) -> Iterator[None]:
+    """Have what asks for a CUDA device get this one, and believe that it is one."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    there = torch.device("cuda", 0)
+    told = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
+
+    def placed(value: Any) -> Any:
+        named = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
+        return torch.device(device) if named else value
+
+    class Moved(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function in told:
+                return told[function]
+            if function is torch.Tensor.cuda:
+                return args[0].to(device)
+            kwargs = {name: placed(value) for name, value in (kwargs or {}).items()}
+            return function(*map(placed, args), **kwargs)
+
+    with contextlib.nullcontext() if torch.device(device).type == "cuda" else Moved():
+        yield

@@ -1,0 +1,134 @@
+"""Verifying: launch on fresh random inputs with poisoned outputs, and hold what was written against the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from precast.kernels.authoring.declare import Declaration, Problem
+from precast.kernels.authoring.errors import DeclarationError
+from precast.loader.format.config import Config
+from precast.loader.format.signature import Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One output of one launch. ``error`` is the largest difference, as a share of what the tolerance allows."""
+
+    problem: Problem
+    output: str
+    error: float
+    fault: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the output is what the reference says."""
+        return not self.fault
+
+    def __str__(self) -> str:
+        shape = " ".join(f"{name}={value}" for name, value in self.problem.items())
+        return f"{self.output} at {shape}: {self.fault or f'{self.error:.2f} of the tolerance'}"
+
+
+def verify(
+    launch: Callable[..., Any], declaration: Declaration, config: Config, *, device: Any = "cuda", seed: int = 0
+) -> Iterator[Check]:
+    """Launch every problem that the declaration names, and check every output.
+
+    Every byte behind an output is poisoned before the launch, the padding between its rows too: what is left unwritten
+    shows, and so does what is written where it should not be. An output that is None is one the config does without.
+    """
+    if not declaration.verifiable:
+        raise DeclarationError(
+            f"{declaration.op} cannot be verified: give its @kernel problems, inputs, outputs and a reference"
+        )
+    assert declaration.problems and declaration.inputs and declaration.reference
+    for number, problem in enumerate(declaration.problems(config)):
+        values = declaration.inputs(config, problem, device=device, seed=seed + 1000 * number)
+        expected = declaration.reference(config, values)  # before the launch: a kernel may work in place
+        outputs = [name for name in declaration.outputs if values[name] is not None]
+        for name in outputs:
+            held = values[name].clone() if name in declaration.in_place else None
+            poison(values[name])
+            if held is not None:
+                values[name].copy_(held)
+        _launch(launch, values)
+        for name in outputs:
+            yield _check(declaration, config, problem, name, values[name], expected[name])
+
+
+def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """By name where the values cover what the kernel takes: what its target does not take is then left out."""
+    signature = getattr(launch, "signature", None)
+    taken = {a.name for a in signature.passed if not a.vacant} if isinstance(signature, Signature) else {""}
+    if taken <= set(values):
+        assert isinstance(signature, Signature)
+        launch(**{a.name: values[a.name] for a in signature.passed if a.name in values})
+    else:
+        launch(*values.values())
+
+
+def poison(tensor: Any) -> None:
+    """Fill all the memory behind a tensor: with NaN where its type has one, else with a pattern."""
+    import torch
+
+    if tensor.numel() == 0:
+        return
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    if tensor.dtype.is_floating_point and tensor.element_size() > 1:
+        whole.view(tensor.dtype)[...] = float("nan")
+    else:
+        whole.fill_(0xA5)
+
+
+def _check(declaration: Declaration, config: Config, problem: Problem, name: str, result: Any, expected: Any) -> Check:
+    import torch
+
+    found = result.to(torch.float64) if result.dtype.is_floating_point else result
+    expected = expected.to(found.dtype)
+    if found.shape != expected.shape:
+        fault = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: mend the reference"
+        return Check(problem=problem, output=name, error=math.inf, fault=fault)
+    error = 0.0
+    if found.numel():
+        if found.dtype.is_floating_point:
+            tolerance = declaration.tolerance(config) if declaration.tolerance else None
+            rtol, atol = (tolerance.rtol, tolerance.atol) if tolerance else (0.0, 0.0)
+            share = (found - expected).abs() / (atol + rtol * expected.abs())
+            share = torch.where(found == expected, 0.0, share)
+            error = float(share.nan_to_num(nan=math.inf, posinf=math.inf).max())
+        else:
+            error = 0.0 if bool((found == expected).all()) else math.inf
+    fault = "" if error <= 1.0 else _fault(found, expected, error)
+    return Check(problem=problem, output=name, error=error, fault=fault or _spill(result))
+
+
+def _fault(found: Any, expected: Any, error: float) -> str:
+    wrong = (found != expected).nonzero()
+    unwritten = int(found.isnan().sum()) if found.dtype.is_floating_point else 0
+    more = f", {unwritten} left unwritten or NaN" if unwritten else ""
+    return f"{error:.3g} times the tolerance; {len(wrong)} of {found.numel()} values differ{more}"
+
+
+def _spill(result: Any) -> str:
+    """Whether the padding between the rows of a matrix was written to."""
+    import torch
+
+    if result.dim() < 2 or result.is_contiguous() or not result.dtype.is_floating_point or result.element_size() == 1:
+        return ""
+    whole = torch.empty(0, dtype=result.dtype, device=result.device).set_(result.untyped_storage())
+    mask = torch.zeros_like(whole, dtype=torch.bool)
+    mask.as_strided(result.shape, result.stride(), result.storage_offset()).fill_(True)
+    touched = int((~whole.isnan() & ~mask).sum())
+    return f"{touched} values written outside the output" if touched else ""
+
+
+def outcome(checks: list[Check]) -> Mapping[str, Any]:
+    """A summary of checks, as evidence keeps it."""
+    return {
+        "problems": len({tuple(c.problem.items()) for c in checks}),
+        "failed": [str(c) for c in checks if not c.passed],
+        "worst": max((c.error for c in checks), default=0.0),
+    }

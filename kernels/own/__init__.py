@@ -1,0 +1,1 @@
+"""The kernels of this project: models of how one is written."""

@@ -1,0 +1,78 @@
+"""Making each value once, however many threads ask for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_forkable: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class ForkSafeLock:
+    """A lock that is free in a child made by ``fork``: the thread that held it does not exist there.
+
+    >>> with ForkSafeLock():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._free()
+        _forkable.add(self)
+
+    def _free(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class OnceTable(Generic[K, V]):
+    """A table whose values are made at their first use: one thread makes one, the others that want it wait.
+
+    What raised is not kept, so the next caller tries again. A child made by ``fork`` starts with free locks, since the
+    threads that held them do not exist there.
+
+    >>> lengths: Once[str, int] = OnceTable()
+    >>> lengths.get("abc", lambda: 3)
+    3
+    """
+
+    def __init__(self) -> None:
+        self._ready: dict[K, V] = {}
+        self._free()
+        _forkable.add(self)
+
+    def _free(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[K, AbstractContextManager[Any]] = {}
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of ``key``, made by ``make`` if no call before this one made it."""
+        try:
+            return self._ready[key]
+        except KeyError:
+            pass
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.RLock())
+        with lock:
+            if key not in self._ready:
+                self._ready[key] = make()
+        return self._ready[key]
+
+
+def _free_all() -> None:
+    for one in _forkable:
+        one._free()
+
+
+os.register_at_fork(after_in_child=_free_all)

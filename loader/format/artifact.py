@@ -1,0 +1,193 @@
+"""Artifacts: one compiled variant each, as the index describes it."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format import fields
+from precast.loader.format.config import Config, to_json, to_value
+from precast.loader.format.patterns import GLIBC, NAME, SHA256, SYMBOL
+from precast.loader.format.signature import Signature
+from precast.loader.format.target import Target
+from precast.loader.import_lock import IMPORT_LOCK
+
+if TYPE_CHECKING:
+    from precast.loader.format.launch_plan import LaunchPlan
+
+BLOB_LIMIT = 1 << 30
+_REMEMBERED = 1000
+HOSTS = ("x86_64", "aarch64")
+ENCODINGS = ("raw", "zstd", "zstd+dictionary")
+
+
+class Blob(Immutable, kw_only=True):
+    """Bytes in ``blobs/``: named by the digest of what they decode to."""
+
+    sha256: str
+    size: int
+    stored: int
+    encoding: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"encoding": self.encoding, "sha256": self.sha256, "size": self.size, "stored": self.stored}
+
+    @classmethod
+    def parse(cls, value: object) -> Blob:
+        data = fields.known(fields.as_object(value), ("sha256", "size", "stored", "encoding"))
+        return cls(
+            sha256=fields.matching(data, "sha256", SHA256, "a SHA-256 digest"),
+            size=fields.count(data, "size", most=BLOB_LIMIT),
+            stored=fields.count(data, "stored", most=BLOB_LIMIT),
+            encoding=fields.one_of(data, "encoding", ENCODINGS),
+        )
+
+
+class Host(Immutable, kw_only=True):
+    """The machine a host-side library runs on: its processor and the oldest glibc that has what it needs."""
+
+    arch: str
+    glibc: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"arch": self.arch, "glibc": self.glibc}
+
+    @classmethod
+    def parse(cls, value: object) -> Host:
+        data = fields.known(fields.as_object(value), ("arch", "glibc"))
+        return cls(
+            arch=fields.one_of(data, "arch", HOSTS),
+            glibc=fields.matching(data, "glibc", GLIBC, "a glibc version"),
+        )
+
+
+class Resources(Immutable, kw_only=True):
+    """What one device kernel in an artifact uses, as ``cuobjdump`` reads it: bytes, but for the registers."""
+
+    kernel: str
+    registers: int
+    shared: int
+    stack: int
+    local: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "local": self.local,
+            "registers": self.registers,
+            "shared": self.shared,
+            "stack": self.stack,
+        }
+
+    @classmethod
+    def parse(cls, value: object) -> Resources:
+        data = fields.known(fields.as_object(value), ("kernel", "registers", "shared", "stack", "local"))
+        return cls(
+            kernel=fields.get(data, "kernel", str),
+            **{n: fields.count(data, n, most=2**31) for n in ("registers", "shared", "stack", "local")},
+        )
+
+
+class Artifact(Immutable, kw_only=True):
+    """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
+
+    ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
+    cubin is launched; one without a plan is there to be read by tools.
+    ``provenance`` and ``evidence`` are for people and tools; nothing is decided by them.
+    """
+
+    key: str
+    config: Config
+    target: Target
+    kind: str
+    blob: Blob
+    symbol: str
+    signature: Signature
+    host: Host | None = None
+    rank: int = 0
+    resources: tuple[Resources, ...] = ()
+    provenance: dict[str, Any] = field(default_factory=dict)
+    evidence: tuple[dict[str, Any], ...] = ()
+    plan: LaunchPlan | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        plan = {"plan": self.plan.to_json()} if self.plan else {}
+        return {
+            **plan,
+            "blob": self.blob.to_json(),
+            "config": {name: to_json(value) for name, value in self.config.items()},
+            "evidence": list(self.evidence),
+            "host": self.host.to_json() if self.host else None,
+            "key": self.key,
+            "kind": self.kind,
+            "provenance": self.provenance,
+            "rank": self.rank,
+            "resources": [r.to_json() for r in self.resources],
+            "signature": self.signature.to_json(),
+            "symbol": self.symbol,
+            "target": str(self.target),
+        }
+
+    @classmethod
+    def parse(cls, value: object) -> Artifact:
+        names = (
+            "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
+            "signature", "resources", "provenance", "evidence", "plan",
+        )  # fmt: skip
+        data = fields.known(fields.as_object(value), names)
+        artifact = cls(
+            key=fields.matching(data, "key", SHA256, "a SHA-256 digest"),
+            config=parse_config(data),
+            target=fields.parsed(data, "target", Target.parse),
+            kind=fields.one_of(data, "kind", ("object", "cubin")),
+            blob=fields.parsed(data, "blob", Blob.parse),
+            symbol=fields.matching(data, "symbol", SYMBOL, "a symbol name"),
+            signature=fields.parsed(data, "signature", _signature),
+            host=fields.parsed(data, "host", lambda v: None if v is None else Host.parse(v)),
+            rank=fields.count(data, "rank", most=2**31),
+            resources=fields.items(data, "resources", Resources.parse, most=256, default=()),
+            provenance=dict(fields.parsed(data, "provenance", fields.as_object, {})),
+            evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
+            plan=fields.parsed(data, "plan", _plan, None),
+        )
+        if artifact.kind == "object" and artifact.host is None:
+            raise FormatError("an object needs its host", "host")
+        if artifact.plan is not None:
+            if artifact.kind != "cubin":
+                raise FormatError("only a cubin has one", "plan")
+            artifact.plan.check(artifact.signature)
+        return artifact
+
+
+_signatures: dict[str, Signature] = {}
+
+
+def _signature(value: object) -> Signature:
+    """A signature. Most variants of an op have the same one, which is read once."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        raise FormatError("nests too deep") from None
+    found = _signatures.get(text)
+    if found is None:
+        found = Signature.parse(value)
+        if len(_signatures) < _REMEMBERED:
+            _signatures[text] = found
+    return found
+
+
+def _plan(value: object) -> LaunchPlan:
+    with IMPORT_LOCK:
+        from precast.loader.format.launch_plan import LaunchPlan
+    return LaunchPlan.parse(value)
+
+
+def parse_config(data: fields.Object) -> dict[str, Any]:
+    """The config of an artifact, its names checked and its lists frozen."""
+    config = fields.table(data, "config", to_value, most=256)
+    for name in config:
+        if not NAME.admits(name):
+            raise FormatError("not a config key", f"config.{name[:80]}")
+    return config

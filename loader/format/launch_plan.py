@@ -1,0 +1,159 @@
+"""Launch plans: how a cubin's kernel is launched for any sizes, as an author writes it down and an index holds it.
+
+An expression is a number, a size by its argument, or a function of expressions: ``("ceil_div", "x.shape[0]", 2048)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Union
+
+from precast.loader.errors import FormatError, LaunchError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format import fields
+from precast.loader.format.signature import Signature
+
+Expression = Union[int, str, "tuple[Any, ...]"]
+Extent = tuple[Expression, Expression, Expression]
+SIZE = re.compile(r"[A-Za-z_]\w{0,63}(?:\.(?:shape|strides)\[[0-9]\])?", re.ASCII)
+FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floor_div": lambda a, b: a // b,
+    "ceil_div": lambda a, b: -(-a // b),
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+DEPTH = 8
+_GRID, _BLOCK, _CLUSTER, _SHARED = (2**31 - 1, 65535, 65535), (1024, 1024, 64), (16, 16, 16), 232448
+ONE = (1, 1, 1)
+
+
+class Launch(Immutable):
+    """One launch: blocks, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = ONE
+    shared: int = 0
+
+
+class LaunchPlan(Immutable, kw_only=True):
+    """How to launch for any sizes. ``parameters`` are the arguments that the device code takes, in its order.
+
+    >>> plan = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 256), 1, 1), block=(256, 1, 1), parameters=("x",))
+    >>> plan.launch({"x.shape[0]": 1000}).grid
+    (4, 1, 1)
+    """
+
+    grid: Extent
+    block: Extent
+    parameters: tuple[str, ...]
+    cluster: Extent = ONE
+    shared: Expression = 0
+
+    def launch(self, sizes: Mapping[str, int]) -> Launch:
+        """The launch for these sizes; one that no device has room for is refused."""
+        grid, block, cluster = (
+            (evaluate(x, sizes), evaluate(y, sizes), evaluate(z, sizes))
+            for x, y, z in (self.grid, self.block, self.cluster)
+        )
+        shared = evaluate(self.shared, sizes)
+        for what, extent, most in (("grid", grid, _GRID), ("block", block, _BLOCK), ("cluster", cluster, _CLUSTER)):
+            if not all(1 <= n <= limit for n, limit in zip(extent, most, strict=True)):
+                raise LaunchError(f"the {what} would be {extent}, of at most {most} and at least 1: give other sizes")
+        if not 0 <= shared <= _SHARED:
+            raise LaunchError(f"{shared} bytes of shared memory, of at most {_SHARED}: give other sizes")
+        return Launch(grid, block, cluster, shared)
+
+    def check(self, signature: Signature) -> None:
+        """Refuse a plan that speaks of what the signature does not have."""
+        known = set(sizes_of(signature))
+        for expression in (*self.grid, *self.block, *self.cluster, self.shared):
+            for name in _names(expression):
+                if name not in known:
+                    raise FormatError(f"{name!r} is no size of {signature}", "plan")
+        passed = {a.name: a for a in signature.passed}
+        for name in self.parameters:
+            if name not in passed or passed[name].kind not in ("tensor", "scalar"):
+                raise FormatError(f"{name!r} is no tensor or number of {signature}", "plan.parameters")
+
+    def to_json(self) -> dict[str, Any]:
+        extents = {"grid": self.grid, "block": self.block, "cluster": self.cluster}
+        return {
+            **{name: [_thaw(e) for e in extent] for name, extent in extents.items()},
+            "shared": _thaw(self.shared),
+            "parameters": list(self.parameters),
+        }
+
+    @classmethod
+    def parse(cls, value: object) -> LaunchPlan:
+        data = fields.known(fields.as_object(value), ("grid", "block", "cluster", "shared", "parameters"))
+        return cls(
+            grid=_extent(data, "grid"),
+            block=_extent(data, "block"),
+            cluster=_extent(data, "cluster"),
+            shared=fields.parsed(data, "shared", _expression),
+            parameters=fields.items(data, "parameters", fields.text, most=64),
+        )
+
+
+def sizes_of(signature: Signature) -> Iterator[str]:
+    """The names that an expression may use for a kernel."""
+    for argument in signature.passed:
+        if argument.kind == "tensor":
+            for place in range(len(argument.shape)):
+                yield f"{argument.name}.shape[{place}]"
+                yield f"{argument.name}.strides[{place}]"
+        elif argument.kind == "scalar" and argument.dtype.startswith(("int", "uint")):
+            yield argument.name
+
+
+def evaluate(expression: Expression, sizes: Mapping[str, int]) -> int:
+    """The number that an expression is for these sizes.
+
+    >>> evaluate(("max", ("ceil_div", "n", 8), 1), {"n": 0})
+    1
+    """
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return sizes[expression]
+    function, left, right = expression
+    try:
+        return FUNCTIONS[function](evaluate(left, sizes), evaluate(right, sizes))
+    except ZeroDivisionError:
+        raise LaunchError(f"the launch plan divides by zero in {expression}: give other sizes") from None
+
+
+def _names(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, str):
+        yield expression
+    elif isinstance(expression, tuple):
+        for part in expression[1:]:
+            yield from _names(part)
+
+
+def _thaw(expression: Expression) -> Any:
+    return [expression[0], *map(_thaw, expression[1:])] if isinstance(expression, tuple) else expression
+
+
+def _extent(data: fields.Object, name: str) -> Extent:
+    extent = fields.items(data, name, _expression, most=3)
+    if len(extent) != 3:
+        raise FormatError("expected three expressions", name)
+    return extent[0], extent[1], extent[2]
+
+
+def _expression(value: object, depth: int = 0) -> Expression:
+    if type(value) is int and abs(value) < 2**62:
+        return value
+    if isinstance(value, str) and SIZE.fullmatch(value):
+        return value
+    function = value[0] if isinstance(value, (list, tuple)) and len(value) == 3 else None
+    if isinstance(value, (list, tuple)) and isinstance(function, str) and function in FUNCTIONS and depth < DEPTH:
+        return (function, _expression(value[1], depth + 1), _expression(value[2], depth + 1))
+    raise FormatError(f"expected a number, a size such as 'x.shape[0]', or one of {', '.join(FUNCTIONS)} with two")

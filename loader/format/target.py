@@ -1,0 +1,130 @@
+"""Targets: which GPU an artifact is built for, and which GPUs it runs on, by CUDA's rules.
+
+``sm_100a`` runs on 10.0 only; ``sm_100f`` on its family, same or newer minor; plain ``sm_90`` on the
+same major, same or newer minor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from precast.loader.errors import TargetError
+from precast.loader.fast_start.values import Immutable
+
+
+class Capability(Immutable, order=True):
+    """What a device is: its compute capability.
+
+    >>> str(Capability(9, 0))
+    '9.0'
+    """
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Target(Immutable, order=True):
+    """What an artifact is built for.
+
+    >>> Target.parse("sm_100a").runs_on(Capability(10, 3))
+    False
+    >>> Target.parse("sm_100f").runs_on(Capability(10, 3))
+    True
+    """
+
+    major: int
+    minor: int
+    suffix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read ``sm_90``, ``sm_90a`` or ``sm_100f``.
+
+        >>> Target.parse("sm_90a")
+        Target(major=9, minor=0, suffix='a')
+        """
+        suffix = text[-1] if isinstance(text, str) and text.endswith(("a", "f")) else ""
+        number = _number(text[3:].removesuffix(suffix)) if isinstance(text, str) and text[:3] == "sm_" else 0
+        if not 10 <= number < 1000:
+            raise TargetError(f"{text!r} is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'")
+        return cls(number // 10, number % 10, suffix)
+
+    def __str__(self) -> str:
+        return f"sm_{self.major}{self.minor}{self.suffix}"
+
+    @property
+    def capability(self) -> Capability:
+        """The device this target names exactly."""
+        return Capability(self.major, self.minor)
+
+    def runs_on(self, device: Capability) -> bool:
+        """Whether a device of this capability can run what was built for this target."""
+        if self.suffix == "a":
+            return device == self.capability
+        return device.major == self.major and device.minor >= self.minor
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Among targets that run on one device, the best one has the lowest rank: exact, family, plain; then newest.
+
+        >>> sorted(map(Target.parse, ["sm_80", "sm_86", "sm_86a"]), key=lambda t: t.rank)[0].suffix
+        'a'
+        """
+        return ("af".index(self.suffix) if self.suffix else 2, -self.minor)
+
+
+class TargetPattern(Immutable):
+    """What a kernel says it can be built for: ``sm_90a`` exactly, or ``sm_80+`` for that and anything newer.
+
+    >>> TargetPattern.parse("sm_80+").admits(Target.parse("sm_100a"))
+    True
+    """
+
+    target: Target
+    newer: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> TargetPattern:
+        """Read ``sm_90a`` or ``sm_80+``."""
+        newer = isinstance(text, str) and text.endswith("+")
+        target = Target.parse(text[:-1] if newer else text)
+        if newer and target.suffix:
+            raise TargetError(
+                f"{text!r}: '+' goes with a plain target, since 'a' and 'f' features do not carry over: "
+                f"write 'sm_{target.major}{target.minor}+'"
+            )
+        return cls(target, newer)
+
+    def __str__(self) -> str:
+        return f"{self.target}{'+' if self.newer else ''}"
+
+    def admits(self, target: Target) -> bool:
+        """Whether a kernel that says this can be built for ``target``."""
+        return target.capability >= self.target.capability if self.newer else target == self.target
+
+
+def parse_capability(text: str) -> Capability:
+    """Read ``9.0`` or ``10.3``.
+
+    >>> parse_capability("10.3")
+    Capability(major=10, minor=3)
+    """
+    major, _, minor = text.partition(".")
+    if not (0 < _number(major) < 100 and (minor == "0" or 0 < _number(minor) < 10)):
+        raise TargetError(f"{text!r} is not a compute capability: write it like '9.0'")
+    return Capability(int(major), int(minor))
+
+
+def _number(text: str) -> int:
+    """A number as it is written without a leading zero; 0 for what is none."""
+    plain = text.isascii() and text.isdigit() and len(text) < 4 and text[0] != "0"
+    return int(text) if plain else 0
+
+
+def admitted(patterns: Iterable[str], target: Target) -> bool:
+    """Whether any of the patterns admits the target; no pattern at all admits every target."""
+    parsed = [TargetPattern.parse(p) for p in patterns]
+    return not parsed or any(p.admits(target) for p in parsed)

@@ -1,0 +1,1 @@
+"""From an artifact to a call: libraries opened from memory, arguments packed, kernels launched."""

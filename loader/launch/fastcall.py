@@ -1,0 +1,75 @@
+"""The call path: native code out of a cache that calls kernels without the Python package tvm_ffi.
+
+A cache may hold it for a host, beside the runtime library; ``precast-loader`` itself is pure Python. It serves CPython
+3.10 and up by its stable ABI. Where there is none, or it does not fit this Python, kernels are called through tvm_ffi.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+from precast.loader.errors import LoadError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.fork_safe import OnceTable
+from precast.loader.format.index import Runtime
+from precast.loader.launch.library import address_in, load_ffi, open_bytes
+from precast.loader.resolve.cache import Cache
+
+VARIABLE = "PRECAST_FASTCALL"
+_SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # a wish that tvm_ffi honours, and so does who stands in for it
+
+
+class FastCall(Immutable, eq=False):
+    """The call path of a cache. ``launcher`` is the type whose instances call entries; ``passing`` is the address of
+    an entry that returns the object which the last one returned."""
+
+    launcher: type
+    passing: int
+
+
+_opened: OnceTable[str, FastCall | None] = OnceTable()
+
+
+def fastcall_of(cache: Cache, runtime: Runtime) -> FastCall | None:
+    """The call path that a cache has for this host and Python, opened once; None where kernels go through tvm_ffi."""
+    blob = runtime.fastcall
+    if blob is None or unsupported() is not None:
+        return None
+
+    def make() -> FastCall | None:
+        load_ffi()
+        code = cache.read(blob)
+        try:
+            library = open_bytes(code, blob.sha256, "precast:fastcall")
+        except LoadError:  # a Python, embedded in an unusual way, whose symbols the linker does not find
+            return None
+        return _made(library)
+
+    return _opened.get(blob.sha256, make)
+
+
+def unsupported() -> str | None:
+    """Why this Python is not one that the call path is for, or None.
+
+    >>> unsupported() is None or sys.implementation.name
+    True
+    """
+    if sys.implementation.name != "cpython":
+        return f"this is {sys.implementation.name}, not CPython"
+    if set(sys.abiflags) & set("td"):
+        return f"this Python has another ABI ({sys.abiflags})"
+    if os.environ.get(VARIABLE) == "0" or os.environ.get(_SKIPS) == "1":
+        return "the environment says so"
+    return None
+
+
+def _made(library: int) -> FastCall:
+    make, passing = address_in(library, "precast_launcher"), address_in(library, "precast_pass")
+    if not make or not passing:
+        raise LoadError("the call path is incomplete: rebuild the cache")
+    try:
+        return FastCall(launcher=ctypes.PYFUNCTYPE(ctypes.py_object)(make)(), passing=passing)
+    except ImportError as error:  # this is a sub-interpreter
+        raise LoadError(str(error)) from None

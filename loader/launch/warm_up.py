@@ -1,0 +1,231 @@
+"""Making a kernel ready for CUDA: its device code loaded, its attributes set, everything that a first launch would do.
+
+A compiled entry does all that at its first call, just before it launches. So it is called once, with made-up arguments
+that its signature allows, on a stream of its own that *captures*: CUDA then does everything up to the launch, and
+writes the launch down in a graph, which is thrown away. Nothing is executed and no memory is touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from precast.loader.errors import PrecastError
+from precast.loader.format.signature import Argument, Dim, Signature
+from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
+from precast.loader.launch.library import load_ffi
+from precast.loader.resolve import driver
+
+ADDRESS = 1 << 30  # of no memory; aligned for everything
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: what loading does is no part of the graph
+_NON_BLOCKING = 1
+_SIZE = 128
+_NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
+
+
+class NotWarmedUp(PrecastError):
+    """A kernel could not be made ready without a real call; the message is the reason."""
+
+
+class _Bytes(ctypes.Structure):
+    """``TVMFFIByteArray`` of ``<tvm/ffi/c_api.h>``."""
+
+    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+class _Word(ctypes.Union):
+    _fields_ = (("number", ctypes.c_int64), ("real", ctypes.c_double), ("pointer", ctypes.c_void_p))
+
+
+class AnyValue(ctypes.Structure):
+    """``TVMFFIAny`` of ``<tvm/ffi/c_api.h>``."""
+
+    _anonymous_ = ("word",)
+    _fields_ = (("kind", ctypes.c_int32), ("padding", ctypes.c_uint32), ("word", _Word))
+
+
+def warm_up(address: int, signature: Signature, ordinal: int) -> None:
+    """Do all that the first launch of an entry would do on a device, and do not launch.
+
+    Parameters
+    ----------
+    address
+        Of the entry.
+    signature
+        What it takes.
+    ordinal
+        The device.
+    """
+    refuse_streamless(signature)
+    with _capturing(ordinal) as stream:
+        arguments = Arguments(signature, ordinal, stream)
+        old = ctypes.c_void_p()
+        ffi = load_ffi()
+        set_stream = ffi.TVMFFIEnvSetStream
+        set_stream.argtypes = [ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
+        set_stream(CUDA, ordinal, stream, ctypes.byref(old))
+        try:
+            call(address, arguments.values)
+        finally:
+            set_stream(CUDA, ordinal, old, None)
+
+
+def refuse_streamless(signature: Signature) -> None:
+    """Refuse to try a kernel that takes no stream: it launches on the default one, past any capture, for real.
+
+    >>> from precast.loader.format.signature import Argument
+    >>> refuse_streamless(Signature(arguments=(Argument(name="stream", kind="env_stream"),)))
+    """
+    if not any(argument.kind in ("env_stream", "stream") for argument in signature.arguments):
+        raise NotWarmedUp("it takes no stream, so that trying it would launch it: call it once with real arguments")
+
+
+def call(address: int, values: list[AnyValue]) -> None:
+    """Call an entry by C alone; what it says against it is NotReady."""
+    entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)(address)
+    result = AnyValue()
+    packed = (AnyValue * max(1, len(values)))(*values)
+    if entry(None, packed, len(values), ctypes.byref(result)) != 0:
+        raise NotWarmedUp(f"a call with made-up arguments was refused ({_raised()}): call it once with real ones")
+
+
+class Arguments:
+    """Arguments that a signature allows: every free size is small, every pointer is aligned and points nowhere."""
+
+    def __init__(self, signature: Signature, ordinal: int, stream: int) -> None:
+        self._sizes = {n: _multiple(s.divisibility) for n, s in signature.symbols.items()}
+        self._ordinal, self._stream = ordinal, stream
+        self._kept: list[Any] = []
+        self.values = [self._value(argument) for argument in signature.passed]
+
+    def _value(self, argument: Argument) -> AnyValue:
+        kind = argument.kind
+        if kind == "tensor":
+            return AnyValue(kind=_TENSOR, word=_Word(pointer=ctypes.addressof(self._tensor(argument))))
+        if kind == "scalar":
+            if argument.dtype.startswith(("float", "bfloat")):
+                return AnyValue(kind=_FLOAT, word=_Word(real=1.0))
+            return AnyValue(
+                kind=_INT, word=_Word(number=0 if argument.dtype == "bool" else _multiple(argument.divisibility))
+            )
+        if kind in ("pointer", "stream"):
+            return AnyValue(kind=_POINTER, word=_Word(pointer=self._stream if kind == "stream" else ADDRESS))
+        if kind == "none":
+            return AnyValue(kind=_NONE)
+        if kind == "tuple":
+            array = _Array([self._value(member) for member in argument.members])
+            self._kept.append(array)
+            return array.value
+        if kind == "const" and isinstance(argument.value, (int, float)):
+            real = isinstance(argument.value, float)
+            word = _Word(real=argument.value) if real else _Word(number=int(argument.value))
+            return AnyValue(kind=_FLOAT if real else _INT, word=word)
+        raise NotWarmedUp(
+            f"an argument of kind {kind!r} ({argument.name}) is not made up: call it once with a real one"
+        )
+
+    def _tensor(self, argument: Argument) -> Tensor:
+        shape = [self._size(d) for d in argument.shape]
+        strides = compact(shape) if argument.strides is None else [self._size(s) for s in argument.strides]
+        arrays = [(ctypes.c_int64 * max(1, len(shape)))(*numbers) for numbers in (shape, strides)]
+        dtype = dtype_code(argument.dtype)
+        if dtype is None:
+            raise NotWarmedUp(
+                f"{argument.dtype!r} is a dtype that is not made up: call the kernel once with real arguments"
+            )
+        code, bits, lanes = dtype
+        device_type = {"cpu": 1, "cuda_host": 3}.get(argument.device, CUDA)
+        tensor = Tensor(
+            data=ADDRESS,
+            device_type=device_type,
+            device=self._ordinal if device_type == CUDA else 0,
+            rank=len(shape),
+            code=code,
+            bits=bits,
+            lanes=lanes,
+            shape=ctypes.cast(arrays[0], ctypes.POINTER(ctypes.c_int64)),
+            strides=ctypes.cast(arrays[1], ctypes.POINTER(ctypes.c_int64)),
+        )
+        self._kept += [*arrays, tensor]
+        return tensor
+
+    def _size(self, dim: Dim) -> int:
+        return dim if isinstance(dim, int) else self._sizes.get(dim, _SIZE)
+
+
+class _Array:
+    """What tvm_ffi makes of a tuple, made by C alone; it is there as long as this object."""
+
+    def __init__(self, members: list[AnyValue]) -> None:
+        self._ffi, make, self.value = load_ffi(), ctypes.c_void_p(), AnyValue()
+        if self._ffi.TVMFFIFunctionGetGlobal(ctypes.byref(_Bytes(data=b"ffi.Array", size=9)), ctypes.byref(make)) == 0:
+            packed = (AnyValue * max(1, len(members)))(*members)
+            status = self._ffi.TVMFFIFunctionCall(make, packed, len(members), ctypes.byref(self.value))
+            self._ffi.TVMFFIObjectDecRef(make)
+            if status == 0:
+                return
+        raise NotWarmedUp(f"a tuple is not made up ({_raised()}): call the kernel once with a real one")
+
+    def __del__(self) -> None:
+        if self.value.kind == _ARRAY:
+            self._ffi.TVMFFIObjectDecRef(ctypes.c_void_p(self.value.pointer))
+
+
+def _multiple(divisibility: int) -> int:
+    """The least multiple that is not tiny."""
+    step = max(1, divisibility)
+    return math.ceil(_SIZE / step) * step
+
+
+@contextmanager
+def _capturing(ordinal: int) -> Iterator[int]:
+    """A stream of its own on a device, that writes launches down and runs none."""
+    with _context(ordinal) as ask:
+        stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        ask("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
+        try:
+            ask("cuStreamBeginCapture_v2", stream, _RELAXED)
+            try:
+                yield int(stream.value or 0)
+            finally:
+                ended = ask("cuStreamEndCapture", stream, ctypes.byref(graph), check=False)
+                if ended == 0 and graph:
+                    ask("cuGraphDestroy", graph, check=False)
+        finally:
+            ask("cuStreamDestroy_v2", stream, check=False)
+
+
+@contextmanager
+def _context(ordinal: int) -> Iterator[Any]:
+    """The primary context of a device, current for a while. It is kept: whoever launches needs it anyway."""
+    found = driver.driver()
+    library, handle, context = found.library, found.handle(ordinal), ctypes.c_void_p()
+
+    def ask(function: str, *arguments: object, check: bool = True) -> int:
+        code = int(getattr(library, function)(*arguments))
+        if code and check:
+            raise NotWarmedUp(f"{function} answers with error {code}: look at 'precast doctor'")
+        return code
+
+    ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
+    ask("cuCtxPushCurrent_v2", context)
+    try:
+        yield ask
+    finally:
+        ask("cuCtxPopCurrent_v2", ctypes.byref(context), check=False)
+
+
+def _raised() -> str:
+    """The kind and the text of the error that TVM-FFI holds for this thread, which it holds no more."""
+    ffi, error = load_ffi(), ctypes.c_void_p()
+    ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
+    if not error.value:
+        return "without a word"
+    # TVMFFIObject is 24 bytes; then the cell: kind and message, a pointer and a length each.
+    words = ctypes.cast(error.value + 24, ctypes.POINTER(ctypes.c_size_t))
+    kind, message = (ctypes.string_at(words[at], words[at + 1]).decode("utf-8", "replace") for at in (0, 2))
+    ffi.TVMFFIObjectDecRef(error)
+    return f"{kind}: {message}"

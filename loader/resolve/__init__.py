@@ -1,0 +1,1 @@
+"""Which artifact serves a request on this machine, and why each other one does not."""

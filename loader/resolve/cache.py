@@ -1,0 +1,212 @@
+"""Caches: a directory of artifacts, of which no byte is used before it was checked against the index."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
+from precast.loader.fast_start.installed import locate
+from precast.loader.fork_safe import OnceTable
+from precast.loader.format.artifact import Blob
+from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
+from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.resolve.pins import Pins, refusal
+
+OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Cache:
+    """One cache directory, opened for reading. Its index is read at once; an op's file and a blob, when asked for.
+
+    Parameters
+    ----------
+    path
+        The directory that holds ``index.json``.
+    origin
+        How it was found, for people.
+    pins
+        The digests that the index must have one of, by the name of the cache.
+
+    A pinned index makes all below it tamper-evident: it holds the digest of every op's file, and these of every blob.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], origin: str = "", *, pins: Pins | None = None) -> None:
+        self.path = Path(path)
+        self.origin = origin or str(path)
+        if not self.path.is_dir():
+            raise CacheError(f"{path} is no folder that can be read: give the folder of a cache")
+        data = self._file("index.json", limit=INDEX_LIMIT)
+        self.digest = digest(data)
+        self.index = self._decode_index(data)
+        refused = refusal(self.index.name, self.digest, pins)
+        if refused:
+            raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
+        self._ops: OnceTable[str, OpIndex] = OnceTable()
+        self._dictionary: OnceTable[str, Any] = OnceTable()
+        self._decoders = threading.local()
+
+    @property
+    def name(self) -> str:
+        """The name its manifest gave it."""
+        return self.index.name
+
+    def __repr__(self) -> str:
+        return f"<Cache {self.name!r} at {str(self.path)!r}, {len(self.index.ops)} ops>"
+
+    def op(self, op: str) -> OpIndex:
+        """The artifacts of an op, from a file whose digest the root vouches for."""
+        entry = self.index.ops.get(op)
+        if entry is None:
+            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}: it has {', '.join(sorted(self.index.ops))}")
+        return self._ops.get(op, lambda: self._read_op(op, entry))
+
+    def read(self, blob: Blob) -> bytes:
+        """The decoded bytes of a blob, which are exactly those that the index promises."""
+        name = f"blobs/{blob.sha256}"
+        data = self._decode(blob, self._file("blobs", blob.sha256, limit=blob.stored, exact=True), name)
+        if len(data) != blob.size or digest(data) != blob.sha256:
+            raise self._corrupt(name, "its content is not what the index promises")
+        return data
+
+    def _decode_index(self, data: bytes) -> Index:
+        try:
+            return Index.decode(data)
+        except FormatError as error:
+            raise CacheError(f"{self.path / 'index.json'}: {error}. Rebuild or reinstall the cache") from None
+
+    def _read_op(self, op: str, entry: OpEntry) -> OpIndex:
+        name = f"{op}.json"
+        data = self._file("ops", name, limit=entry.size, exact=True)
+        if digest(data) != entry.sha256:
+            raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
+        try:
+            found = OpIndex.decode(data, op=op, place=str(self.path / "ops" / name))
+        except FormatError as error:
+            raise CacheError(f"{self.path / 'ops' / name}: {error}. Rebuild or reinstall the cache") from None
+        if len(found.rows) != entry.artifacts:
+            raise self._corrupt(f"ops/{name}", f"it lists {len(found.rows)} artifacts, not {entry.artifacts}")
+        return found
+
+    def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
+        if blob.encoding == "raw":
+            return stored
+        zstandard = _zstandard()
+        try:
+            # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the size we agree on.
+            if zstandard.get_frame_parameters(stored).content_size != blob.size:
+                raise self._corrupt(name, "it does not decode to the size the index promises")
+            decoder = self._decoder(blob.encoding, name)
+            return bytes(decoder.decompress(stored, max_output_size=blob.size, allow_extra_data=False))
+        except zstandard.ZstdError as error:
+            raise self._corrupt(name, f"it is not readable as {blob.encoding} ({error})") from None
+
+    def _decoder(self, encoding: str, name: str) -> Any:
+        """A decoder for this thread: one serves one thread, and takes longer to make than most blobs to decode."""
+        mine = self._decoders.__dict__
+        if encoding not in mine:
+            dictionary = self._zstd_dictionary(name) if encoding == "zstd+dictionary" else None
+            mine[encoding] = _zstandard().ZstdDecompressor(dict_data=dictionary)
+        return mine[encoding]
+
+    def _zstd_dictionary(self, name: str) -> Any:
+        blob = self.index.dictionary
+        if blob is None or blob.encoding == "zstd+dictionary":
+            raise self._corrupt(name, "it needs a dictionary, and the index names none that can be read")
+        return self._dictionary.get(blob.sha256, lambda: _zstandard().ZstdCompressionDict(self.read(blob)))
+
+    def _file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
+        """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
+        name = "/".join(parts)
+        try:
+            with _descend(self.path, parts) as held:
+                if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
+                    raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
+                for depth, part in enumerate(held):
+                    stranger = _stranger(os.fstat(part))
+                    if stranger:
+                        raise CacheError(f"{self.path.joinpath(*parts[:depth])} {stranger}")
+                data = _take(held[-1], limit + 1)
+        except FileNotFoundError:
+            raise self._missing(name) from None
+        except OSError as error:
+            raise CacheError(
+                f"{self.path / name} cannot be read ({error.strerror}): a cache holds plain files and folders that"
+                " this user may read, and no links; reinstall it"
+            ) from None
+        if len(data) > limit or (exact and len(data) != limit):
+            raise self._corrupt(name, f"it should have {'' if exact else 'at most '}{limit} bytes")
+        return data
+
+    def _missing(self, name: str) -> CacheError:
+        if name == "index.json":
+            return CacheError(f"{self.path} holds no index.json: give the directory that 'precast build -o' wrote")
+        return IntegrityError(
+            f"{self.path / name} is missing: reinstall the cache; if it was replaced while this process ran, restart"
+        )
+
+    def _corrupt(self, name: str, what: str) -> IntegrityError:
+        return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
+
+
+@functools.cache
+def _zstandard() -> Any:
+    """The decoder in the package zstandard. The package's own first lines import ``platform``, which takes as long as a
+    whole load; what it would import next is all that is needed."""
+    with IMPORT_LOCK:
+        if "zstandard" not in sys.modules:
+            folder = locate("zstandard")
+            spec = PathFinder.find_spec("zstandard.backend_c", [str(folder)]) if folder else None
+            if spec is not None and spec.loader is not None:
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+        import zstandard  # another Python's, with another backend
+    return zstandard
+
+
+@contextmanager
+def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
+    """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait."""
+    held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
+    try:
+        for folder in parts[:-1]:
+            held.append(os.open(folder, _OPEN | os.O_DIRECTORY, dir_fd=held[-1]))
+        held.append(os.open(parts[-1], _OPEN | os.O_NONBLOCK, dir_fd=held[-1]))
+        yield held
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def _take(file: int, most: int) -> bytes:
+    """A file's bytes, asked for in parts of its size: a buffer of ``most`` would take longer to get than to fill."""
+    chunks: list[bytes] = []
+    part = os.fstat(file).st_size + 1
+    while most > 0 and (chunk := os.read(file, min(most, part))):
+        chunks.append(chunk)
+        most -= len(chunk)
+    return b"".join(chunks)
+
+
+def _stranger(facts: os.stat_result) -> str | None:
+    """Who else could write a part of a cache. What it holds is run as this user, so only this user and root may."""
+    if facts.st_uid not in (0, os.geteuid()):
+        whose = f"belongs to another user (uid {facts.st_uid})"
+    elif facts.st_mode & stat.S_IWOTH:
+        whose = "can be written by everyone"
+    else:
+        return None
+    if os.environ.get(OVERRIDE) == "1":
+        return None
+    return f"{whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it"

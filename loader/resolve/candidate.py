@@ -1,0 +1,199 @@
+"""Candidates: an artifact in one cache, and a request in the terms of that cache's op."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from precast.loader.errors import ConfigError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import Key, Value, dtype_name, normalise
+from precast.loader.format.index import Index, OpIndex
+from precast.loader.format.signature import Signature
+from precast.loader.format.target import Target
+
+
+class CachedOp(Immutable, kw_only=True):
+    """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
+
+    cache: str
+    precedence: int
+    index: Index = field(repr=False)
+    op: OpIndex = field(repr=False)
+
+
+class Request(Immutable, kw_only=True):
+    """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
+
+    op: str
+    config: Mapping[str, object] = field(default_factory=dict)
+    problem: Mapping[str, int] | None = None
+
+
+class Wanted(Immutable):
+    """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
+
+    keys: tuple[Key, ...]
+    values: dict[str, Value]
+
+    @classmethod
+    def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
+        """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
+        values = normalise(keys, in_op_terms(keys, request.config), op=request.op)
+        for key in keys:
+            if key.name not in values and not key.tuned:
+                if not key.has_default:
+                    raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
+                values[key.name] = key.default
+        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
+
+    def differing(self, config: object) -> tuple[str, ...]:
+        """The keys in which a config, raw or parsed, is not what is wanted."""
+        if not isinstance(config, Mapping):
+            return tuple(self.values)
+        return tuple(
+            name for name, value in self.values.items() if not _serves(name, config.get(name, _NOTHING), value)
+        )
+
+    def literal(self, config: Mapping[str, Value]) -> bool:
+        """Whether a config that serves also spells every dtype as it was asked for."""
+        return all(same(config.get(name, _NOTHING), value) for name, value in self.values.items())
+
+
+def in_op_terms(keys: tuple[Key, ...], config: Mapping[str, object]) -> Mapping[str, object]:
+    """The request, with a dtype given by its name where a plain function's key for it takes a text or anything.
+
+    >>> in_op_terms((Key(name="dtype", type="str", choices=("bf16", "fp16")),), {"dtype": "bfloat16"})
+    {'dtype': 'bf16'}
+    """
+    table = {key.name: key for key in keys}
+    return {n: _spoken(table[n], value) if n in table and _of_dtype(n) else value for n, value in config.items()}
+
+
+def _spoken(key: Key, value: object) -> object:
+    if key.type.rstrip("?") not in ("str", "any") or value is None:
+        return value
+    name = _dtype(value)
+    if name is None:
+        return value
+    if key.choices and value not in key.choices:
+        return next((choice for choice in key.choices if _dtype(choice) == name), value)
+    return value if isinstance(value, str) else name
+
+
+def _serves(name: str, found: object, wanted: object) -> bool:
+    """Whether a value is the one that is wanted; under a key for dtypes, two names of one dtype are the same."""
+    if same(found, wanted):
+        return True
+    if not (_of_dtype(name) and isinstance(found, str) and isinstance(wanted, str)):
+        return False
+    one = _dtype(found)
+    return one is not None and one == _dtype(wanted)
+
+
+def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
+    """A function that says what configs share that agree in every meaning key: variants that may serve one request
+    share a bucket.
+
+    >>> bucketing((Key(name="dtype", type="str"),))({"dtype": "bf16"})
+    ('bfloat16',)
+    """
+    names = [(key.name, _of_dtype(key.name)) for key in keys if not key.tuned]
+
+    def bucket(config: Mapping[str, object]) -> tuple[object, ...]:
+        values = [(config.get(name, _NOTHING), of_dtype) for name, of_dtype in names]
+        return tuple([_token(*one) if isinstance(one[0], (list, tuple)) else _scalar_token(*one) for one in values])
+
+    return bucket
+
+
+def _token(value: object, of_dtype: bool) -> object:
+    if isinstance(value, str):
+        return (_dtype(value) or value) if of_dtype else value
+    if isinstance(value, (list, tuple)):
+        return tuple([_token(one, False) for one in value])
+    return type(value), value
+
+
+_scalar_token = functools.lru_cache(maxsize=4096, typed=True)(_token)  # an op has thousands of rows, and a few values
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_dtype(name: str) -> bool:
+    return "dtype" in name.lower()
+
+
+def _dtype(value: object) -> str | None:
+    """The canonical name of a dtype; None for what is none, and for Python's own types, which libraries read apart."""
+    if any(value is kind for kind in (int, float, bool, complex)):
+        return None
+    return _dtype_of_text(value) if isinstance(value, str) else _dtype_of(value)
+
+
+def _dtype_of(value: object) -> str | None:
+    try:
+        return dtype_name(value)
+    except ConfigError:
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _dtype_of_text(value: str) -> str | None:
+    return _dtype_of(value)
+
+
+_NOTHING = object()
+
+
+def same(one: object, other: object) -> bool:
+    """Equal in value and type; a list and a tuple of the same values are the same.
+
+    >>> same([1, 2], (1, 2)), same(1, True)
+    (True, False)
+    """
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+class Candidate(Immutable):
+    """An artifact in one cache."""
+
+    source: CachedOp = field(repr=False)
+    artifact: Artifact
+
+    @property
+    def cache(self) -> str:
+        """The name of the cache it is in."""
+        return self.source.cache
+
+    @property
+    def config(self) -> Mapping[str, Value]:
+        """Its full config."""
+        return self.artifact.config
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes."""
+        return self.artifact.signature
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Its place by ``preference``. No two candidates of one resolution have the same, so that the order they come
+        in decides nothing."""
+        artifact = self.artifact
+        return preference(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
+
+
+def preference(target: Target, precedence: int, rank: int, kind: str, key: str) -> tuple[Any, ...]:
+    """What is preferred comes first: exact, family, plain target; the cache's precedence; the author's order; an
+    object; then by key."""
+    return (*target.rank, precedence, rank, kind != "object", key)

@@ -1,0 +1,105 @@
+"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` puts first, found by judging few."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
+from precast.loader.format import fields
+from precast.loader.format.target import Target
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Wanted, bucketing, preference
+from precast.loader.resolve.machine import Machine
+from precast.loader.resolve.rules import objections
+
+T = TypeVar("T")
+Refusal = ConfigError | CacheError
+
+_MALFORMED = (-1,)  # before all others, so that it is parsed, refused and passed over
+
+
+def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> Candidate | None:
+    """The best artifact of an op that serves a request without a problem; the best are judged first.
+
+    Parameters
+    ----------
+    request
+        The op and the config.
+    machine
+        Where it is to run.
+    sources
+        The op in each cache that has it. One that cannot be read is left out, unless it is the only one.
+    """
+    contenders, _ = ask_each(
+        request,
+        sources,
+        lambda source, wanted: [
+            (_place(source, n, wanted), source, wanted, n) for n in likely(source, wanted, machine)
+        ],
+    )
+    for _, source, wanted, position in sorted(contenders, key=itemgetter(0)):
+        try:
+            candidate = Candidate(source, source.op.artifact(position))
+        except FormatError:
+            continue
+        if not objections(candidate, wanted, machine):
+            return candidate
+    return None
+
+
+def ask_each(
+    request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Wanted], Iterable[T]]
+) -> tuple[list[T], list[tuple[CachedOp, Refusal]]]:
+    """What every source says of a request, the preferred ones first; and those that do not take it, or are damaged.
+
+    It is an error where that is so of all of them.
+    """
+    found: list[T] = []
+    refused: list[tuple[CachedOp, Refusal]] = []
+    ordered = sorted(sources, key=lambda source: source.precedence)
+    for source in ordered:
+        try:
+            found += list(about(source, Wanted.of(request, source.op.keys)))
+        except (ConfigError, CacheError) as refusal:
+            refused.append((source, refusal))
+    if refused and len(refused) == len(ordered):
+        raise refused[0][1]
+    return found, refused
+
+
+def likely(source: CachedOp, wanted: Wanted, machine: Machine) -> Iterator[int]:
+    """Where the rows of a source stand that may serve: a cheap look at what is not parsed yet."""
+    bucket = bucketing(source.op.keys)
+    for position in source.op.positions(bucket, bucket(wanted.values)):
+        row = source.op.rows[position]
+        if not wanted.differing(row.get("config")) and _may_run(row, machine):
+            yield position
+
+
+def _may_run(row: Mapping[str, Any], machine: Machine) -> bool:
+    """False only for what the rules would refuse."""
+    target = row.get("target")
+    if isinstance(target, str) and machine.capability is not None:
+        try:
+            return _target(target).runs_on(machine.capability)
+        except TargetError:
+            pass
+    return True
+
+
+def _place(source: CachedOp, position: int, wanted: Wanted) -> tuple[Any, ...]:
+    """What a row is sorted by: as ``resolve`` sorts the artifact that it describes."""
+    row = source.op.rows[position]
+    try:
+        target = _target(fields.get(row, "target", str))
+        rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
+    except (FormatError, TargetError):
+        return _MALFORMED
+    return (not wanted.literal(row["config"]), *preference(target, source.precedence, rank, kind, key))
+
+
+@functools.lru_cache(maxsize=256)
+def _target(text: str) -> Target:
+    return Target.parse(text)

@@ -1,0 +1,93 @@
+"""Discovery: which caches this process has, and in which order they are asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from precast.loader.errors import CacheError
+from precast.loader.fast_start.installed import entry_points, locate
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format.index import Index
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.pins import VARIABLE as PIN
+from precast.loader.resolve.pins import Pins, read_pins
+
+VARIABLE = "PRECAST_CACHE_PATH"
+GROUP = "precast.caches"
+
+
+class Found(Immutable, kw_only=True):
+    """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
+
+    name: str
+    path: Path | None
+    origin: str
+    cache: Cache | None = None
+    error: CacheError | None = None
+
+    @property
+    def index(self) -> Index | None:
+        """The index of a cache that could be opened."""
+        return self.cache.index if self.cache else None
+
+    def __str__(self) -> str:
+        if self.cache is not None:
+            return f"{self.name} ({self.origin}): {len(self.cache.index.ops)} ops"
+        return f"{self.name} ({self.origin}): {self.error}"
+
+
+def discover(search: str | None = None, pins: Pins | None = None) -> tuple[Found, ...]:
+    """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
+
+    Parameters
+    ----------
+    search
+        A list of directories to use in place of ``PRECAST_CACHE_PATH``.
+    pins
+        Digests to use in place of ``PRECAST_PIN``.
+    """
+    pins = pins or read_pins(os.environ.get(PIN, ""))
+    seen: set[object] = set()
+    result = []
+    for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search, pins), *_installed(pins)):
+        place = _place(found.path) if found.path else None
+        if place is None or place not in seen:
+            seen.add(place)
+            result.append(found)
+    return tuple(result)
+
+
+def _place(path: Path) -> object:
+    """What is the same for two ways to one folder."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return path
+    return facts.st_dev, facts.st_ino
+
+
+def _listed(search: str, pins: Pins | None) -> Iterator[Found]:
+    for text in search.split(os.pathsep):
+        if text:
+            yield _open(Path(text).name, Path(text), VARIABLE, pins)
+
+
+def _installed(pins: Pins | None) -> Iterator[Found]:
+    for name, module in entry_points(GROUP):
+        origin = f"entry point {name!r}"
+        folder = locate(module)
+        if folder is None:
+            error = CacheError(f"{origin} names the package {module!r}, which is not there: reinstall its wheel")
+            yield Found(name=name, path=None, origin=origin, error=error)
+        else:
+            yield _open(name, folder, origin, pins)
+
+
+def _open(name: str, path: Path, origin: str, pins: Pins | None) -> Found:
+    try:
+        cache = Cache(path, origin, pins=pins)
+    except CacheError as error:
+        return Found(name=name, path=path, origin=origin, error=error)
+    return Found(name=cache.name, path=path, origin=origin, cache=cache)

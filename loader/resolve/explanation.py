@@ -1,0 +1,141 @@
+"""A decision as text: what was asked, what was taken, why each other candidate was not, and what would help."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from precast.loader.errors import ConfigError
+from precast.loader.format.config import flow, flow_value, to_json
+from precast.loader.format.target import Capability
+from precast.loader.resolve.candidate import Candidate, Request, Wanted
+from precast.loader.resolve.resolution import Rejected, Resolution
+
+
+def render(resolution: Resolution, limit: int | None = None) -> str:
+    """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
+    lines = [heading(resolution)]
+    rows = [(_verdict(n), a.candidate, _why(n, resolution)) for n, a in enumerate(resolution.accepted)]
+    rows += [("refused", r.candidate, "; ".join(r.reasons)) for r in resolution.rejected]
+    shown = rows if limit is None else rows[:limit]
+    lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
+    if len(shown) < len(rows):
+        lines.append(
+            f"  and {len(rows) - len(shown)} more, each in the error's .resolution and in loader.explain(...):"
+        )
+        hidden = resolution.rejected[max(0, len(shown) - len(resolution.accepted)) :]
+        lines += [f"    {count} x {why}" for why, count in _summary(hidden)]
+    if not rows:
+        lines.append("  no candidate")
+    lines += [f"  note: {note}" for note in resolution.notes]
+    if resolution.chosen is None:
+        lines += advice(resolution)
+    return "\n".join(lines)
+
+
+def _why(position: int, resolution: Resolution) -> str:
+    return str(resolution.measured) if position == 0 and resolution.measured else ""
+
+
+def heading(resolution: Resolution) -> str:
+    """The request and the machine in one line."""
+    request = resolution.request
+    return f"{request.op} {flow(request.config)} {resolution.machine}"
+
+
+def advice(resolution: Resolution) -> list[str]:
+    """The nearest variants, and the manifest lines that would build the one that is missing."""
+    lines: list[str] = []
+    fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
+    if fits:
+        lines.append("nearest: " + " | ".join(_near(r) for r in fits))
+    lines.append("to build it, put this in a manifest, run 'precast build', and install the cache:")
+    return lines + [f"  {line}" for line in manifest_lines(resolution)]
+
+
+def manifest_lines(resolution: Resolution) -> list[str]:
+    """The YAML that asks for what the request asks for, of the function that made the nearest variant.
+
+    What a registered function does not declare to be tuned, the manifest does, so these lines say it too.
+    """
+    nearest = resolution.rejected[0].candidate if resolution.rejected else None
+    source = nearest.source if nearest else next(iter(resolution.sources), None)
+    tuned = {key.name for key in source.op.keys if key.tuned} if source else set()
+    config = _config(resolution)
+    pinned = {name: [value] for name, value in config.items() if name in tuned}
+    made = nearest.artifact.provenance if nearest else {}
+    op, parts, function = resolution.request.op, made.get("parts"), made.get("function")
+    if isinstance(parts, list) and parts:
+        op = op.rpartition(".")[0]
+    lines = ["kernels:"]
+    if nearest is None or made.get("registered") is not False or not isinstance(function, str):
+        lines.append(f"  - kernel: {op}")
+    else:
+        lines += [f"  - compile: {flow_value(function)}", f"    op: {op}"]
+        free = {name: [to_json(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
+        pinned = {**free, **pinned}
+    meaning = {name: value for name, value in config.items() if name not in tuned}
+    optional = {"config": flow(meaning) if meaning else "", "tuned": flow(pinned) if pinned else ""}
+    if isinstance(parts, list) and parts:
+        optional["parts"] = flow_value(parts)
+    if isinstance(made.get("env"), dict) and made["env"]:
+        optional["env"] = flow(made["env"])
+    target = _target(resolution)
+    optional["targets"] = f"[{target}]" if target else ""
+    return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
+
+
+def _config(resolution: Resolution) -> Mapping[str, Any]:
+    """The request in its one form, where a source knows it; defaults and free keys stay out."""
+    request: Request = resolution.request
+    for source in resolution.sources:
+        try:
+            wanted = Wanted.of(request, source.op.keys).values
+        except ConfigError:
+            continue
+        return {name: to_json(wanted[name]) for name in request.config}
+    return request.config
+
+
+def _target(resolution: Resolution) -> str:
+    """What to build for: the target asked for, else the best one for this device that the op is built for at all."""
+    machine = resolution.machine
+    if machine.target is not None:
+        return str(machine.target)
+    if machine.capability is None:
+        return ""
+    known = {r.candidate.artifact.target for r in resolution.rejected}
+    here = sorted((t for t in known if t.runs_on(machine.capability)), key=lambda t: t.rank)
+    return str(here[0]) if here else _own_target(machine.capability)
+
+
+def _own_target(capability: Capability) -> str:
+    """The target with every feature of a device; from 9.0 on, that is the one with an ``a``."""
+    return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"
+
+
+def _verdict(position: int) -> str:
+    return "taken" if position == 0 else "fits"
+
+
+def _facts(candidate: Candidate) -> tuple[str, ...]:
+    artifact = candidate.artifact
+    return (str(artifact.target), artifact.kind, artifact.key[:12], candidate.source.cache, flow(artifact.config))
+
+
+def _near(rejected: Rejected) -> str:
+    artifact = rejected.candidate.artifact
+    return f"{flow(artifact.config)} for {artifact.target}"
+
+
+def _summary(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
+    return Counter("; ".join(r.reasons) for r in rejected).most_common(12)
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    padded = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
+    return [("  " + "  ".join(row)).rstrip() for row in padded]

@@ -1,0 +1,100 @@
+"""Rules: why an artifact may not serve a request on a machine. Each is a pure function that gives a reason, or None."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from precast.loader.resolve.candidate import Candidate, Wanted
+from precast.loader.resolve.machine import Machine, version
+
+_CUDA = "nvidia-cuda-runtime-cu"
+_FFI = "apache-tvm-ffi"
+
+
+def meaning(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    config = candidate.artifact.config
+    differing = wanted.differing(config)
+    if differing:
+        return "; ".join(
+            f"{n} is {config[n]!r}, not {wanted.values[n]!r}" if n in config else f"it says nothing of {n}"
+            for n in differing
+        )
+    return None
+
+
+def described(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    unknown = sorted(set(candidate.artifact.config) - {key.name for key in wanted.keys})
+    return f"its config has keys that its op does not declare: {', '.join(unknown)}" if unknown else None
+
+
+def launchable(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
+    return "a cubin without a launch plan, which is there for tools to read" if bare else None
+
+
+def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    target = candidate.artifact.target
+    if machine.capability is None:
+        return f"built for {target}, and there is no CUDA device here"
+    if not target.runs_on(machine.capability):
+        return f"built for {target}, this GPU is {machine.capability}"
+    return None
+
+
+def host(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    built = candidate.artifact.host
+    if built is not None and built.arch != machine.arch:
+        return f"built for {built.arch} hosts, this one is {machine.arch}"
+    return None
+
+
+def glibc(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    needs = [_version(h.glibc) for h in (candidate.artifact.host, *_runtime_hosts(candidate)) if h is not None]
+    if needs and (machine.glibc is None or machine.glibc < max(needs)):
+        here = f"this host has {version(machine.glibc)}" if machine.glibc else "this host has none"
+        return f"needs glibc {version(max(needs))}, {here}"
+    return None
+
+
+def runtime(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    if candidate.artifact.kind == "object" and not _runtime_hosts(candidate):
+        return "its cache has no runtime library for its host"
+    return None
+
+
+def driver(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    for package, text in candidate.source.index.toolchain.items():
+        made = _version(text) if package.startswith(_CUDA) else None
+        if made and machine.driver and machine.driver[0] < made[0]:
+            return f"made with CUDA {version(made)}, this driver is for CUDA {version(machine.driver)}"
+    return None
+
+
+def ffi_abi(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+    made = candidate.source.index.toolchain.get(_FFI)
+    if machine.tvm_ffi is None:
+        return f"needs {_FFI}, which is not installed"
+    if made is not None and _version(made) != _version(machine.tvm_ffi):
+        return f"made with {_FFI} {made}, {machine.tvm_ffi} is installed"
+    return None
+
+
+RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
+
+
+def objections(candidate: Candidate, wanted: Wanted, machine: Machine) -> tuple[str, ...]:
+    """Every reason why a candidate does not serve a request on a machine; none where it does."""
+    return tuple(reason for rule in RULES if (reason := rule(candidate, wanted, machine)))
+
+
+def _runtime_hosts(candidate: Candidate) -> list[Any]:
+    built = candidate.artifact.host
+    return [r.host for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
+
+
+@functools.lru_cache(maxsize=256)
+def _version(text: str) -> tuple[int, int]:
+    """The first two numbers of a version; what is not there counts as 0."""
+    major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]
+    return major, minor

@@ -1,0 +1,73 @@
+"""What changed between two caches, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from precast.build.cache.contents import read_contents
+from precast.build.cache.diff import difference
+from precast.loader.format.artifact import Artifact, Resources
+from tests.build.cache.test_merge import ARM, SCALE_KEYS, TOOLS, Built
+
+USED = Resources(kernel="k", registers=32, shared=1024, stack=0, local=0)
+
+
+def used(**more: int) -> object:
+    return lambda a: replace(a, resources=(replace(USED, **more),))
+
+
+def changes(tmp_path: Path, one: Built, two: Built) -> list[str]:
+    found = difference(read_contents(one.write(tmp_path / "one")), read_contents(two.write(tmp_path / "two")))
+    said = [str(change) for change in found.cache]
+    return said + [f"{name.op} {name.host}: {change}" for name, of in found.changed.items() for change in of]
+
+
+def test_resources_and_bytes(tmp_path: Path) -> None:
+    one = Built(dtypes=("float16",), change=used())
+    two = Built(dtypes=("float16",), change=used(registers=40, local=16, shared=0), content=lambda d: bytes(100))
+    said = changes(tmp_path, one, two)
+    for line in ("registers 32 -> 40 (+8)", "spills 0 -> 16 (+16)", "shared memory 1024 -> 0 (-1024)"):
+        assert f"scale x86_64: {line}" in said
+    assert "scale x86_64: bytes 950 -> 100 (-850)" in said, said
+    assert not [line for line in said if "stack" in line]
+
+
+def test_what_is_said_of_a_whole_cache(tmp_path: Path) -> None:
+    one = Built()
+    two = Built(name="other", tools={**TOOLS, "gcc": "13.1", "new": "1"}, keys=SCALE_KEYS[:1], doc="text")
+    said = changes(tmp_path, one, two)
+    assert "name demo -> other" in said
+    assert "gcc 12.2.0 -> 13.1" in said and "new none -> 1" in said
+    assert any(line.startswith("config keys of scale") for line in said)
+    assert "text of scale  -> text" in said
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "precast.cli.main", "diff", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    def other_key(a: Artifact) -> Artifact:
+        return replace(a, key=a.key[::-1])
+
+    one = Built(dtypes=("float16", "bfloat16")).write(tmp_path / "one")
+    again = Built(dtypes=("float16", "bfloat16")).write(tmp_path / "again")
+    same = run(one, again)
+    assert (same.returncode, same.stdout) == (0, "the same, byte for byte: 2 artifacts\n")
+    two = Built(dtypes=("float16", "float32"), change=other_key).write(tmp_path / "two")
+    said = run(one, two)
+    assert said.returncode == 1
+    assert '- scale {"dtype":"bfloat16"' in said.stdout and '+ scale {"dtype":"float32"' in said.stdout
+    assert said.stdout.endswith("1 added, 1 removed, 1 changed, 0 unchanged\n")
+    data = json.loads(run(one, two, "--json").stdout)
+    assert data["same"] is False
+    assert [a["config"]["dtype"] for a in data["added"]] == ["float32"]
+    assert data["changed"][0]["changes"][0]["what"] == "key"
+    arm = Built(host=ARM).write(tmp_path / "arm")
+    assert "runtime library for aarch64 none -> libprecast-rt-" in run(one, arm).stdout
+    assert run(one, tmp_path / "nothing").returncode == 1

@@ -1,0 +1,318 @@
+"""A worker looks like its target to whoever asks, and what was asked is remembered with what was built."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.build.builder import Options, build
+from precast.build.child.fake_gpu import toolkit
+from precast.build.compile.worker import Worker
+from precast.build.gpu.gpu_table import GPUS, Fact
+from precast.build.gpu.profile import Profile, Profiles, profile_named
+from precast.build.ipc.message import Message
+from precast.build.plan.planner import plan_files
+from precast.build.report import Report
+from precast.build.store.store import Store
+from precast.loader.format.target import Target
+
+KERNEL = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+@cute.kernel
+def fill(x: cute.Tensor, value: cutlass.Constexpr):
+    x[cute.arch.block_idx()[0]] = value
+
+@cute.jit
+def launch(x: cute.Tensor, value: cutlass.Constexpr, stream):
+    fill(x, value).launch(grid=(cute.size(x), 1, 1), block=(1, 1, 1), stream=stream)
+
+def compiled(value):
+    n = cute.sym_int()
+    x = make_fake_compact_tensor(cutlass.Int32, (n,), assumed_align=4)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(launch, x, value, stream, options="--enable-tvm-ffi")
+"""
+
+ASKING = {
+    "clusters": ("cutlass.utils.HardwareInfo().get_max_active_clusters(2)", {"max_active_clusters_2": 74}),
+    "cache": ("cutlass.utils.HardwareInfo(0).get_l2_cache_size_in_bytes()", {"l2_cache_size": 132644864}),
+    "sms": ("cutlass.utils.HardwareInfo().get_device_multiprocessor_count()", {"multiprocessor_count": 148}),
+    "driver": (
+        "driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_WARP_SIZE, "
+        "driver.cuDeviceGet(driver.cuInit(0)[0].value)[1])[1] + driver.cuDeviceGetCount()[1]"
+        " + driver.cuDriverGetVersion()[1] + len(driver.cuDeviceGetName(64, 0)[1])"
+        " + int(driver.cuCtxGetDevice()[1]) + driver.cuCtxGetCurrent()[0].value",
+        {"driver_version": 13000, "name": "NVIDIA B200", "warp_size": 32},
+    ),
+    "runtime": (
+        "runtime.cudaDeviceGetAttribute(runtime.cudaDeviceAttr.cudaDevAttrMaxSharedMemoryPerBlockOptin, 0)[1]"
+        " + runtime.cudaGetDeviceProperties(0)[1].multiProcessorCount + runtime.cudaGetDeviceCount()[1]"
+        " + len(runtime.cudaGetDeviceProperties(0)[1].name.decode())",
+        {"max_shared_memory_per_block_optin": 232448, "multiprocessor_count": 148, "name": "NVIDIA B200"},
+    ),
+    "torch": (
+        "torch().cuda.get_device_properties(torch().cuda.current_device()).shared_memory_per_block_optin"
+        " + torch().cuda.get_device_capability()[0] + torch().cuda.is_available() + torch().cuda.device_count()"
+        " + torch().cuda.current_stream().cuda_stream + len(torch().cuda.get_device_name())",
+        {
+            "compute_capability_major": 10,
+            "compute_capability_minor": 0,
+            "max_shared_memory_per_block_optin": 232448,
+            "name": "NVIDIA B200",
+        },
+    ),
+    "nothing": ("7", {}),
+}
+
+
+def module(body: str = "") -> str:
+    """A user's module with one function for each way to ask, and what else the test needs."""
+    head = "from cuda.bindings import driver, runtime\n\ndef torch():\n    import torch\n    return torch\n"
+    functions = "".join(
+        f"\ndef ask_{name}(n: int):\n    return compiled({expression} + n)\n"
+        for name, (expression, _) in ASKING.items()
+    )
+    return KERNEL + head + functions + body
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A worker's reply."""
+
+    header: dict[str, Any]
+    code: Sequence[bytes]
+
+
+Ask = Callable[..., Asked]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Any:
+    """Ask a real worker to compile functions of the user's module, one after the other in one process."""
+    workers = []
+
+    def start(*names: str, body: str = "", profile: Profile | None = None, target: str = "sm_100a") -> list[Asked]:
+        (tmp_path / "user_asks.py").write_text(module(body))
+        worker = Worker(Target.parse(target), {}, [tmp_path], profile or profile_named("B200"))
+        workers.append(worker)
+        replies = []
+        for name in names:
+            worker.send(Message({"source": f"user_asks:{name}", "config": {"n": 1}, "symbols": ["entry"]}))
+            message = worker.receive(120)
+            replies.append(Asked(dict(message.header), message.parts))
+        return replies
+
+    yield start
+    for worker in workers:
+        worker.kill()
+
+
+def test_every_way_to_ask_is_answered_and_recorded(ask: Any) -> None:
+    replies = ask(*(f"ask_{name}" for name in ASKING))
+    for (name, (_, expected)), reply in zip(ASKING.items(), replies, strict=True):
+        assert "error" not in reply.header, (name, reply.header)
+        assert reply.header["assumed"] == expected, name
+        assert reply.code, name
+
+
+def test_an_answer_that_was_cached_by_the_library_counts_for_the_next_variant(ask: Any) -> None:
+    body = """
+import functools
+
+@functools.cache
+def sms():
+    return cutlass.utils.HardwareInfo().get_device_multiprocessor_count()
+
+def first(n: int):
+    return compiled(sms() + n)
+
+def second(n: int):
+    return compiled(sms() + n + 1)
+"""
+    first, second = ask("first", "second", body=body)
+    assert first.header["assumed"] == second.header["assumed"] == {"multiprocessor_count": 148}
+
+
+def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Any) -> None:
+    body = """
+WARP = runtime.cudaGetDeviceProperties(0)[1].warpSize
+
+def first(n: int):
+    return compiled(WARP + n)
+
+def second(n: int):
+    return compiled(WARP + n + 1)
+"""
+    first, second = ask("first", "second", body=body)
+    assert first.header["assumed"] == second.header["assumed"] == {"warp_size": 32}
+
+
+def test_the_stand_in_imports_nothing_by_itself() -> None:
+    code = """
+import sys
+from precast.build.child.fact_recorder import Answers
+from precast.build.child.fake_gpu import stand_in
+stand_in(Answers("B200", {}))
+print(sorted({"torch", "cutlass", "cuda", "tvm_ffi"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_compiler_takes_the_toolkit_that_is_linked_whatever_the_machine_has() -> None:
+    before = ctypes.CDLL
+    version = ctypes.c_int()
+    with toolkit():
+        assert ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) == 0
+        assert ctypes.CDLL(None)._name is None
+    assert version.value == 12090
+    assert ctypes.CDLL is before
+
+
+def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Any) -> None:
+    body = """
+import sys
+
+def flavor(n: int):
+    assert ".cu12." in sys.modules["cutlass._mlir._mlir_libs._cutlass_ir"].__file__
+    return compiled(n)
+"""
+    (reply,) = ask("flavor", body=body)
+    assert "error" not in reply.header, reply.header
+
+
+def test_the_compiler_itself_may_ask(ask: Any) -> None:
+    body = """
+@cute.jit
+def launch_crowded(x: cute.Tensor, stream):
+    fill(x, 1).launch(grid=(1, 1, 1), block=(32, 1, 1), min_blocks_per_mp=2, stream=stream)
+
+def crowded(n: int):
+    x = make_fake_compact_tensor(cutlass.Int32, (n,), assumed_align=4)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(launch_crowded, x, stream, options="--enable-tvm-ffi")
+"""
+    (reply,) = ask("crowded", body=body)
+    assert reply.header.get("assumed") == {"max_shared_memory_per_multiprocessor": 233472}, reply.header
+
+
+@pytest.mark.parametrize(
+    ("expression", "fact"),
+    [
+        ("torch().cuda.get_device_properties(0).total_memory", "total_memory"),
+        ("cutlass.utils.HardwareInfo().get_max_active_clusters(32)", "max_active_clusters_32"),
+        (
+            "runtime.cudaDeviceGetAttribute(runtime.cudaDeviceAttr.cudaDevAttrMemoryClockRate, 0)[1]",
+            "memory_clock_rate",
+        ),
+    ],
+)
+def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any, expression: str, fact: str) -> None:
+    (reply,) = ask("unknown", body=f"\ndef unknown(n: int):\n    return compiled({expression} + n)\n")
+    error = reply.header["error"]
+    assert f"profile B200 does not know '{fact}'" in error
+    assert "--profile-from-device" in error and "--profile" in error
+
+
+def test_an_unknown_answer_is_remembered_too(ask: Any) -> None:
+    body = """
+def fallback(n: int):
+    try:
+        return compiled(torch().cuda.get_device_properties(0).total_memory)
+    except Exception:
+        return compiled(n)
+"""
+    (reply,) = ask("fallback", body=body)
+    assert reply.header["assumed"] == {"total_memory": None}
+
+
+MANIFEST = """
+version: 1
+name: asks
+targets: [sm_90a, sm_100a]
+path: [.]
+kernels:
+  - {compile: "user_asks:ask_sms", op: sms, config: {n: 1}}
+  - {compile: "user_asks:ask_cache", op: cache, config: {n: 1}}
+  - {compile: "user_asks:ask_nothing", op: nothing, config: {n: 1}}
+"""
+
+
+def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
+    """Build the user's manifest with these profiles."""
+    (folder / "user_asks.py").write_text(module())
+    (folder / "asks.yaml").write_text(MANIFEST)
+    plan = plan_files([folder / "asks.yaml"], profiles=profiles)
+    return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
+
+
+def told(report: Report) -> set[str]:
+    return {f"{v.op} {v.target}" for v in report.built}
+
+
+def changed(profile: Profile, **facts: int) -> Profile:
+    return replace(profile, facts={**profile.facts, **{name: Fact(value, "a test") for name, value in facts.items()}})
+
+
+@pytest.mark.slow
+def test_only_what_used_a_fact_is_built_again_when_it_changes(tmp_path: Path) -> None:
+    b200 = profile_named("B200")
+    assert len(run(tmp_path, Profiles()).built) == 6
+    assert told(run(tmp_path, Profiles())) == set()
+    assert told(run(tmp_path, Profiles((changed(b200, warp_size=64),)))) == set()
+    assert told(run(tmp_path, Profiles((changed(b200, multiprocessor_count=140),)))) == {"sms sm_100a"}
+    assert told(run(tmp_path, Profiles((changed(b200, l2_cache_size=1 << 20),)))) == {"cache sm_100a"}
+    # Either answer was built before: going back builds nothing.
+    both = changed(b200, multiprocessor_count=140, l2_cache_size=1 << 20)
+    assert told(run(tmp_path, Profiles((both,)))) == set()
+    assert told(run(tmp_path, Profiles())) == set()
+    # A GPU whose cache differs and whose SM count does not.
+    assert told(run(tmp_path, Profiles.named(["H200"]))) == {"cache sm_90a"}
+
+
+@pytest.mark.slow
+def test_the_index_says_what_was_assumed_and_the_key_covers_it(tmp_path: Path) -> None:
+    run(tmp_path, Profiles(), "one")
+    run(tmp_path, Profiles((changed(profile_named("B200"), multiprocessor_count=140),)), "two")
+
+    def artifacts(cache: str, op: str) -> dict[str, Any]:
+        text = (tmp_path / cache / "ops" / f"{op}.json").read_text()
+        return {a["target"]: a for a in json.loads(text)["artifacts"]}
+
+    one, two = artifacts("one", "sms"), artifacts("two", "sms")
+    assert one["sm_100a"]["provenance"]["assumed"] == {"multiprocessor_count": 148}
+    assert one["sm_100a"]["provenance"]["profile"] == "B200"
+    assert two["sm_100a"]["provenance"]["assumed"] == {"multiprocessor_count": 140}
+    assert one["sm_100a"]["key"] != two["sm_100a"]["key"]
+    assert one["sm_90a"] == two["sm_90a"]
+    assert "assumed" not in artifacts("one", "nothing")["sm_100a"]["provenance"]
+
+
+def test_a_manifest_may_name_the_gpu_and_its_environment_follows(tmp_path: Path) -> None:
+    (tmp_path / "user_asks.py").write_text(module())
+    text = MANIFEST.replace("path:", "profiles: [H20]\npath:")
+    text = text.replace("op: nothing,", 'op: nothing, env: {SMS: "${target.sm_count}"},')
+    (tmp_path / "asks.yaml").write_text(text)
+    plan = plan_files([tmp_path / "asks.yaml"])
+    assert {v.env["SMS"] for v in plan.variants if v.op == "nothing"} == {"78", "148"}
+    chosen = plan_files([tmp_path / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
+    assert {v.env["SMS"] for v in chosen.variants if v.op == "nothing"} == {"114", "148"}
+
+
+def test_every_named_gpu_answers_what_compiling_asks_most() -> None:
+    for name in GPUS:
+        profile = profile_named(name)
+        for fact in ("multiprocessor_count", "max_shared_memory_per_block_optin", "max_active_clusters_1"):
+            assert isinstance(profile.answer(fact), int), (name, fact)
+        assert all(fact.source for fact in profile.facts.values()), name

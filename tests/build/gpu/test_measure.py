@@ -1,0 +1,83 @@
+"""The profile of a GPU that is there, as a child process reads it; here there is none, and that is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from precast.build.errors import ToolError
+from precast.build.gpu.measure import measure, profile_from
+from precast.build.gpu.profile import Profiles
+from precast.build.plan.planner import plan_files
+from precast.loader.errors import TargetError
+from precast.loader.format.target import Target
+
+H200 = {
+    "name": "NVIDIA H200",
+    "compute_capability_major": 9,
+    "compute_capability_minor": 0,
+    "multiprocessor_count": 132,
+    "max_shared_memory_per_block_optin": 232448,
+    "max_shared_memory_per_multiprocessor": 233472,
+    "max_threads_per_multiprocessor": 2048,
+    "max_portable_cluster_size": 8,
+    "max_active_clusters_4": 31,
+    "total_memory": 150_000_000_000,
+}
+
+
+def reply(**facts: object) -> bytes:
+    return json.dumps({"facts": {**H200, **facts}}).encode()
+
+
+def test_a_device_answers_for_its_targets_and_says_that_it_was_there() -> None:
+    profile = profile_from(reply())
+    assert str(profile) == "NVIDIA H200, read from a device"
+    profiles = Profiles().over([profile])
+    assert profiles.of(Target.parse("sm_90a")).answers(["max_active_clusters_4", "total_memory"]) == {
+        "max_active_clusters_4": 31,
+        "total_memory": 150_000_000_000,
+    }
+    assert profiles.of(Target.parse("sm_100a")).name == "B200"
+    assert {fact.source for fact in profile.facts.values()} == {"read from a device"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b'{"error": "there is no CUDA device here"}', "there is no CUDA device here"),
+        (b"", "reading the GPU's properties failed; the last that was printed: Killed"),
+        (b"[]", "reading the GPU's properties failed"),
+        (b'{"facts": {"name": "NVIDIA H200"}}', "reading the GPU's properties failed"),
+        (reply(multiprocessor_count=[1]), "reading the GPU's properties failed"),
+        (reply(multiprocessor_count=True), "reading the GPU's properties failed"),
+        (reply(compute_capability_major="9"), "reading the GPU's properties failed"),
+    ],
+)
+def test_a_device_that_is_not_there_or_talks_nonsense(answer: bytes, said: str) -> None:
+    with pytest.raises(ToolError, match=r"--profile$") as caught:
+        profile_from(answer, "Killed\n")
+    assert said in str(caught.value)
+
+
+def test_without_a_gpu_the_child_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with pytest.raises(ToolError, match="CUDA"):
+        measure()
+
+
+def test_a_device_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "version: 1\nname: m\ntargets: [sm_100a]\nkernels:\n  - {kernel: scale, config: {dtype: float32}}\n"
+    )
+    with pytest.raises(TargetError, match=r"NVIDIA H200 is of capability 9\.0, and this build is for sm_100a"):
+        plan_files([tmp_path / "m.yaml"], profiles=Profiles().over([profile_from(reply())]))
+
+
+def test_two_gpus_of_one_capability_contradict_each_other() -> None:
+    with pytest.raises(TargetError, match="choose one"):
+        Profiles.named(["H100", "H200"])
+    with pytest.raises(TargetError, match="did you mean 'B200'"):
+        Profiles.named(["b200"])

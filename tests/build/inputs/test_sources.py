@@ -1,0 +1,255 @@
+"""What a key counts of a source: all that the function can reach in its own package, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from precast.build.disk.memo import Memo
+from precast.build.errors import ObjectError
+from precast.build.inputs.sources import SourceDigests, source_digest
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def matters(folder: Path, source: str, *changed: str) -> dict[str, bool]:
+    """For each file, whether a comment in it changes the digest of the source."""
+    before = source_digest(source, [folder])
+    found = {}
+    for name in changed:
+        path = folder / name
+        text = path.read_bytes()
+        path.write_bytes(text + b"\n# another comment\n")
+        found[name] = source_digest(source, [folder]) != before
+        path.write_bytes(text)
+    assert source_digest(source, [folder]) == before
+    return found
+
+
+METADATA = "Metadata-Version: 2.1\nName: theirs-dist\n"
+PACKAGE = {
+    "acme/__init__.py": "",
+    "acme/norm.py": "from . import tiles\nfrom .deep.more import thing\n\ndef build():\n    from acme import late\n",
+    "acme/tiles.py": "import acme.cycle\n",
+    "acme/cycle.py": "from acme.norm import build\n",
+    "acme/late.py": "",
+    "acme/deep/__init__.py": "from .. import upward\n",
+    "acme/deep/more.py": "thing = 1\n",
+    "acme/upward.py": "",
+    "acme/other_kernel.py": "",
+    "elsewhere.py": "",
+}
+
+
+def test_a_comment_counts_where_the_function_can_reach(tmp_path: Path) -> None:
+    """Relative imports, imports in functions, cycles, packages on the way; not another kernel's module."""
+    write(tmp_path, PACKAGE)
+    assert matters(tmp_path, "acme.norm:build", *PACKAGE) == {
+        name: name not in ("acme/other_kernel.py", "elsewhere.py") for name in PACKAGE
+    }
+
+
+def test_a_package_that_imports_everything_counts_whole(tmp_path: Path) -> None:
+    write(tmp_path, {**PACKAGE, "acme/__init__.py": "from acme import other_kernel\n"})
+    assert matters(tmp_path, "acme.norm:build", "acme/other_kernel.py") == {"acme/other_kernel.py": True}
+
+
+def test_the_place_the_clock_and_the_user_do_not_count(tmp_path: Path) -> None:
+    first = write(tmp_path / "here", PACKAGE)
+    there = tmp_path / "deeper" / "there"
+    shutil.copytree(first, there)
+    for path in there.rglob("*.py"):
+        os.utime(path, (1, 1))
+        path.chmod(0o600)
+    assert source_digest("acme.norm:build", [first]) == source_digest("acme.norm:build", [there])
+
+
+def test_a_module_that_is_renamed_counts_under_its_new_name(tmp_path: Path) -> None:
+    write(tmp_path, {"one.py": "x = 1\n", "two.py": "x = 1\n"})
+    assert source_digest("one:x", [tmp_path]) != source_digest("two:x", [tmp_path])
+
+
+def test_namespace_packages(tmp_path: Path) -> None:
+    """No __init__ on the way; what such a package has in a second folder of the path is reached too."""
+    write(tmp_path / "a", {"ns/kernels/norm.py": "from ns.kernels import tiles\nimport ns.shared\n"})
+    write(tmp_path / "a", {"ns/kernels/tiles.py": "", "ns/kernels/other.py": ""})
+    write(tmp_path / "b", {"ns/shared.py": ""})
+    search = [tmp_path / "a", tmp_path / "b"]
+    before = source_digest("ns.kernels.norm:f", search)
+    for name, expected in {
+        "a/ns/kernels/tiles.py": True,
+        "b/ns/shared.py": True,
+        "a/ns/kernels/other.py": False,
+    }.items():
+        (tmp_path / name).write_text("# changed\n")
+        after = source_digest("ns.kernels.norm:f", search)
+        assert (after != before) is expected, name
+        before = after
+
+
+def test_modules_in_all_search_folders_are_the_users_own(tmp_path: Path) -> None:
+    write(tmp_path / "a", {"norm.py": "import helper\n"})
+    write(tmp_path / "b", {"helper.py": ""})
+    before = source_digest("norm:f", [tmp_path / "a", tmp_path / "b"])
+    (tmp_path / "b" / "helper.py").write_text("x = 1\n")
+    assert source_digest("norm:f", [tmp_path / "a", tmp_path / "b"]) != before
+
+
+@pytest.mark.parametrize("text", ["def broken(:\n", "\0", "match = = 3\n"])
+def test_a_file_that_is_no_python_counts_by_its_content(tmp_path: Path, text: str) -> None:
+    """It may be behind a try, or for another Python; whoever imports it will tell."""
+    write(tmp_path, {"norm.py": "try:\n    import odd\nexcept Exception: pass\n", "odd.py": text})
+    assert matters(tmp_path, "norm:f", "odd.py") == {"odd.py": True}
+
+
+def test_imports_beyond_the_top_and_of_nothing_are_no_trouble(tmp_path: Path) -> None:
+    write(tmp_path, {"norm.py": "from .... import far\nimport not_there.at_all\nfrom os import path\n"})
+    assert len(source_digest("norm:f", [tmp_path])) == 64
+
+
+def test_a_compiled_module_counts_by_its_content(tmp_path: Path) -> None:
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    name = f"acme/fast{EXTENSION_SUFFIXES[0]}"
+    write(tmp_path, {"acme/__init__.py": "", "acme/norm.py": "from . import fast\n", name: "ELF"})
+    assert matters(tmp_path, "acme.norm:f", name) == {name: True}
+
+
+def test_a_module_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
+    write(tmp_path, {"acme/__init__.py": ""})
+    for source in ("nowhere:f", "acme.nowhere:f"):
+        with pytest.raises(ObjectError, match=r"there is no module '.*nowhere': install its distribution, or add"):
+            source_digest(source, [tmp_path])
+
+
+def test_the_version_of_someone_elses_package_counts(tmp_path: Path) -> None:
+    """Read as it is installed: a folder of the path with its metadata beside it."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from precast.build.inputs.sources import source_digest\n"
+        "print(source_digest('norm:f', [Path(sys.argv[2])]))"
+    )
+
+    def digest(site: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", script, site, tmp_path / "mine"], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    write(tmp_path / "mine", {"norm.py": "import theirs\n"})
+    for number, (version, text) in enumerate([("1.0", "x = 1\n"), ("1.0", "x = 2\n"), ("1.1", "x = 1\n")]):
+        write(
+            tmp_path / str(number),
+            {
+                "theirs/__init__.py": text,
+                f"theirs_dist-{version}.dist-info/METADATA": f"{METADATA}Version: {version}\n",
+                f"theirs_dist-{version}.dist-info/top_level.txt": "theirs\n",
+            },
+        )
+    first, same_version, other_version = (digest(tmp_path / str(n)) for n in range(3))
+    assert first == same_version
+    assert first != other_version
+
+
+def test_a_distribution_that_shares_a_name_counts_only_where_it_is_used(tmp_path: Path) -> None:
+    """Two distributions fill one top module; the kernel imports from one of them."""
+    site = tmp_path / "site"
+    for part in ("used", "unused"):
+        info = f"shared_{part}-1.0.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: shared-{part}\nVersion: 1.0\n"
+        record = f"shared/{part}.py,,\n{info}/METADATA,,\n"
+        write(site, {f"shared/{part}.py": "", f"{info}/METADATA": metadata, f"{info}/RECORD": record})
+    write(tmp_path / "mine", {"norm.py": "import shared.used\n"})
+    script = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from precast.build.inputs.sources import source_digest
+for part in ("unused", "used"):
+    before = source_digest("norm:f", [Path(sys.argv[2])])
+    info = Path(sys.argv[1], f"shared_{part}-1.0.dist-info")
+    (info / "METADATA").write_text((info / "METADATA").read_text().replace("1.0", "2.0"))
+    print(source_digest("norm:f", [Path(sys.argv[2])]) != before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, site, tmp_path / "mine"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_an_editable_install_is_found_through_its_finder(tmp_path: Path) -> None:
+    """Setuptools' editable installs put a finder on sys.meta_path, and no folder on sys.path."""
+    write(tmp_path / "checkout", {"edited/__init__.py": "", "edited/norm.py": "from edited import tiles\n"})
+    write(tmp_path / "checkout", {"edited/tiles.py": ""})
+    script = f"""
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from precast.build.inputs.sources import source_digest
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{str(tmp_path / "checkout")!r}]) if name == "edited" else None
+
+sys.meta_path.append(Finder)
+before = source_digest("edited.norm:f", [])
+Path({str(tmp_path / "checkout/edited/tiles.py")!r}).write_text("x = 1")
+assert source_digest("edited.norm:f", []) != before
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_file_that_changes_during_a_build_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path, {"norm.py": "import helper\n", "helper.py": ""})
+    sources = SourceDigests([tmp_path])
+    before = sources.digest("norm:f")
+    assert sources.changed("norm:f") is None
+    (tmp_path / "helper.py").write_text("x = 1\n")
+    assert sources.changed("norm:f") == (tmp_path / "helper.py").resolve()
+    assert sources.digest("norm:f") == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", None])
+def test_notes_make_it_quicker_and_nothing_else(tmp_path: Path, damage: bytes | None) -> None:
+    folder, notes = write(tmp_path / "src", PACKAGE), Memo(tmp_path / "notes")
+    plain = source_digest("acme.norm:build", [folder])
+    assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
+    written = list((tmp_path / "notes" / "imports").iterdir())
+    assert written
+    for path in written:
+        if damage is None:
+            Memo(tmp_path / "notes").put("imports", path.stem, [["not", "imports"]])
+        else:
+            path.write_bytes(damage)
+    assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edges=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20), touched=st.integers(0, 6))
+def test_exactly_what_is_reached_counts(tmp_path: Path, edges: set[tuple[int, int]], touched: int) -> None:
+    """Any graph of modules that import each other: a change counts if and only if there is a way to it."""
+    folder = tmp_path / "graph"
+    forms = ("import m{0}", "from m{0} import x", "def f():\n    import m{0}", "if 0:\n    from m{0} import *")
+    for node in range(7):
+        lines = [forms[(a + b) % len(forms)].format(b) for a, b in sorted(edges) if a == node]
+        write(folder, {f"m{node}.py": "\n".join([*lines, "x = 1\n"])})
+    reached, pending = set(), [0]
+    while pending:
+        node = pending.pop()
+        if node not in reached:
+            reached.add(node)
+            pending += [b for a, b in edges if a == node]
+    assert matters(folder, "m0:x", f"m{touched}.py") == {f"m{touched}.py": touched in reached}

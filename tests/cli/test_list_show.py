@@ -1,0 +1,50 @@
+"""``precast list`` and ``precast show``, on a real cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from precast.cli.inspect.show import NoSuchArtifact, find
+from precast.cli.main import app
+from precast.loader.errors import CacheError
+from precast.loader.resolve.cache import Cache
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_list(path: Path, cache: Cache) -> None:
+    head, *rows, total = run("list", path).splitlines()
+    assert head.split() == ["key", "op", "target", "kind", "stored", "config"]
+    assert total == "demo: 13 artifacts of 2 ops" and len(rows) == 13
+    assert {row.split()[0] for row in rows} == {a.key[:12] for op in cache.index.ops for a in cache.op(op).artifacts}
+    data = json.loads(run("list", path, "--json"))
+    assert data["name"] == "demo" and data["artifacts"][-1]["op"] == "twice"
+    assert data["artifacts"][0]["config"]["layout"] == "row"
+
+
+def test_show(path: Path, cache: Cache) -> None:
+    chosen = cache.op("scale").artifacts[5]
+    text = run("show", path, chosen.key[:10])
+    assert f"key:        {chosen.key}" in text and "symbol:     __tvm_ffi_scale" in text
+    assert "arguments:  (x: " in text and "host:       " in text
+    assert [row["key"] for row in json.loads(run("show", path, chosen.key, "--json"))] == [chosen.key]
+    assert run("show", path, "scale").count("symbol:") == 12
+
+
+def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("skale", "0", "zzzzzzzz"):
+        with pytest.raises(NoSuchArtifact, match="Run 'precast list'"):
+            find(cache, key)
+    monkeypatch.setattr("precast.cli.inspect.show._SHORTEST", 0)
+    with pytest.raises(NoSuchArtifact, match=r"begins 13 keys.*give more"):
+        find(cache, "")
+    with pytest.raises(CacheError):
+        run("list", path / "blobs")

@@ -1,0 +1,221 @@
+"""Writes small caches for tests: real libraries, compiled by gcc, laid out as a builder lays them out."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from precast.loader.format.artifact import Artifact, Blob, Host
+from precast.loader.format.config import Key, canonical, to_value
+from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.format.signature import Argument, Signature, Symbol
+from precast.loader.format.target import Target
+from precast.loader.resolve.cache import Cache
+
+NATIVE = Path(__file__).parent / "native"
+FASTCALL = Path(__file__).parents[2] / "build" / "link" / "fastcall.c"
+HOST = Host(arch=platform.machine(), glibc="2.17")
+SCALE_KEYS = (
+    Key(name="dtype", type="dtype"),
+    Key(name="layout", type="str", has_default=True, default="row"),
+    Key(name="threads", type="int", tuned=True, has_default=True, default=128),
+)
+
+
+def ffi_folder() -> Path:
+    """The folder of the tvm_ffi package, which is not imported."""
+    spec = importlib.util.find_spec("tvm_ffi")
+    assert spec is not None and spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def compiler(*arguments: str | Path) -> None:
+    """Run gcc; its words are the error."""
+    done = subprocess.run(["gcc", "-shared", "-fPIC", "-O1", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Native:
+    """Compiles the libraries of a test into one folder, each once."""
+
+    folder: Path
+
+    def runtime(self, factor: int = 2) -> tuple[str, bytes]:
+        """A runtime library whose entries multiply by ``factor``: its SONAME and its bytes."""
+        soname = f"libprecast-rt-{factor:016x}.so"
+        path = self.folder / soname
+        if not path.exists():
+            compiler(NATIVE / "runtime.c", f"-DPRECAST_TEST_FACTOR={factor}", f"-Wl,-soname,{soname}", "-o", path)
+        return soname, path.read_bytes()
+
+    def entry(self, name: str = "scale", offset: int = 0, factor: int = 2) -> bytes:
+        """A library with the entry ``__tvm_ffi_<name>``, linked as a builder links it."""
+        soname, _ = self.runtime(factor)
+        path = self.folder / f"{name}-{offset}-{factor}.so"
+        if not path.exists():
+            include, libraries = ffi_folder() / "include", ffi_folder() / "lib"
+            defines = (f"-DPRECAST_TEST_ENTRY=__tvm_ffi_{name}", f"-DPRECAST_TEST_OFFSET={offset}")
+            needs = (self.folder / soname, libraries / "libtvm_ffi.so")
+            compiler(NATIVE / "entry.c", f"-I{include}", *defines, "-o", path, *needs)
+        return path.read_bytes()
+
+    def echo(self) -> bytes:
+        """A library whose entry ``__tvm_ffi_echo`` describes its arguments."""
+        path = self.folder / "echo.so"
+        if not path.exists():
+            compiler(NATIVE / "echo.c", f"-I{ffi_folder() / 'include'}", "-o", path, ffi_folder() / "lib/libtvm_ffi.so")
+        return path.read_bytes()
+
+    def fastcall(self) -> bytes:
+        """The call path that a builder puts into a cache."""
+        path = self.folder / "fastcall.so"
+        if not path.exists():
+            needs = ffi_folder() / "lib/libtvm_ffi.so"
+            compiler(FASTCALL, "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
+        return path.read_bytes()
+
+    def driver(self) -> Path:
+        """A stand-in for libcuda.so.1."""
+        path = self.folder / "libcuda-fake.so"
+        if not path.exists():
+            compiler(NATIVE / "driver.c", "-o", path)
+        return path
+
+
+@cache
+def signature(dtype: str) -> Signature:
+    """What the entries say they take."""
+    vectors = [Argument(name=n, kind="tensor", dtype=dtype, shape=("n",), alignment=16) for n in ("x", "y")]
+    factor = Argument(name="factor", kind="scalar", dtype="float32")
+    stream = Argument(name="stream", kind="env_stream")
+    return Signature(arguments=(*vectors, factor, stream), symbols={"n": Symbol(dtype="int32", divisibility=8)})
+
+
+def blob_of(data: bytes, encoding: str = "zstd", dictionary: bytes | None = None) -> tuple[Blob, bytes]:
+    """The description of some bytes, and the bytes as they are stored."""
+    if encoding == "raw":
+        stored = data
+    else:
+        words = zstandard.ZstdCompressionDict(dictionary) if encoding == "zstd+dictionary" and dictionary else None
+        stored = zstandard.ZstdCompressor(level=3, dict_data=words).compress(data)
+    return Blob(sha256=digest(data), size=len(data), stored=len(stored), encoding=encoding), stored
+
+
+def artifact(
+    blob: Blob, config: Mapping[str, Any], target: str = "sm_90a", *, symbol: str = "__tvm_ffi_scale", **more: Any
+) -> Artifact:
+    """An artifact with a key of its own."""
+    values = {name: to_value(value) for name, value in config.items()}
+    facts = {"kind": "object", "host": HOST, **more}
+    host = facts["host"].to_json() if facts["host"] else None
+    identity = canonical([dict(config), target, facts["kind"], host, blob.sha256])
+    return Artifact(
+        key=hashlib.sha256(identity).hexdigest(),
+        config=values,
+        target=Target.parse(target),
+        blob=blob,
+        symbol=symbol,
+        signature=signature(str(config.get("dtype", "float32"))),
+        **facts,
+    )
+
+
+@dataclass
+class CacheWriter:
+    """Collects blobs and artifacts, and writes them as a cache directory."""
+
+    name: str = "demo"
+    toolchain: dict[str, str] = field(default_factory=lambda: {"apache-tvm-ffi": "0.1.15"})
+    runtimes: list[Runtime] = field(default_factory=list)
+    dictionary: tuple[Blob, bytes] | None = None
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    ops: dict[str, OpIndex] = field(default_factory=dict)
+
+    def keep(self, data: bytes, encoding: str = "zstd") -> Blob:
+        """Store some bytes."""
+        blob, stored = blob_of(data, encoding, self.dictionary[1] if self.dictionary else None)
+        self.blobs[blob.sha256] = stored
+        return blob
+
+    def use_dictionary(self, data: bytes) -> None:
+        """Keep a dictionary, which later blobs may use."""
+        self.dictionary = (self.keep(data, "raw"), data)
+
+    def runtime(self, soname: str, code: bytes, host: Host = HOST, fastcall: bytes = b"") -> None:
+        """Keep a runtime library, and a call path."""
+        kept = self.keep(fastcall) if fastcall else None
+        self.runtimes.append(Runtime(soname=soname, host=host, blob=self.keep(code), fastcall=kept))
+
+    def op(self, op: str, artifacts: Iterable[Artifact], keys: tuple[Key, ...] = SCALE_KEYS) -> None:
+        """List the artifacts of an op."""
+        self.ops[op] = OpIndex.of(op=op, keys=keys, doc="", artifacts=tuple(artifacts))
+
+    def write(self, path: Path) -> Path:
+        """Write the cache."""
+        (path / "ops").mkdir(parents=True, exist_ok=True)
+        (path / "blobs").mkdir(exist_ok=True)
+        entries = {}
+        for name, listed in self.ops.items():
+            data = listed.encode()
+            (path / "ops" / f"{name}.json").write_bytes(data)
+            entries[name] = OpEntry(sha256=digest(data), size=len(data), artifacts=len(listed.rows))
+        for sha256, stored in self.blobs.items():
+            (path / "blobs" / sha256).write_bytes(stored)
+        index = Index(
+            name=self.name,
+            toolchain=self.toolchain,
+            runtimes=tuple(self.runtimes),
+            ops=entries,
+            dictionary=self.dictionary[0] if self.dictionary else None,
+        )
+        (path / "index.json").write_bytes(index.encode())
+        return path
+
+
+def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0, fastcall: bool = True) -> CacheWriter:
+    """Op ``scale`` for three dtypes and two targets, two tunings each; and ``twice``, which takes no config."""
+    writer = CacheWriter(name=name)
+    writer.runtime(*native.runtime(factor), fastcall=native.fastcall() if fastcall else b"")
+    rows = []
+    for place, dtype in enumerate(("bfloat16", "float16", "float32")):
+        for rank, threads in enumerate((256, 128)):
+            code = native.entry("scale", offset=offset + 10 * place + rank, factor=factor)
+            for target in ("sm_90a", "sm_100a"):
+                config = {"dtype": dtype, "layout": "row", "threads": threads}
+                rows.append(artifact(writer.keep(code), config, target, rank=rank))
+    writer.op("scale", rows)
+    twice = artifact(writer.keep(native.entry("twice", factor=factor)), {}, "sm_90", symbol="__tvm_ffi_twice")
+    writer.op("twice", [replace(twice, signature=signature("float32"))], keys=())
+    return writer
+
+
+def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
+    """A cache with a call path, and one entry of it that does what its first argument says."""
+    writer = CacheWriter()
+    writer.runtime(*native.runtime(), fastcall=code or native.fastcall())
+    signature = Signature(
+        arguments=tuple(Argument(name=name, kind="scalar", dtype="int64") for name in ("wish", "x", "y"))
+    )
+    echo = artifact(writer.keep(native.echo()), {}, symbol="__tvm_ffi_echo")
+    writer.op("echo", [replace(echo, signature=signature)], keys=())
+    cache = Cache(writer.write(folder))
+    return cache, cache.op("echo").artifacts[0]
+
+
+def run_alone(code: str, cache: Path, warnings: str = "error") -> None:
+    """Run a script on a cache in a process of its own, where every warning is an error, or what ``warnings`` says."""
+    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache), "PYTHONWARNINGS": warnings}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -1,0 +1,35 @@
+"""An entry that does what its first argument says (``native/echo.c``), and how its calls end."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from precast.loader.format.target import Capability
+from precast.loader.launch.kernel import Kernel
+from precast.loader.resolve.machine import Machine
+
+HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
+RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
+RAISE = 10
+
+
+def outcome(kernel: Kernel, *args: Any) -> Any:
+    """What a call does: the type and value of what it returns or raises."""
+    try:
+        result = kernel(*args)
+    except Exception as error:
+        return "raised", type(error), str(error).partition("\nException raised from")[0]  # where, in torch
+    if isinstance(result, torch.Tensor):
+        return "tensor", result.shape, result.dtype
+    return "returned", type(result), result
+
+
+def resident() -> int:
+    """The bytes of memory that this process holds."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,331 @@
+"""FlashAttention-4's adapter: what it declares, what it refuses, and what its kernels are once compiled."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import zstandard
+
+from precast import loader
+from precast.build.store.record import Record
+from precast.kernels import declaration_of
+from precast.kernels.adapters.attention import cases
+from precast.kernels.adapters.attention.backward import attention_bwd
+from precast.kernels.adapters.attention.combine import attention_combine
+from precast.kernels.adapters.attention.forward import attention, attention_split
+from precast.kernels.adapters.attention.library import FLASH
+from precast.kernels.adapters.quack.library import QUACK
+from precast.kernels.authoring.verify import verify
+from precast.loader.format.config import complete
+from precast.loader.format.target import Target
+
+OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
+installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
+SM90, SM100 = Target.parse("sm_90a"), Target.parse("sm_100a")
+torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
+BF16 = {"dtype": "bfloat16", "head_dim": 128}
+SHARED = {**BF16, "heads_per_kv": 4}
+
+
+def full(function: Any, **config: Any) -> dict[str, Any]:
+    return complete(declaration_of(function).keys, config, op=function.__name__)
+
+
+def small(function: Any) -> Any:
+    """The declaration, less the problem that is there to be measured, and the longest before it."""
+    declaration = declaration_of(function)
+    problems = declaration.problems
+    assert problems is not None
+    return replace(declaration, problems=lambda config: problems(config)[:3])
+
+
+def shapes() -> list[Any]:
+    found = []
+    for layout, causal, decode, group in itertools.product(cases.LAYOUTS, (True, False), (True, False), (1, 4)):
+        config = {"dtype": "bfloat16", "head_dim": 64, "layout": layout, "causal": causal, "decode": decode}
+        config |= {"heads_per_kv": group, "lse": True, "page": 16 if layout == "paged" else None}
+        found.append(pytest.param(config, id=f"{layout}-{group}{'-causal' * causal}{'-decode' * decode}"))
+    return found
+
+
+def masked(config: dict[str, Any], v: dict[str, Any], q: Any, k: Any, value: Any) -> Any:
+    """Torch's own attention over one sequence, ``[tokens, heads, size]``."""
+    group, _, _ = cases.sizes(config)
+    queries, keys = len(q), len(k)
+    row, column = torch.arange(queries)[:, None] + keys - queries, torch.arange(keys)[None]
+    seen = (column <= row) if config["causal"] else torch.ones(queries, keys, dtype=torch.bool)
+    if config["window"]:
+        seen = seen & (column >= row - v["window_left"]) & (column <= row + v["window_right"])
+    k, value = (t.repeat_interleave(group, dim=1) for t in (k, value))
+    q, k, value = (t.transpose(0, 1) for t in (q, k, value))
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf).expand(len(q), *seen.shape)
+    if v["sink"] is not None:  # one key more that all see, worth its sink to each head, and with nothing to give
+        extra = v["sink"].to(q.dtype)[:, None, None].expand(len(q), queries, 1)
+        mask = torch.cat([mask, extra], dim=-1)
+        k, value = (torch.nn.functional.pad(t, (0, 0, 0, 1)) for t in (k, value))
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, value, attn_mask=mask, scale=v["softmax_scale"])
+    return out.transpose(0, 1)
+
+
+@pytest.mark.parametrize("config", shapes())
+def test_the_reference_agrees_with_torch(config: dict[str, Any]) -> None:
+    for more in ({}, {"window": True, "sink": True}):
+        config = full(attention, **{**config, **more})
+        declaration = small(attention)
+        for seed, problem in enumerate(declaration.problems(config)):
+            values = declaration.inputs(config, problem, device="cpu", seed=seed)
+            out = declaration.reference(config, values)["out"]
+            assert out.shape == values["out"].shape and values["lse"].numel() * 64 == values["out"].numel()
+            for place, k, v in cases.sequences(config, values):
+                expected = masked(config, values, values["q"][place].double(), k.double(), v.double())
+                torch.testing.assert_close(out[place], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("config", shapes())
+def test_verify_takes_what_torch_computes_in_half_precision_and_nothing_worse(config: dict[str, Any]) -> None:
+    config = full(attention, **config)
+    declaration = small(attention)
+
+    def launch(spoil: float) -> Any:
+        def run(*arguments: Any) -> None:
+            values = dict(zip(names, arguments, strict=True))
+            values["lse"].copy_(declaration.reference(config, values)["lse"])
+            for place, k, v in cases.sequences(config, values):
+                values["out"][place].copy_(masked(config, values, values["q"][place], k, v))
+            values["out"][..., -1] += spoil
+
+        return run
+
+    names = list(declaration.inputs(config, declaration.problems(config)[0], device="cpu", seed=0))
+    assert [str(c) for c in verify(launch(0.0), declaration, config, device="cpu") if not c.passed] == []
+    wrong = {c.output for c in verify(launch(0.05), declaration, config, device="cpu") if not c.passed}
+    assert wrong == {"out"}
+
+
+@pytest.mark.parametrize("layout", ["dense", "varlen"])
+def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
+    config = full(attention_combine, **BF16, layout=layout, heads=4 if layout == "varlen" else 0, lse=True)
+    declaration = declaration_of(attention_combine)
+    assert declaration.inputs and declaration.problems and declaration.reference
+    scores, values = torch.randn(3, 5, 7, 4, 40, dtype=torch.float64), torch.randn(40, 128, dtype=torch.float64)
+    whole = scores.permute(1, 2, 3, 0, 4).flatten(-2)
+    parts = {"out_partial": scores.softmax(-1) @ values, "lse_partial": scores.logsumexp(-1)}
+    found = declaration.reference(config, parts)
+    torch.testing.assert_close(found["out"], whole.softmax(-1) @ values.repeat(3, 1))
+    torch.testing.assert_close(found["lse"], whole.logsumexp(-1))
+    for problem in declaration.problems(config):
+        made = declaration.inputs(config, problem, device="cpu", seed=1)
+        assert made["lse_partial"].stride(-2) == 1 and made["lse"].stride(-2) == 1
+        assert declaration.reference(config, made)["out"].isfinite().all()
+
+
+@installed
+@pytest.mark.parametrize(
+    ("function", "config", "target", "reason"),
+    [
+        (attention, {"dtype": "float32", "head_dim": 64}, SM90, "use one of float16, bfloat16"),
+        (attention, {**BF16, "head_dim": 100}, SM90, "use multiples of 8"),
+        (attention, {**BF16, "head_dim": 264}, SM90, "sm_90a takes up to 256 of both"),
+        (attention, {**BF16, "head_dim": 256}, SM100, "sm_100a takes up to 128 of both, or 192 and 128"),
+        (attention, {**BF16, "heads_per_kv": 0}, SM90, "heads_per_kv is 0: use a number from 1 to 128"),
+        (attention, {**BF16, "layout": "paged"}, SM90, "page is None: use one of 16"),
+        (attention, {**BF16, "page": 16}, SM90, "leave it out, or use layout 'paged'"),
+        (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention, {**BF16, "two_cta": True, "causal": True}, SM100, "dense layout without causal"),
+        (attention, {**BF16, "two_cta": True, "heads_per_kv": 5}, SM100, "heads_per_kv that divide 128"),
+        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and its like"),
+        (attention, {**BF16, "keys_tile": 48}, SM100, "keys_tile is 48: use one of 64, 96, 128"),
+        (attention, {**BF16, "keys_tile": 64, "two_cta": True}, SM100, "leave one of them out"),
+        (attention, {**BF16, "queries_tile": 192}, SM100, "queries_tile is for sm_90a, not sm_100a"),
+        (attention, {**BF16, "queries_tile": 64}, SM90, "queries_tile is 64: use 192, or leave it out"),
+        (attention, {**BF16, "queries_tile": 192, "decode": True}, SM90, "many queries, and the layouts dense"),
+        (attention, {**SHARED, "queries_tile": 192}, SM90, "use pack false, or leave it out"),
+        (attention_split, {**BF16, "clc": True}, SM100, "clc is for the layout cached with query heads that share"),
+        (attention_split, {**SHARED, "clc": True, "layout": "dense"}, SM100, "dense with causal or window only"),
+        (attention_split, {**SHARED, "clc": True, "layout": "paged", "page": 16}, SM100, "clc is for pages of 128"),
+        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention_bwd, {**BF16, "head_dim": 64, "two_cta": True}, SM100, "with a head_dim of 128: use false"),
+        (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
+        (attention_split, BF16, SM90, "use 'attention' there"),
+        (attention_combine, {**BF16, "most": 48}, SM90, "use one of 32, 64, 128, 256"),
+        (attention_combine, {**BF16, "layout": "varlen"}, SM90, "heads is 0: give their number with layout varlen"),
+        (attention_combine, {**BF16, "heads": 8}, SM90, "and only there"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_while_planning(
+    function: Any, config: dict[str, Any], target: Target, reason: str
+) -> None:
+    assert reason in str(declaration_of(function).refusal(full(function, **config), target))
+
+
+def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
+    asked = [r.replace(" ", "").replace('"', "'") for r in requires("precast") or ()]
+    assert f"{FLASH};extra=='{FLASH.extra}'" in asked
+
+
+COMPILED: list[tuple[str, dict[str, Any]]] = [
+    ("attention", {**BF16, "heads_per_kv": 4, "causal": True, "lse": True}),
+    ("attention", {**BF16, "head_dim": 64, "heads_per_kv": 8, "layout": "varlen", "window": True, "sink": True}),
+    ("attention", {**BF16, "heads_per_kv": 5, "causal": True, "layout": "paged", "page": 128, "decode": True}),
+    ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
+    ("attention_combine", {**BF16, "layout": "varlen", "heads": 32, "lse": True}),
+]
+GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
+ORDERED = {**BF16, "heads_per_kv": 2, "causal": True, "deterministic": True}
+# Where FlashAttention's own choice for sm_100a spills and another does not.
+CHOSEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("attention", {**SHARED, "causal": True, "layout": "paged", "page": 16}, {"keys_tile": 64}),
+    ("attention_split", {**SHARED, "causal": True, "layout": "cached"}, {"clc": True}),
+    ("attention_split", {**SHARED, "causal": True, "layout": "paged", "page": 128}, {"clc": True}),
+]
+OWN = {"keys_tile": None, "clc": False}
+SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every config above, compiled in real workers."""
+    folder = tmp_path_factory.mktemp("attention")
+    rows = [(op, config, "[sm_90a, sm_100a]") for op, config in COMPILED] + [(*SPLIT, "[sm_100a]")]
+    lines = [
+        f"  - kernel: {op}\n    targets: {targets}\n    config: {str(config).replace('True', 'true')}\n"
+        for op, config, targets in rows
+    ]
+    parts = "  - kernel: attention_bwd\n    targets: [sm_90a, sm_100a]\n    parts: [prepare, main, dq, dkv]\n"
+    lines += [f"{parts}    config: {config}\n" for config in (GRADIENTS, ORDERED)]
+    text = "version: 1\nname: attention\nkernels:\n" + "".join(lines)
+    (folder / "attention.yaml").write_text(text.replace("True", "true"))
+    command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "cache"
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one may choose, and what the library does."""
+    folder = tmp_path_factory.mktemp("chosen")
+    lines = []
+    for op, config, tuned in CHOSEN:
+        both = {key: [OWN[key], value] for key, value in tuned.items()}
+        lines.append(f"  - kernel: {op}\n    config: {config}\n    tuned: {both}\n")
+    text = "version: 1\nname: chosen\ntargets: [sm_100a]\nkernels:\n" + "".join(lines)
+    for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
+        text = text.replace(python, yaml)
+    (folder / "chosen.yaml").write_text(text)
+    command = ["build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "cache"
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "config", "tuned"), CHOSEN, ids=["pages", "split", "split-pages"])
+def test_a_choice_keeps_the_arguments_and_takes_fewer_registers(
+    chosen: Path, use: Callable[[Path], None], op: str, config: dict[str, Any], tuned: dict[str, Any]
+) -> None:
+    use(chosen)
+    own, other = (
+        loader.get(op, {**config, **keys}, target="sm_100a") for keys in ({key: OWN[key] for key in tuned}, tuned)
+    )
+    assert own.signature == other.signature
+    assert max(r.stack + r.local for r in own.artifact.resources) > 0, "the choice is no longer needed"
+    assert all((r.stack, r.local) == (0, 0) for r in other.artifact.resources)
+
+
+ALWAYS = ["q", "k", "v", "out", "lse", "softmax_scale", "cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"]
+ALWAYS += ["page_table", "window_left", "window_right", "sink"]
+LATER = {
+    "sm_90a": ["blocksparse_tensors", "aux_data", "mCuTotalMBlocks", "mCuTotalSplitsMBlocks"],
+    "sm_100a": [
+        "descale_tensors", "blocksparse_tensors", "aux_data", "num_splits_dynamic_ptr", "tile_count_semaphore",
+        "virtual_batch_idx_ptr", "num_nheads_in_l2_ptr", "mCuTotalMBlocks", "mCuTotalSplitsMBlocks",
+        "mBlocksToBatchIdx", "max_seqlen_q",
+    ],
+}  # fmt: skip
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
+    for op, config in COMPILED + ([SPLIT] if target == "sm_100a" else []):
+        kernel = loader.get(op, config, target=target)
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), f"{op} {config} spills"
+        if op == "attention_combine":
+            continue
+        assert [a.name for a in kernel.signature.passed] == ALWAYS + LATER[target]
+        values = cases.inputs(
+            {**kernel.config, "lse": kernel.config.get("lse", True), "head_dim_v": None},
+            {"batch": 2, "queries": 1, "keys": 9, "kv_heads": 1, "padding": 0},
+            device="cpu",
+            seed=0,
+        )
+        taken = {a.name for a in kernel.signature.passed if not a.vacant}
+        given = {name for name, value in values.items() if value is not None}
+        assert taken == given - ({"max_seqlen_q"} if target == "sm_90a" else set())
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_gradients_compile_into_their_parts(built: Path, target: str, use: Callable[[Path], None]) -> None:
+    use(built)
+    expected = {
+        "prepare": ["out", "dout", "dpsum", "lse", "lse_log2", "accum", "softmax_scale"],
+        "main": ["q", "k", "v", "dout", "lse", "dpsum", "accum", "dk", "dv", "softmax_scale"],
+        "dq": ["accum", "dq", "scale"],
+        "dkv": ["accum", "dq", "scale"],  # the same code as dq's here, where the tiles of queries and keys are alike
+    }
+    for part, names in expected.items():
+        kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
+        assert [a.name for a in kernel.signature.passed if not a.vacant] == names
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
+        turns = ["dq_turns", "dk_turns", "dv_turns"] if part == "main" else []
+        kernel = loader.get(f"attention_bwd.{part}", ORDERED, target=target)
+        assert [a.name for a in kernel.signature.passed if not a.vacant] == names + turns
+        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), "added up in a fixed order"
+
+
+def records(store: Path) -> Iterator[Record]:
+    for file in store.rglob("*.record"):
+        data = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=1 << 31)
+        yield Record.decode(data, key=file.stem)
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "instruction"), [("sm_90a", "HGMMA"), ("sm_100a", "UTCHMMA")])
+def test_the_tensor_cores_of_the_target_are_used(built: Path, tmp_path: Path, target: str, instruction: str) -> None:
+    from precast.build.link.device_code import read_cubins
+    from precast.build.link.toolchain import find_toolchain
+
+    toolchain = find_toolchain()
+    seen = 0
+    for record in records(built.parent / "store"):
+        for product in record.products:
+            if product.op.endswith(("_combine", ".prepare", ".dq", ".dkv")) or str(product.target) != target:
+                continue
+            (cubin,) = read_cubins(toolchain, product.obj)
+            (tmp_path / "code.cubin").write_bytes(cubin.code)
+            listing = subprocess.run(
+                [toolchain.cuobjdump, "-sass", tmp_path / "code.cubin"], capture_output=True, text=True, check=True
+            ).stdout
+            assert instruction in listing, f"{product.symbol} uses no {instruction}"
+            seen += 1
+    assert seen == len(COMPILED) + 1 + (target == "sm_100a"), "each but the combination, and both kinds of gradients"

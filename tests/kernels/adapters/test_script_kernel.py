@@ -1,0 +1,133 @@
+"""Files with ``kernel_fn``, ``reference_fn`` and ``get_inputs``: built, loaded and verified as they stand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast import loader
+from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.errors import SourceError
+from precast.kernels.authoring.registry import FunctionRef, load
+from precast.kernels.authoring.verify import verify
+from tests.helpers.builds import precast
+
+torch = pytest.importorskip("torch")
+
+
+FOLDER = Path(__file__).parents[2] / "gpu" / "scripts"
+FILES = {name: (FOLDER / f"{name}.py").read_text() for name in ("relu", "axpy", "double")}
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Declaration]]:
+    """The declaration of a file with this text."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def declare(text: str) -> Declaration:
+        (tmp_path / "a_kernel_file.py").write_text(text)
+        return declaration_of(load(FunctionRef.parse("a_kernel_file:kernel_fn")))
+
+    yield declare
+    sys.modules.pop("a_kernel_file", None)
+
+
+@pytest.mark.slow
+def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = precast(tmp_path / "store", "build", FOLDER.with_suffix(".yaml"), "-o", tmp_path / "cache", "-j", 1)
+    assert built.returncode == 0, built.stderr
+    assert "6 variants built" in built.stdout
+    monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
+    loader.caches(refresh=True)
+    try:
+        for target in ("sm_90a", "sm_100a"):
+            kernels = {
+                op: loader.get(op, {}, target=target) for op in ("contract.relu", "contract.axpy", "contract.double")
+            }
+            taken = {op: [(a.name, a.written) for a in k.signature.passed] for op, k in kernels.items()}
+            assert taken == {
+                "contract.relu": [("x", False), ("out", True)],
+                "contract.axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
+                "contract.double": [("x", True)],
+            }
+    finally:
+        monkeypatch.undo()
+        loader.caches(refresh=True)
+
+
+def relu(x: Any, out: Any) -> None:
+    out.copy_(x.clamp(min=0))
+
+
+def axpy(x: Any, y: Any, out: Any, stream: Any) -> None:
+    out.copy_(2 * x + y)
+
+
+def double(x: Any) -> None:
+    x.add_(x.clone())
+
+
+@pytest.mark.parametrize(("name", "launch"), [("relu", relu), ("axpy", axpy), ("double", double)])
+def test_the_kit_knows_their_inputs_and_references(declared: Any, name: str, launch: Callable[..., None]) -> None:
+    declaration = declared(FILES[name])
+    assert declaration.verifiable and declaration.keys == ()
+    (check,) = verify(launch, declaration, {}, device="cpu")
+    assert check.passed, check
+    (check,) = verify(lambda *values: None, declaration, {}, device="cpu")
+    assert not check.passed, "a kernel that does nothing"
+    one, other, again = (declaration.inputs({}, {}, device="cpu", seed=seed)["x"] for seed in (1, 2, 1))
+    assert torch.equal(one, again) and not torch.equal(one, other)
+
+
+def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
+    assert declared(FILES["double"]).in_place == ("x",)
+    assert declared(FILES["relu"]).in_place == ()
+    assert declared(FILES["double"]).tolerance({}).rtol == torch.finfo(torch.bfloat16).eps
+    assert declared(FILES["axpy"]).tolerance({}).rtol == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "def reference_fn",
+            "def reference",
+            "has kernel_fn and get_inputs and no reference_fn: a kernel file has all",
+        ),
+        ("def get_inputs", "def inputs", "has kernel_fn and reference_fn and no get_inputs: a kernel file has all"),
+        ("def kernel_fn", "def kernel", "has reference_fn and get_inputs and no kernel_fn: a kernel file has all"),
+        ("    compiled(view(x), view(out))", "    relu(view(x), view(out))", "compile it once with cute.compile"),
+        ("    compiled(view(x), view(out))", "    out.copy_(x)", "called 0 objects that cute.compile has made"),
+        ("    return out", "    return out + 1", "return the tensors that the kernel writes"),
+        ("    return out", "    return None", "return the tensors that the kernel writes"),
+        (
+            "    out = ",
+            "    assert x.sum().item() > 0\n    out = ",
+            "it may look at shapes and types, and not at values",
+        ),
+    ],
+)
+def test_a_file_with_half_of_it_is_told_what_is_missing(declared: Any, old: str, new: str, words: str) -> None:
+    assert FILES["relu"].count(old) == 1
+    with pytest.raises(SourceError) as caught:
+        declared(FILES["relu"].replace(old, new))
+    assert words in str(caught.value), caught.value
+
+
+def test_a_reference_that_returns_something_else_is_told_so(declared: Any) -> None:
+    declaration = declared(FILES["relu"].replace("    return torch.relu(x)", "    return torch.relu(x), x"))
+    with pytest.raises(SourceError, match="returns 2 values and kernel_fn 1: return the same from both"):
+        list(verify(relu, declaration, {}, device="cpu"))
+
+
+def test_a_function_that_only_has_the_name_is_a_plain_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_plain_file.py").write_text("def kernel_fn(n: int):\n    return n\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    function = load(FunctionRef.parse("a_plain_file:kernel_fn"))
+    assert function(7) == 7
+    assert [key.name for key in declaration_of(function, "plain").keys] == ["n"]
+    sys.modules.pop("a_plain_file")

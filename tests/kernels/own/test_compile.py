@@ -1,0 +1,119 @@
+"""The kernels compiled for real, each target in a process of its own, and what the machine code says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from elftools.elf.elffile import ELFFile
+
+MANIFEST = Path(__file__).parents[3] / "manifests" / "default.yaml"
+CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
+CASES = [
+    *[("scale", {"dtype": d}) for d in ("float16", "bfloat16", "float32")],
+    ("scale", {"dtype": "float16", "threads": 1024, "unroll": 8}),
+    ("rmsnorm", {"dtype": "bfloat16", "hidden": 128, "threads": 128}),
+    ("rmsnorm", {"dtype": "bfloat16", "hidden": 4096, "threads": 128}),
+    ("rmsnorm", {"dtype": "float16", "hidden": 8192, "threads": 128}),
+    ("rmsnorm", {"dtype": "float32", "hidden": 8192, "threads": 128}),
+    ("rmsnorm", {"dtype": "float32", "hidden": 8192, "threads": 256}),
+    ("rmsnorm", {"dtype": "float32", "hidden": 4, "threads": 32}),
+    ("rmsnorm", {"dtype": "bfloat16", "hidden": 65544, "threads": 1024}),
+]
+# Compiles every case it is given, and leaves the object and the cubin of each.
+WORKER = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+import cutlass.cute as cute
+compile_ = cute.compile
+cute.compile = lambda *a, options, **k: compile_(*a, options=f"{options} --keep-cubin --dump-dir {folder}", **k)
+from precast.kernels.authoring.registry import find, load
+from precast.kernels.authoring.schema import call
+for i, (op, config) in enumerate(json.load(sys.stdin)):
+    compiled = call(load(find(op)), config)
+    compiled.export_to_c(str(folder / f"{i}.o"), function_name=op, export_only_tvm_ffi_symbols=True)
+    (folder / f"{i}.cubin").write_bytes(compiled.__cubin__)
+    try:
+        compiled(*[None] * {"scale": 3, "rmsnorm": 4}[op])
+    except TypeError as error:
+        (folder / f"{i}.txt").write_text(str(error))
+"""
+
+
+@pytest.fixture(scope="module", params=["sm_90a", "sm_100a", "sm_80"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    folder = tmp_path_factory.mktemp(request.param)
+    subprocess.run(
+        [sys.executable, "-c", WORKER, str(folder)],
+        input=json.dumps(CASES),
+        text=True,
+        check=True,
+        timeout=300,
+        env={**os.environ, "CUTE_DSL_ARCH": request.param},
+    )
+    return request.param, folder
+
+
+@cache
+def dump(cubin: Path, *options: str) -> str:
+    return subprocess.run([CUOBJDUMP, *options, cubin], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def symbols(path: Path) -> set[str]:
+    with path.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        return {
+            s.name
+            for s in table.iter_symbols()
+            if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] == "STB_GLOBAL"
+        }
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=["-".join(map(str, (op, *c.values()))) for op, c in CASES])
+def test_a_compiled_kernel(built: tuple[str, Path], case: int) -> None:
+    target, folder = built
+    op, config = CASES[case]
+    assert f"__tvm_ffi_{op}" in symbols(folder / f"{case}.o")
+    cubin = folder / f"{case}.cubin"
+    assert re.findall(r"\bsm=(\d+[af]?)", dump(cubin, "-elf"))[:1] == [target.removeprefix("sm_")]
+    usage = dump(cubin, "-res-usage")
+    assert "STACK:0 " in usage and "LOCAL:0 " in usage, "nothing is spilled"
+    registers = int(re.findall(r"REG:(\d+)", usage)[0])
+    assert registers * int(config.get("threads", 128)) <= 65536
+    refusal = (folder / f"{case}.txt").read_text()
+    names = {"scale": ("x", "out", "factor"), "rmsnorm": ("x", "weight", "out", "eps")}[op]
+    assert re.findall(r"`(\w+)\(", refusal) == [op], "a bad call is told the op's name"
+    assert tuple(re.findall(r"(\w+): ", refusal.partition("`")[2])) == names
+
+
+def test_the_default_manifest_names_only_what_can_be_built() -> None:
+    from precast.kernels import declaration_of
+    from precast.kernels.authoring.registry import find, load
+    from precast.loader.format.config import complete
+    from precast.loader.format.target import Target
+
+    manifest = yaml.safe_load(MANIFEST.read_text())
+    assert manifest["targets"] == ["sm_90a", "sm_100a"]
+    count = 0
+    for entry in manifest["kernels"]:
+        declaration = declaration_of(load(find(entry["kernel"])))
+        for config in variants({**entry["config"], **entry.get("tuned", {})}):
+            full = complete(declaration.keys, config, op=declaration.op)
+            assert all(declaration.refusal(full, Target.parse(t)) is None for t in manifest["targets"])
+            count += 1
+    assert count == 45
+
+
+def variants(matrix: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    import itertools
+
+    return [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]

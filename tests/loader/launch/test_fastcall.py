@@ -1,0 +1,97 @@
+"""The call path as a library of a cache: where there is none, or a damaged one, in other interpreters, after a fork."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precast import loader
+from precast.loader.launch import fastcall
+from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.resolve.machine import Machine
+from tests.helpers.caches import Native, echo_cache, run_alone
+
+
+def test_a_kernel_that_was_never_cleared_asks_for_its_device(native: Native, tmp_path: Path) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo")
+    kernel = open_kernel(cache, "echo", chosen)
+    kernel._machine = lambda: Machine(arch="x86_64", absent="none here")
+    for _ in range(2):
+        with pytest.raises(loader.NoCudaDevice):
+            kernel(1)
+    bare = type(kernel).__new__(type(kernel))
+    with pytest.raises(AttributeError):
+        bare(1)
+
+
+def test_without_it_everything_works(native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo")
+    monkeypatch.setenv(fastcall.VARIABLE, "0")
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+    monkeypatch.delenv(fastcall.VARIABLE)
+    monkeypatch.setattr(sys, "abiflags", "t")
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+
+
+def test_a_python_that_lacks_a_symbol_takes_the_other_way(native: Native, tmp_path: Path) -> None:
+    source = tmp_path / "alien.c"
+    source.write_text("extern int PyNotThere(void); int precast_launcher(void) { return PyNotThere(); }")
+    alien = tmp_path / "alien.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", alien, source], check=True)
+    cache, chosen = echo_cache(native, tmp_path / "echo", alien.read_bytes())
+    assert type(open_kernel(cache, "echo", chosen)) is Kernel
+
+
+def test_damage_is_refused(native: Native, tmp_path: Path) -> None:
+    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"another")
+    blob = cache.index.runtimes[0].fastcall
+    assert blob is not None
+    path = cache.path / "blobs" / blob.sha256
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(loader.IntegrityError):
+        open_kernel(cache, "echo", chosen)
+
+
+def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
+    """Native state is one interpreter's; a second one gets an error, and the first goes on."""
+    cache, _ = echo_cache(native, tmp_path / "echo")
+    inner = (
+        "import sys\n"
+        f"sys.path[:] = {sys.path!r}\n"
+        "from precast import loader\n"
+        "try: loader.get('echo', target='sm_90a')\n"
+        "except loader.LoadError as error: assert 'main interpreter' in str(error)\n"
+        "else: raise SystemExit('it was not refused')\n"
+    )
+    outer = (
+        "try: import _xxsubinterpreters as interpreters\n"
+        "except ImportError: import _interpreters as interpreters\n"
+        "from precast import loader\n"
+        "first = loader.get('echo', target='sm_90a')\n"
+        f"number = interpreters.create()\n"
+        f"failed = interpreters.run_string(number, {inner!r})\n"
+        "assert failed is None, failed\n"
+        "interpreters.destroy(number)\n"
+        "assert first._function(1) == 1\n"
+    )
+    run_alone(outer, cache.path)
+
+
+def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
+    cache, _ = echo_cache(native, tmp_path / "echo")
+    code = (
+        "import os, sys\n"
+        "from precast import loader\n"
+        "from precast.loader.resolve.machine import Machine\n"
+        "from precast.loader.format.target import Capability\n"
+        "kernel = loader.get('echo', target='sm_90a')\n"
+        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
+        "assert kernel(1) == 1\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if kernel(1, 2) == 2 else 3)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    run_alone(code, cache.path)

@@ -1,0 +1,75 @@
+"""Arguments that can only be None: left out of a call by name, and put where the compiled function wants them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from precast.kernels.authoring.verify import verify
+from precast.loader.errors import ConfigError
+from precast.loader.format.signature import Argument, Signature
+from precast.loader.format.target import Target
+from precast.loader.launch.kernel import Kernel
+from precast.loader.resolve.machine import Machine
+
+NONE = Argument(name="bias", kind="none")
+PAIR = Argument(name="extra", kind="tuple", members=(NONE, NONE))
+SIGNATURE = Signature(
+    arguments=(
+        Argument(name="mX", kind="tensor", dtype="float32", shape=("n",)),
+        NONE,
+        PAIR,
+        Argument(name="eps", kind="scalar", dtype="float32"),
+        Argument(name="stream", kind="env_stream"),
+    )
+).renamed({"mX": "x"})
+
+
+def kernel(seen: list[Any]) -> Any:
+    """A kernel whose entry keeps what it is called with."""
+    artifact: Any = SimpleNamespace(config={}, target=Target.parse("sm_90a"), signature=SIGNATURE)
+    made = Kernel("op", artifact, lambda *args: seen.append(args), lambda: Machine.__new__(Machine))
+    made._launch = made._function
+    return made
+
+
+def test_what_can_only_be_none_may_be_left_out_of_a_call_by_name() -> None:
+    seen: list[Any] = []
+    call = kernel(seen)
+    call(x=1, eps=2.0)
+    call(1, eps=2.0)
+    call(1, None, (None, None), 2.0)
+    assert seen == [(1, None, (None, None), 2.0)] * 3
+    with pytest.raises(TypeError, match="misses x"):
+        call(eps=2.0)
+    with pytest.raises(TypeError, match="no argument 'mX'"):
+        call(mX=1, eps=2.0)
+
+
+def test_names_stay_apart() -> None:
+    with pytest.raises(ConfigError, match="two arguments would be called 'eps'"):
+        SIGNATURE.renamed({"x": "eps"})
+
+
+def test_verify_calls_by_name_and_leaves_out_what_a_target_does_not_take() -> None:
+    import torch
+
+    from precast.kernels.authoring.declare import Declaration
+
+    seen: list[Any] = []
+    declaration = Declaration(
+        op="op",
+        keys=(),
+        problems=lambda config: [{"rows": 1}],
+        inputs=lambda config, problem, *, device, seed: {
+            "eps": 2.0, "x": torch.zeros(1), "other": torch.zeros(1), "absent": None,
+        },
+        outputs=("x", "absent"),
+        reference=lambda config, inputs: {"x": torch.ones(1), "absent": None},
+    )  # fmt: skip
+    checks = list(verify(kernel(seen), declaration, {}, device="cpu"))
+    assert [check.output for check in checks] == ["x"] and not checks[0].passed
+    ((x, bias, extra, eps),) = seen
+    assert x.isnan().all() and (bias, extra, eps) == (None, (None, None), 2.0)

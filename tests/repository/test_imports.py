@@ -1,0 +1,66 @@
+"""What importing costs and drags in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "tvm_ffi", "cutlass", "cuda", "yaml", "typer", "elftools", "numpy")
+
+
+def imported(statement: str) -> set[str]:
+    """The top-level modules that a fresh Python has after a statement."""
+    script = f"import json, sys\n{statement}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def modules(folder: str) -> list[str]:
+    """The import names of all modules in a top folder."""
+    paths = (p.relative_to(ROOT).with_suffix("") for p in sorted((ROOT / folder).rglob("*.py")))
+    return [".".join(("precast", *p.parts)).removesuffix(".__init__") for p in paths]
+
+
+def test_importing_the_loader_imports_nothing_heavy() -> None:
+    assert imported("import precast.loader") & set(HEAVY) == set()
+
+
+def test_no_module_of_the_loader_imports_anything_heavy() -> None:
+    """Torch and tvm_ffi come with the first load and the first launch, the rest never."""
+    found = modules("loader")
+    assert "precast.loader.format.config" in found
+    assert imported(f"import {', '.join(found)}") & set(HEAVY) == set()
+
+
+@pytest.mark.parametrize("package", ["build", "cli", "kernels", "loader"])
+def test_importing_a_package_does_not_start_the_dsl(package: str) -> None:
+    assert imported(f"import precast.{package}") & {"cutlass", "torch"} == set()
+
+
+def test_the_help_imports_no_command() -> None:
+    script = (
+        "import json, sys\n"
+        "from precast.cli import main\n"
+        "try: main.run(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps([m for m in sys.modules if m.startswith('precast.cli')]), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "doctor" in done.stdout
+    assert set(json.loads(done.stderr)) == {"precast.cli", "precast.cli.main"}
+
+
+def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
+    script = (
+        "import pytest, sys\n"
+        "status = pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider', 'src/precast'])\n"
+        "sys.exit(3 if 'cutlass' in sys.modules else status)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "precast.loader.format.config" in done.stdout
