@@ -82,6 +82,19 @@ class Driver:
         major, minor = (self._integer("cuDeviceGetAttribute", which, handle) for which in (_MAJOR, _MINOR))
         return Device(ordinal=ordinal, name=name.value.decode("utf-8", "replace"), capability=Capability(major, minor))
 
+    def attribute(self, ordinal: int, which: int) -> int | None:
+        """One attribute of a device, by its number in ``CUdevice_attribute``; None for one that the driver lacks."""
+        try:
+            return self._integer("cuDeviceGetAttribute", which, self._handles[ordinal])
+        except NoDriver:
+            return None
+
+    def memory(self, ordinal: int) -> int:
+        """The bytes of memory of a device."""
+        size = ctypes.c_size_t()
+        self._ask("cuDeviceTotalMem_v2", ctypes.byref(size), self._handles[ordinal])
+        return size.value
+
     def _integer(self, function: str, *arguments: int) -> int:
         value = ctypes.c_int()
         self._ask(function, ctypes.byref(value), *arguments)

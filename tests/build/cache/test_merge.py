@@ -22,8 +22,9 @@ from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.config import Key
 from precast.loader.format.target import Capability
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.resolution import Request, Source, resolve
+from precast.loader.resolve.resolution import resolve
 from tests.helpers.caches import SCALE_KEYS, artifact
 
 HERE = Path(__file__).parent
@@ -159,7 +160,7 @@ def test_two_hosts_in_one_cache(two_hosts: Path, tmp_path: Path) -> None:
 def test_the_loader_takes_its_own_host_and_names_the_other(two_hosts: Path, arch: str, other: str) -> None:
     cache = Cache(two_hosts)
     machine = Machine(arch=arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
-    source = Source(cache="demo", precedence=0, index=cache.index, op=cache.op("scale"))
+    source = CachedOp(cache="demo", precedence=0, index=cache.index, op=cache.op("scale"))
     found = resolve(Request(op="scale", config={"dtype": "bfloat16"}), machine, [source], full=True)
     assert found.chosen is not None
     chosen = found.chosen.artifact
