@@ -152,12 +152,12 @@ def loop(arguments: argparse.Namespace, folder: Path) -> Result:
     manifest, work = few(arguments.manifest, folder, arguments.variants)
     listed = folder / "work.json"
     listed.write_text(json.dumps(work))
-    from precast.build.compile.worker import worker_environment
+    from precast.build.ipc.environment import child_environment
     from precast.loader.format.target import Target
 
     rows = work["variants"]
     assert isinstance(rows, list)
-    environment = worker_environment(os.environ, Target.parse(rows[0]["target"]), {})
+    environment = child_environment(os.environ, target=Target.parse(rows[0]["target"]))
     builds, loops = [], []
     for number in range(arguments.repeat):
         place = folder / f"l{number}"

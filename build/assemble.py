@@ -37,7 +37,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 "use smaller tiles, fewer stages or a larger cluster"
             )
         library = linker.link(one.code, one.symbol)
-        plan = compiled.plan if len(compiled.objects) == 1 else None
+        plan = compiled.launch_plan if len(compiled.objects) == 1 else None
         rehearsed = plan is not None and "cubin" in compiled.variant.emit
         if plan is not None and rehearsed:
             rehearse(toolchain, one.code, one.symbol, one.signature, plan, [cubin.code for cubin in cubins])

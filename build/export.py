@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precast.build.compile.outcome import Failed, outcome_of, request_for
-from precast.build.compile.worker import Worker, WorkerLost
+from precast.build.compile.worker import Worker
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import Location, ObjectError, StoreError
 from precast.build.export_templates import example, readme
 from precast.build.gpu.gpu_table import Fact
 from precast.build.gpu.profile import Profile, parse_answers, profile_of
+from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
 from precast.build.link import elf
 from precast.build.link.device_code import cubins_in, read_cubins
@@ -144,7 +145,7 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
         try:
             worker.send(Message(request_for(variant)))
             outcome = outcome_of(variant, worker.receive(seconds), worker.output)
-        except WorkerLost as lost:
+        except ChildLost as lost:
             raise ObjectError(f"it did not compile again: {lost}") from None
         finally:
             worker.close()

@@ -1,15 +1,13 @@
-"""The process that rehearses: it calls a kernel's entry and answers what would have been launched.
+"""The rehearser: a process that calls a kernel's entry and says what it would have launched.
 
-The host code is opened beside the stand-in of ``rehearsal.c``, and called with tensors that are addresses only. All of
-this happens in a process of its own, since what runs was compiled a moment ago.
+Started by ``precast.build.link.rehearsal``. The host code is linked against the recording runtime of ``rehearsal.c``,
+and called with tensors that are addresses only. It was compiled a moment ago: if it crashes, only this process ends.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import os
-import sys
+from collections.abc import Mapping
 from ctypes import (
     POINTER,
     Structure,
@@ -24,6 +22,9 @@ from ctypes import (
     c_void_p,
 )
 from typing import Any
+
+from precast.build.child.serve import serve
+from precast.build.ipc.message import Message
 
 _INT, _BOOL, _FLOAT, _TENSOR, _HEADER = 1, 2, 3, 7, 24  # TVM-FFI's type indices; the size of an object's header
 
@@ -57,20 +58,20 @@ class _Record(Structure):
 
 
 class Rehearser:
-    """One kernel's entry, opened beside the stand-in."""
+    """One kernel's entry, linked against the recording runtime."""
 
-    def __init__(self, ffi: str, double: str, variant: str, symbol: str, sizes: list[int]) -> None:
+    def __init__(self, ffi: str, recorder: str, variant: str, symbol: str, sizes: list[int]) -> None:
         self._ffi = ctypes.CDLL(ffi)
-        stand_in = ctypes.CDLL(double)
+        runtime = ctypes.CDLL(recorder)
         self._entry = getattr(ctypes.CDLL(variant), symbol)
-        self._record = _Record.in_dll(stand_in, "rehearsed")
-        kept = (c_uint32 * 64).in_dll(stand_in, "parameter_sizes")
+        self._record = _Record.in_dll(runtime, "rehearsed")
+        kept = (c_uint32 * 64).in_dll(runtime, "parameter_sizes")
         for place, size in enumerate(sizes):
             kept[place] = size
         self._sizes = sizes
 
     def call(self, arguments: list[Any]) -> dict[str, Any]:
-        """What one call would launch, or the error that it ends in."""
+        """What one call would launch, or the error that it raises."""
         ctypes.memset(ctypes.byref(self._record), 0, ctypes.sizeof(self._record))
         packed = (_Any * max(1, len(arguments)))()
         kept = [_pack(argument, packed[place]) for place, argument in enumerate(arguments)]
@@ -100,7 +101,7 @@ class Rehearser:
 
 
 def _pack(argument: Any, out: _Any) -> Any:
-    """Write one argument; what is returned must live as long as the call."""
+    """Write one argument. The caller keeps the returned objects alive during the call."""
     if isinstance(argument, dict):
         shape, strides = ((c_int64 * max(1, len(n)))(*n) for n in (argument["shape"], argument["strides"]))
         device, dtype = argument["device"], argument["dtype"]
@@ -117,12 +118,14 @@ def _pack(argument: Any, out: _Any) -> Any:
 
 
 def main() -> None:
-    """Read one request, answer it, and leave without the exit handlers of what was opened."""
-    request = json.load(sys.stdin)
-    rehearser = Rehearser(*(request[name] for name in ("ffi", "double", "variant", "symbol", "sizes")))
-    json.dump([rehearser.call(arguments) for arguments in request["calls"]], sys.stdout)
-    sys.stdout.flush()
-    os._exit(0)
+    """Call what a build asks for."""
+    serve(lambda settings: answer)
+
+
+def answer(request: Mapping[str, Any]) -> Message:
+    """Open one kernel's host code and call it with each list of arguments."""
+    rehearser = Rehearser(*(request[name] for name in ("ffi", "recorder", "variant", "symbol", "sizes")))
+    return Message({"launches": [rehearser.call(arguments) for arguments in request["calls"]]})
 
 
 if __name__ == "__main__":

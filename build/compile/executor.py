@@ -10,15 +10,15 @@ from typing import Protocol
 from precast.build.compile.outcome import Outcome
 from precast.build.compile.pool import Limits, Pool, watch
 from precast.build.compile.schedule import Schedule, ordered
-from precast.build.ipc.capacity import Budget, default_jobs, free_memory, memory_bound
+from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
 from precast.build.plan.plan import Plan, Variant
 
 
 class Executor(Protocol):
-    """Compiles some of a plan's variants and gives an outcome for each, in any order, as they are ready."""
+    """Compiles some of a plan's variants and yields an outcome for each as it is ready, in any order."""
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
-        """``seconds`` is how long one variant may take. Ends what it has started when the iteration is left."""
+        """Compile. One variant may take ``seconds``. Leaving the iteration ends everything that was started."""
         ...
 
 
@@ -28,10 +28,10 @@ def _ignore(variant: Variant) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Worker processes of this machine: so many, or as many as it has processors and memory for.
+    """Worker processes of this machine: ``jobs`` of them, or as many as it has processors and memory for.
 
-    ``memory`` is what one may take, in bytes. ``known`` says what variants took before, by identity, and so which come
-    first; ``started`` is told when a worker begins on one.
+    ``memory`` is how many bytes one worker may take. ``known`` holds the seconds that variants took before, by
+    identity: the longest come first. ``started`` is called when a worker begins on a variant.
     """
 
     jobs: int | None = None
@@ -40,7 +40,7 @@ class Local:
     started: Callable[[Variant], None] = _ignore
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Generator[Outcome, None, None]:
-        """Compile in worker processes; one that is lost costs the variant it was at, and no other."""
+        """Compile in worker processes. A lost worker fails the variant that it was compiling, and no other."""
         if not variants:
             return
         jobs = min(self.jobs or default_jobs(), len(variants))
@@ -50,7 +50,7 @@ class Local:
             search=plan.search,
             profiles=plan.profiles,
             limits=Limits(seconds=seconds, memory=self.memory or memory_bound(jobs)),
-            budget=Budget(None if self.jobs else free_memory()),
+            budget=MemoryBudget(None if self.jobs else free_memory()),
         )
         with closing(pool.events()) as events:
             yield from watch(events, self.started)

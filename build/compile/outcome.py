@@ -1,4 +1,4 @@
-"""Compiling: what a worker is told of a variant, and what its answer says: an object, or why there is none."""
+"""Outcomes: the request that a worker gets for a variant, and its answer as an object, or the reason of a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from precast.loader.format.signature import Signature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """One compiled object: the op it is filed under, its entry symbol, what it takes, and its bytes."""
+    """One compiled object: the op it is stored under, its entry symbol, what it takes, and its bytes."""
 
     op: str
     symbol: str
@@ -27,18 +27,18 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled. ``assumed`` is what it asked of its GPU, and what it was told."""
+    """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers."""
 
     variant: Variant
     objects: tuple[Object, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
-    plan: LaunchPlan | None = None
+    launch_plan: LaunchPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A variant that did not: why, and what there is to read about it."""
+    """A variant that did not compile: the reason, and the traceback and printed text."""
 
     variant: Variant
     reason: str
@@ -49,7 +49,7 @@ Outcome = Compiled | Failed
 
 
 def entry_names(variant: Variant) -> tuple[str, ...]:
-    """The names of a variant's entry functions, one for each op it is filed under: stable, and free of the toolchain.
+    """The names of a variant's entry functions, one for each op that it is stored under. Only the variant decides.
 
     The object defines each as ``__tvm_ffi_<name>``.
     """
@@ -58,13 +58,13 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
 
 
 def request_for(variant: Variant) -> Mapping[str, object]:
-    """What a worker is told about a variant."""
+    """The request that a worker gets for a variant."""
     config = {name: to_json(value) for name, value in variant.config.items()}
     return {"source": variant.source, "config": config, "symbols": list(entry_names(variant))}
 
 
 def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
-    """What a worker's answer says of a variant. An answer is checked like any other bytes."""
+    """The outcome that a worker's answer describes. An answer is checked like any other input."""
     header = reply.header
     if "error" in header:
         details = "\n".join(part for part in (str(header.get("traceback", "")), output) if part.strip())
@@ -76,11 +76,13 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
-        plan = None if header["plan"] is None else LaunchPlan.parse(header["plan"])
+        launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
-        return Failed(variant=variant, reason=f"the worker's answer is not what it should be: {error}", details=output)
+        return Failed(
+            variant=variant, reason=f"the worker's answer cannot be read: {error}; report this", details=output
+        )
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
     )
-    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, plan=plan)
+    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, launch_plan=launch_plan)

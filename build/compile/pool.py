@@ -1,4 +1,4 @@
-"""The pool: worker processes that serve a schedule. What happens to one costs the variant it was at, and no other."""
+"""The pool: worker processes that serve a schedule. A lost worker fails the variant that it was compiling, no other."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from pathlib import Path
 
 from precast.build.compile.outcome import Failed, Outcome, outcome_of, request_for
 from precast.build.compile.schedule import Group, Schedule, Task
-from precast.build.compile.worker import START_SECONDS, Worker, WorkerLost
+from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import Profiles
-from precast.build.ipc.capacity import Budget, resident
+from precast.build.ipc.capacity import MemoryBudget, resident
+from precast.build.ipc.child_process import START_SECONDS, ChildLost
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Variant
 
-_AHEAD_LIMIT = 32 << 10  # bytes; a request that waits must fit into the pipe, or both sides wait for each other
-_RECYCLE = 1536 << 20  # bytes; a worker that holds more makes way for a new one,
-_GROWTH = 2  # unless it came near that by starting: then at so many times what it started with
+_AHEAD_LIMIT = 32 << 10  # bytes; a request sent ahead must fit into the pipe, or both sides block
+_RECYCLE = 1536 << 20  # bytes; a worker that holds more is replaced by a new one,
+_GROWTH = 2  # or one that holds this many times what it held after its start, if that is more
 _ADMISSION_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a worker may take: seconds for a variant, bytes in all, and seconds to start."""
+    """The limits of a worker: seconds for a variant, bytes in all, and seconds to start."""
 
     seconds: float
     memory: int
@@ -44,7 +45,7 @@ Event = Outcome | Started
 
 
 class Pool:
-    """So many slots, each with at most one worker at a time. Iterate over ``events``; all ends when that does."""
+    """``jobs`` slots, each with at most one worker at a time. Iterate over ``events``; leaving it ends all workers."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Pool:
         search: Sequence[Path],
         profiles: Profiles,
         limits: Limits,
-        budget: Budget,
+        budget: MemoryBudget,
     ) -> None:
         self._schedule, self._limits, self._budget = schedule, limits, budget
         self._search, self._profiles = search, profiles
@@ -65,7 +66,7 @@ class Pool:
         self._slots = [threading.Thread(target=self._serve, daemon=True) for _ in range(jobs)]
 
     def events(self) -> Generator[Event, None, None]:
-        """What happens, as it happens, until nothing is left; leaving early ends every worker at once."""
+        """Events as they happen, until nothing is left. Leaving early ends every worker at once."""
         for slot in self._slots:
             slot.start()
         try:
@@ -95,7 +96,7 @@ class Pool:
             while not self._stop.is_set() and (task := self._schedule.first()) is not None:
                 if self._budget.admit():
                     try:
-                        _Life(self, task).live()
+                        _WorkerRun(self, task).run()
                     finally:
                         self._schedule.leave(task.group)
                         self._budget.release()
@@ -124,8 +125,8 @@ class Pool:
                 self._live.discard(worker)
 
 
-class _Life:
-    """One worker from its start to its end, with what it was given and has not answered yet: one or two tasks."""
+class _WorkerRun:
+    """One worker from its start to its end, with the one or two tasks that it has not answered yet."""
 
     def __init__(self, pool: Pool, first: Task) -> None:
         self._pool, self._schedule, self._limits = pool, pool._schedule, pool._limits
@@ -135,8 +136,8 @@ class _Life:
         self._served = 0
         self._bound = _RECYCLE
 
-    def live(self) -> None:
-        """Serve the group until it is empty, or the worker is lost or has grown."""
+    def run(self) -> None:
+        """Serve the group until it is empty, or the worker is lost or has grown too large."""
         with self._pool._worker(self._group) as worker:
             if not self._start(worker):
                 return
@@ -144,18 +145,18 @@ class _Life:
                 self._send(worker)
                 try:
                     reply = worker.receive(self._limits.seconds)
-                except WorkerLost as lost:
+                except ChildLost as lost:
                     self._lost(lost)
                     return
-                grown = not self._fits(worker)
+                too_large = not self._fits(worker)
                 self._answered(worker, reply)
-                if not self._given and not grown and (task := self._schedule.next(self._group)) is not None:
+                if not self._given and not too_large and (task := self._schedule.next(self._group)) is not None:
                     self._given.append(task)
 
     def _start(self, worker: Worker) -> bool:
         try:
             worker.ready(self._limits.start)
-        except WorkerLost as lost:
+        except ChildLost as lost:
             if not self._pool._stop.is_set():
                 reason = f"a worker for {self._group[0]} did not start: {lost}"
                 for task in (*self._given, *self._schedule.drop(self._group)):
@@ -165,7 +166,7 @@ class _Life:
         return True
 
     def _send(self, worker: Worker) -> None:
-        """Give the worker what it lacks, and one request more, so that it need not wait for us to take its answer."""
+        """Keep one request ahead of the one that the worker is at, so that it never waits for the next."""
         if len(self._given) == 1 and resident(worker.pid) < self._bound:
             ahead = self._schedule.next(self._group, ahead=True)
             if ahead is not None:
@@ -182,8 +183,8 @@ class _Life:
     def _answered(self, worker: Worker, reply: Message) -> None:
         task = self._given.popleft()
         self._sent -= 1
-        used, self._served = bool(self._served), self._served + 1
-        if reply.header.get("again") is True and used and not task.fresh:
+        was_used, self._served = bool(self._served), self._served + 1
+        if reply.header.get("again") is True and was_used and not task.fresh:
             self._schedule.give_back(task.again())
         else:
             failed = "error" in reply.header
@@ -192,8 +193,8 @@ class _Life:
         if self._sent:
             self._put(Started(self._given[0].variant))
 
-    def _lost(self, lost: WorkerLost) -> None:
-        """The variant it was at is to blame only if the worker had done nothing before; what waited never is."""
+    def _lost(self, lost: ChildLost) -> None:
+        """Fail the variant that was being compiled if the worker was new; else retry it. What waited is given back."""
         if self._pool._stop.is_set():
             return
         task, *waiting = self._given
@@ -212,7 +213,7 @@ class _Life:
 
 
 def watch(events: Iterator[Event], started: Callable[[Variant], None]) -> Iterator[Outcome]:
-    """The outcomes among the events; beginnings go to ``started``."""
+    """The outcomes among the events; ``started`` is called with each variant that a worker begins."""
     for event in events:
         if isinstance(event, Started):
             started(event.variant)

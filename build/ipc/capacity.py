@@ -1,4 +1,4 @@
-"""Capacity: how many workers a machine, or the container a build runs in, has processors and memory for."""
+"""Capacity: how many workers this machine, or this container, has processors and memory for."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-WORKER = 800 << 20  # bytes; what a worker is taken to need until one has been measured
-_UNLIMITED = 1 << 60  # cgroup v1 says a huge number where there is no limit
+WORKER = 800 << 20  # bytes; the assumed need of a worker until one has been measured
+_UNLIMITED = 1 << 60  # cgroup v1 reports a huge number where there is no limit
 _FEWEST = 2 << 30
 
 
 def default_jobs(root: Path = Path("/")) -> int:
-    """As many workers as there are processors, and free memory for; one at least."""
+    """As many workers as there are processors and free memory for, and at least one."""
     return max(1, min(processors(root), free_memory(root) // WORKER))
 
 
 def memory_bound(jobs: int, root: Path = Path("/")) -> int:
-    """What one worker may take at most: its share of the free memory, and 2 GiB at least."""
+    """How many bytes one worker may take: its share of the free memory, and at least 2 GiB."""
     return max(_FEWEST, free_memory(root) // max(1, jobs))
 
 
@@ -36,23 +36,23 @@ def free_memory(root: Path = Path("/")) -> int:
 
 
 def resident(pid: int) -> int:
-    """The memory that a process holds, in bytes; 0 where it is gone."""
+    """The memory that a process holds, in bytes; 0 for a process that has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
 
 
-class Budget:
-    """Memory shared out among workers. A worker is taken to need what the largest so far has needed.
+class MemoryBudget:
+    """Memory shared among workers. Each worker is assumed to need as much as the largest so far.
 
-    >>> budget = Budget(2 << 30)
+    >>> budget = MemoryBudget(2 << 30)
     >>> budget.admit(), budget.admit(), budget.admit()
     (True, True, False)
-    >>> budget.measured(1500 << 20)  # they are larger than thought: who asks has to go
+    >>> budget.measured(1500 << 20)  # larger than assumed: the worker that asks must end
     False
     >>> budget.release()
-    >>> budget.measured(1500 << 20)  # the last one always stays
+    >>> budget.measured(1500 << 20)  # the last worker always stays
     True
     """
 
@@ -71,7 +71,7 @@ class Budget:
             return True
 
     def measured(self, size: int) -> bool:
-        """Note what a worker has come to; False if there is not enough for it beside the others."""
+        """Record the size of a worker. False if there is not enough memory for it beside the others."""
         with self._lock:
             self._each = max(self._each, size)
             return self._live <= 1 or self._fits(self._live)
@@ -109,7 +109,7 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _room(folder: Path) -> int | None:
-    """What is left in a memory cgroup: its file cache can be taken back, and counts as free."""
+    """The memory left in a cgroup. Its file cache can be reclaimed, and counts as free."""
     for limit_name, used_name, cache in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -122,7 +122,7 @@ def _room(folder: Path) -> int | None:
 
 
 def _quota(folder: Path) -> float | None:
-    """The processors that a cgroup may use, rounded to one at least."""
+    """The processors that a cgroup may use, at least one."""
     quota, period = [*(_text(folder / "cpu.max") or "").split(), "", ""][:2]
     if not quota:
         quota, period = _text(folder / "cpu.cfs_quota_us") or "", _text(folder / "cpu.cfs_period_us") or ""

@@ -1,14 +1,15 @@
-"""Messages between a build and its workers: a JSON header and some bytes, each with its length before it.
+"""Messages between a build and its child processes: a JSON header and attachments, each preceded by its length.
 
-Never pickles: a worker runs other people's code, and what it sends is read like any other file.
+Never pickles: a child runs code of other people, and its answers are checked like any other input.
 """
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
@@ -17,8 +18,14 @@ from precast.loader.format.config import canonical
 _HEAD = struct.Struct("<4sII")
 _LENGTH = struct.Struct("<Q")
 _MAGIC = b"pcm1"
-HEADER_LIMIT = 64 << 20
+HEADER_LIMIT = 256 << 20  # one message describes every variant of the largest plan
 PART_LIMIT = 1 << 30
+
+
+class Stream(Protocol):
+    """What messages are read from: fewer bytes than asked for may come, none at the end."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +49,7 @@ class Message:
 
     @classmethod
     def decode(cls, data: bytes) -> Message:
-        """The message that these bytes are, all of them."""
-        import io
-
+        """The one message in these bytes, which hold nothing else."""
         stream = io.BytesIO(data)
         message = cls.read(stream)
         if message is None or stream.read(1):
@@ -52,13 +57,12 @@ class Message:
         return message
 
     @classmethod
-    def read(cls, stream: BinaryIO) -> Message | None:
+    def read(cls, stream: Stream) -> Message | None:
         """The next message of a stream, or None at its end."""
         head = stream.read(_HEAD.size)
         if not head:
             return None
-        if len(head) != _HEAD.size:
-            raise FormatError("the stream ends inside a message")
+        head += _exactly(stream, _HEAD.size - len(head))
         magic, length, count = _HEAD.unpack(head)
         if magic != _MAGIC or length > HEADER_LIMIT or count > 64:
             raise FormatError("not a message of this version")
@@ -72,7 +76,7 @@ class Message:
         return cls(header, tuple(parts))
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: Stream, size: int) -> bytes:
     pieces, left = [], size
     while left:
         piece = stream.read(left)

@@ -1,4 +1,4 @@
-"""The tail: the end of what a worker prints, kept apart for each request, in bounded memory."""
+"""The end of what a child process prints, kept apart for each request, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ KEPT = 16_000
 
 
 class OutputTail:
-    """Splits a stream at a mark that the worker prints around every request, and keeps the end of each section.
+    """Splits a stream at a mark that the child prints around every request, and keeps the end of each section.
 
     >>> tail = OutputTail(b"|")
     >>> for chunk in (b"import noise|one", b" and more||t", b"wo|"):
@@ -26,7 +26,7 @@ class OutputTail:
         self._change = threading.Condition()
 
     def feed(self, chunk: bytes) -> None:
-        """Take in what was read; a mark may come in pieces."""
+        """Add what was read. A mark may arrive in pieces."""
         with self._change:
             first, *others = (self._carry + chunk).split(self._mark)
             self._append(first)
@@ -39,7 +39,7 @@ class OutputTail:
             self._change.notify_all()
 
     def text(self, request: int, wait: float = 0.0) -> str:
-        """What was printed during a request, counted from 0; waits so long at most for its end to arrive."""
+        """What was printed during a request, counted from 0. Waits up to ``wait`` seconds for the rest of it."""
         section = 2 * request + 1
         with self._change:
             self._change.wait_for(lambda: self._at > section, wait)
@@ -47,7 +47,7 @@ class OutputTail:
         return found[-self._kept :].decode(errors="replace")
 
     def last(self) -> str:
-        """The end of the newest section that has anything in it: the last words of a process that is gone."""
+        """The end of the newest section that is not empty: what a process printed last before it ended."""
         with self._change:
             found = next((s for _, s in sorted(self._sections.items(), reverse=True) if s.strip()), b"")
             return bytes(found)[-self._kept :].decode(errors="replace")
@@ -59,7 +59,7 @@ class OutputTail:
             del section[: -self._kept]
 
     def _hold_back(self) -> None:
-        """Keep the beginning of a mark that is still on its way out of the section."""
+        """Keep the beginning of a mark that has not fully arrived out of the section."""
         section, mark = self._sections[self._at], self._mark
         size = next((n for n in range(min(len(mark) - 1, len(section)), 0, -1) if section.endswith(mark[:n])), 0)
         self._carry = bytes(section[len(section) - size :])

@@ -1,22 +1,23 @@
-"""Rehearsal: a launch plan is held against what the object's own host code launches, on a machine without a GPU.
+"""Rehearsal: compare a launch plan with what the object's own host code launches, on a machine without a GPU.
 
-The object is linked against a stand-in for the runtime library that keeps what it is asked to launch. Its entry is then
-called, in a process of its own, with tensors of many sizes that are addresses only; for each, the plan must give the
-same grid, block, cluster, shared memory and parameters.
+The object is linked against ``rehearsal.c``, a runtime library that records launches instead of making them. Its entry
+is then called, in a child process, with tensors of many sizes that are addresses only. For each call, the plan must
+give the same grid, block, cluster, shared memory and parameters.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from precast.build.errors import LinkError, PlanError
+from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import child_environment
+from precast.build.ipc.message import Message
 from precast.build.link import elf
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import COMPILE, SHARED, run
@@ -30,16 +31,21 @@ SOURCE = Path(__file__).with_name("rehearsal.c")
 CALLS = 256
 _SECONDS = 120
 _DTYPES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-_LARGEST = 1 << 34  # as large as a shape is made where 64 bits are open
+_LARGEST = 1 << 34  # the largest extent of a shape, even where its symbol has 64 bits
 
 
 def rehearse(
-    toolchain: Toolchain, obj: bytes, symbol: str, signature: Signature, plan: LaunchPlan, cubins: Sequence[bytes]
+    toolchain: Toolchain,
+    obj: bytes,
+    symbol: str,
+    signature: Signature,
+    launch_plan: LaunchPlan,
+    cubins: Sequence[bytes],
 ) -> None:
-    """Raise a PlanError where the plan is not what the object's host code does."""
+    """Raise a PlanError if the launch plan differs from what the object's host code does."""
     try:
-        plan.check(signature)
-        packable(signature, plan.parameters)
+        launch_plan.check(signature)
+        packable(signature, launch_plan.parameters)
     except FormatError as error:
         raise PlanError(f"{symbol}: its launch plan is wrong: {error}; correct launch= in @kernel") from None
     if len(cubins) != 1 or len(elf.kernels(cubins[0])) != 1:
@@ -47,7 +53,7 @@ def rehearse(
     kernel = elf.kernels(cubins[0])[0]
     draw = random.Random(symbol)
     calls = [_arguments(signature, draw) for _ in range(CALLS)]
-    packed = [_planned(symbol, signature, plan, call) for call in calls]
+    packed = [_planned(symbol, signature, launch_plan, call) for call in calls]
     lengths = [len(part) for part in next(p for p in packed if p is not None)[1]]
     _check_parameters(symbol, lengths, elf.kernel_parameters(cubins[0], kernel))
     answers = _ask(toolchain, obj, symbol, lengths, [[_for_child(value) for value in call] for call in calls])
@@ -56,11 +62,11 @@ def rehearse(
             _compare(symbol, kernel, call, planned, answer)
 
 
-def _planned(symbol: str, signature: Signature, plan: LaunchPlan, call: list[Any]) -> tuple[Any, ...] | None:
-    """What the plan makes of a call; None where no device could launch it, which the loader refuses."""
+def _planned(symbol: str, signature: Signature, launch_plan: LaunchPlan, call: list[Any]) -> tuple[Any, ...] | None:
+    """The launch and the parameters that the plan gives for a call; None for one that no device could launch."""
     bound = bind(symbol, signature, call)
     try:
-        return plan.launch(bound.sizes), pack(signature, plan.parameters, bound)
+        return launch_plan.launch(bound.sizes), pack(signature, launch_plan.parameters, bound)
     except LaunchError:
         return None
 
@@ -85,7 +91,7 @@ def _compare(symbol: str, kernel: str, call: list[Any], planned: tuple[Any, ...]
 
 
 def _check_parameters(symbol: str, lengths: list[int], found: Sequence[tuple[int, int]]) -> None:
-    """The device code's own account of its parameters: as many as the plan has, each as long, but for its padding."""
+    """The device code lists its parameters: as many as the plan has, and each as long, except for padding."""
     sizes = [size for _, size in found]
     if len(sizes) != len(lengths) or any(not 0 <= size - n < 8 for size, n in zip(sizes, lengths, strict=True)):
         raise PlanError(
@@ -99,31 +105,32 @@ def _ask(toolchain: Toolchain, obj: bytes, symbol: str, sizes: list[int], calls:
         place = Path(folder)
         ffi = toolchain.ffi / "libtvm_ffi.so"
         run(
-            [toolchain.gcc, *COMPILE, *SHARED, SOURCE, "-o", "double.so", "-Wl,-soname,double.so"],
+            [toolchain.gcc, *COMPILE, *SHARED, SOURCE, "-o", "recorder.so", "-Wl,-soname,recorder.so"],
             folder,
             "rehearsal.c",
         )
         (place / "variant.o").write_bytes(obj)
         command: list[str | Path] = [toolchain.ld, *FLAGS, "--no-undefined", "-o", "variant.so", "variant.o"]
         try:
-            run([*command, place / "double.so", ffi], folder, symbol)
+            run([*command, place / "recorder.so", ffi], folder, symbol)
         except LinkError as error:
             raise PlanError(
-                f"{symbol}: its host code does more than launch, so no plan can stand for it: leave 'cubin' out of emit"
+                f"{symbol}: its host code does more than launch, so no plan can replace it: leave 'cubin' out of emit"
                 f"\n{error}"
             ) from None
-        libraries = {"ffi": str(ffi), "double": str(place / "double.so"), "variant": str(place / "variant.so")}
-        request = json.dumps({**libraries, "symbol": symbol, "sizes": sizes, "calls": calls})
-        done = subprocess.run(
-            [sys.executable, "-m", "precast.build.child.rehearser_main"],
-            input=request, capture_output=True, text=True, timeout=_SECONDS, check=False,
-        )  # fmt: skip
-    if done.returncode:
-        raise PlanError(
-            f"{symbol}: its rehearsal ended with {done.returncode}: {done.stderr.strip()[-2000:]}; report this"
-        )
-    answers: list[dict[str, Any]] = json.loads(done.stdout)
-    return answers
+        libraries = {"ffi": str(ffi), "recorder": str(place / "recorder.so"), "variant": str(place / "variant.so")}
+        request = Message({**libraries, "symbol": symbol, "sizes": sizes, "calls": calls})
+        environment = child_environment(os.environ)
+        try:
+            with ChildProcess("rehearser_main", name="rehearsal", settings={}, environment=environment) as child:
+                child.send(request)
+                reply = child.receive(_SECONDS).header
+        except ChildLost as lost:
+            raise PlanError(f"{symbol}: {lost}\n{lost.output.strip()[-2000:]}\nReport this") from None
+    if "error" in reply:
+        raise PlanError(f"{symbol}: its rehearsal failed: {reply['error']}; report this\n{reply['traceback']}")
+    launches: list[dict[str, Any]] = reply["launches"]
+    return launches
 
 
 def _arguments(signature: Signature, draw: random.Random) -> list[Any]:

@@ -1,8 +1,8 @@
-"""What is known of kernels: their descriptions and judgements, asked once and noted by the digest of their sources."""
+"""Descriptions of kernels and refusals by ``supports``, asked for once and noted under the digest of their sources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.metadata import version
@@ -13,8 +13,8 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import PACKAGES
-from precast.build.plan.describer import Describer, Description, Undescribed, describing
-from precast.build.plan.manifest import Asked
+from precast.build.plan.describer import Describer, Description, NotDescribed, describing
+from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.plan import Variant
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.errors import FormatError, PrecastError
@@ -22,7 +22,7 @@ from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json
 from precast.loader.format.target import Target
 
-# What says how a declaration is read: when it changes, so may what is read.
+# The code that reads a declaration: when it changes, so may the description.
 _READERS = (
     "precast.build.child.describer_main",
     "precast.kernels.adapters.script_kernel",
@@ -32,15 +32,17 @@ _READERS = (
 
 
 class DescriptionCache:
-    """Answers for kernels; the child process that imports them is started only when the notes do not have it all."""
+    """Answers about kernels. A child process imports them only where the notes do not hold the answer.
+
+    An entry's ``env:`` must be there when its kernel is imported: each environment has a child process of its own.
+    """
 
     def __init__(self, search: Sequence[Path], target: Target, *, limit: float, notes: Memo | None) -> None:
         self._search, self._target, self._limit, self._notes = search, target, limit, notes
         self._sources = SourceDigests(search, notes)
         self._stack = ExitStack()
-        self._child: Describer | None = None
-        self._keys: dict[str, str] = {}
-        self._judging: set[str] = set()
+        self._children: dict[Environment, Describer] = {}
+        self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the notes, or ""
         self._readers: list[Any] = []
 
     def __enter__(self) -> DescriptionCache:
@@ -49,58 +51,58 @@ class DescriptionCache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._stack.__exit__(kind, error, trace)
 
-    def describe(self, asked: Sequence[Asked]) -> dict[Asked, Description | Undescribed]:
-        """What each kernel says of itself."""
-        wanted = list(dict.fromkeys(asked))
+    def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
+        """What each kernel declares."""
+        wanted = list(dict.fromkeys(kernels))
         keys = {one: self._key(one) for one in wanted}
-        found: dict[Asked, Description | Undescribed] = {
+        found: dict[KernelRef, Description | NotDescribed] = {
             one: noted for one, key in keys.items() if key and (noted := self._noted(key)) is not None
         }
-        fresh = [one for one in wanted if one not in found]
-        if fresh:
-            found.update(self._ask().describe(fresh))
-        for one in fresh:
-            answer, key = found[one], keys[one]
-            if self._notes and key and isinstance(answer, Description):
-                self._notes.put("kernels", key, _to_json(answer))
+        for env, group in _by_env((one, one.env) for one in wanted if one not in found).items():
+            for one, answer in self._child(env).describe(group).items():
+                found[one] = answer
+                if self._notes and keys[one] and isinstance(answer, Description):
+                    self._notes.put("kernels", keys[one], _to_json(answer))
         for one, answer in found.items():
-            if isinstance(answer, Description) and answer.judges:
-                self._judging.add(answer.source)
+            if isinstance(answer, Description) and answer.has_supports:
                 self._keys[answer.source] = memo_key(self._keys.get(answer.source), keys[one]) if keys[one] else ""
         return found
 
-    def judge(self, variants: Sequence[Variant]) -> list[str | None]:
-        """For each variant, the reason why its kernel refuses it, or None."""
-        reasons: dict[str, list[str | None]] = {}
-        for source in sorted(self._judging):
-            reasons[source] = self._judged(source, [v for v in variants if v.source == source])
-        left = {source: iter(rows) for source, rows in reasons.items()}
-        return [next(left[v.source]) if v.source in left else None for v in variants]
+    def refusals(self, variants: Sequence[Variant]) -> list[str | None]:
+        """For each variant, why its kernel's ``supports`` refuses it, or None."""
+        reasons: list[str | None] = [None] * len(variants)
+        places = [(n, (v.source, environment_of(v.env))) for n, v in enumerate(variants) if v.source in self._keys]
+        groups: dict[tuple[str, Environment], list[int]] = {}
+        for number, group in places:
+            groups.setdefault(group, []).append(number)
+        for (source, env), numbers in sorted(groups.items()):
+            answers = self._refusals(source, env, [variants[n] for n in numbers])
+            for number, reason in zip(numbers, answers, strict=True):
+                reasons[number] = reason
+        return reasons
 
-    def _judged(self, source: str, variants: list[Variant]) -> list[str | None]:
-        if not variants:
-            return []
+    def _refusals(self, source: str, env: Environment, variants: list[Variant]) -> list[str | None]:
         rows = [[v.op, {n: to_json(c) for n, c in v.config.items()}, str(v.target)] for v in variants]
-        key = self._keys[source] and memo_key(self._keys[source], rows)
-        noted = self._notes.get("judgements", key) if self._notes and key else None
+        key = self._keys[source] and memo_key(self._keys[source], env, rows)
+        noted = self._notes.get("supports", key) if self._notes and key else None
         if isinstance(noted, list) and len(noted) == len(rows) and all(isinstance(r, (str, type(None))) for r in noted):
             return noted
-        answer = list(self._ask().judge(variants))
-        # A refusal may come from what is installed, which the key does not count: it is asked for again next time.
+        answer = list(self._child(env).refusals(variants))
+        # A refusal may depend on what is installed, which the key does not hold: it is asked for again next time.
         if self._notes and key and not any(answer):
-            self._notes.put("judgements", key, answer)
+            self._notes.put("supports", key, answer)
         return answer
 
-    def _key(self, asked: Asked) -> str:
+    def _key(self, kernel: KernelRef) -> str:
         """The key of a description; empty for a kernel that cannot be found: the child says why."""
         if self._notes is None:
             return ""
-        op, source = asked
         try:
-            place = str(FunctionRef.parse(source) if source else find(op or ""))
-            return memo_key(op, place, self._sources.digest(place), str(self._target), self._reading())
+            place = str(FunctionRef.parse(kernel.source) if kernel.source else find(kernel.op or ""))
+            digest = self._sources.digest(place)
+            return memo_key(kernel.op, place, kernel.env, digest, str(self._target), self._reading())
         except (PrecastError, OSError):
             return ""
 
@@ -117,10 +119,18 @@ class DescriptionCache:
         except FormatError:
             return None
 
-    def _ask(self) -> Describer:
-        if self._child is None:
-            self._child = self._stack.enter_context(describing(self._search, self._target, limit=self._limit))
-        return self._child
+    def _child(self, env: Environment) -> Describer:
+        if env not in self._children:
+            made = describing(self._search, self._target, env=dict(env), limit=self._limit)
+            self._children[env] = self._stack.enter_context(made)
+        return self._children[env]
+
+
+def _by_env(kernels: Iterable[tuple[KernelRef, Environment]]) -> dict[Environment, list[KernelRef]]:
+    groups: dict[Environment, list[KernelRef]] = {}
+    for kernel, env in kernels:
+        groups.setdefault(env, []).append(kernel)
+    return groups
 
 
 def _to_json(description: Description) -> dict[str, Any]:

@@ -1,19 +1,46 @@
-"""Manifests: what a person asks to be built, checked in itself and not yet expanded.
+"""Manifests: what a person asks to be built, read and checked, not yet expanded.
 
     version: 1
     name: acme-norms
     targets: [sm_90a, sm_100a]
-    profiles: [H200]                         # the GPUs to assume, where a kernel asks; else each target's usual one
-    path: [.]                                # folders of one's own modules, relative to this file
+    profiles: [H200]
+    path: [.]
     kernels:
-      - kernel: rmsnorm                      # an op that an installed distribution registers
+      - kernel: rmsnorm
         config: {dtype: [float16, bfloat16], hidden: [4096, 8192]}
         tuned: {threads: [128, 256]}
-      - compile: "acme.norms:compile_norm"   # any function that ends in cute.compile
+      - compile: "acme.norms:compile_norm"
         op: acme.norm
         config: {n: 1024}
 
-What the lists mean is decided when the types of an op's keys are known (see ``precast.build.plan.matrix``).
+At the top:
+
+- ``version``: the version of this format, 1. Required.
+- ``name``: the name of the cache, in lower-case letters, digits and single dashes. Required.
+- ``targets``: the targets of every entry that names none itself. One, or a list.
+- ``profiles``: the GPUs whose facts a kernel gets if it asks for the GPU while it compiles, such as ``H200``; at most
+  one for each compute capability. Without it, each target has its usual GPU.
+- ``path``: folders of the user's own modules, relative to the manifest. They come first when modules are imported.
+- ``kernels``: the list of entries. Required.
+
+In an entry:
+
+- ``kernel``: an op that an installed distribution registers. Each entry has either this or ``compile``.
+- ``compile``: ``module:function``, any function that ends in ``cute.compile``.
+- ``op``: the op's name, with ``compile`` only. It may be left out where the function declares one.
+- ``config``: the values of the keys that a caller must match. Lists multiply.
+- ``tuned``: the values of the keys among which the loader chooses, the preferred value first. Lists multiply.
+- ``include``: more configs, each a mapping, beside the product of the lists.
+- ``exclude``: configs to leave out of the product: those that match every key of an item.
+- ``skip_unsupported``: ``true`` lists the variants that a kernel refuses, instead of failing. ``false`` if left out.
+- ``parts``: names for the objects, in their order, of a function that compiles more than one. Each becomes the op
+  ``op.part``.
+- ``env``: variables to set while the kernel is imported and compiled. ``${target.sm_count}`` and the like stand for
+  facts of the target.
+- ``emit``: ``object``, ``cubin``, or both. ``object`` if left out.
+- ``targets``: the targets of this entry, in place of those at the top.
+
+What the lists mean depends on the types of the op's keys: see ``precast.build.plan.matrix``.
 """
 
 from __future__ import annotations
@@ -23,6 +50,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, fact, profile_named, profile_of
@@ -44,16 +72,33 @@ PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
 FACT = re.compile(r"\$\{([^}]*)\}")
 
 Nodes = Mapping[str, Node]
-Asked = tuple[str | None, str | None]
-"""A kernel function as an entry names it: its op, its ``module:function``, or both."""
+Environment = tuple[tuple[str, str], ...]
+"""Variables and their values, sorted by name."""
+
+
+class KernelRef(NamedTuple):
+    """A kernel function as an entry names it: its op, its ``module:function``, or both; and the entry's variables."""
+
+    op: str | None = None
+    source: str | None = None
+    env: Environment = ()
+
+
+def environment_of(env: Mapping[str, str]) -> Environment:
+    """Variables in their order, as a value that can be a key.
+
+    >>> environment_of({"B": "2", "A": "1"})
+    (('A', '1'), ('B', '2'))
+    """
+    return tuple(sorted(env.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
 
-    ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes: what a list means, and whether
-    a value is right, is known only with the op's keys, and an error then points at the very value.
+    ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes. Whether a value is right is
+    known only with the op's keys, and an error then points at the value.
     """
 
     op: str | None
@@ -70,13 +115,13 @@ class Entry:
     skip_unsupported: bool = False
 
     def environment(self, target: Target, profile: Profile | None = None) -> dict[str, str]:
-        """``env`` for one target, its facts put in: those of its usual GPU, or of another."""
+        """``env`` for one target, with the facts of its usual GPU, or of another, filled in."""
         return {name: FACT.sub(lambda m: _fact(m[1], target, profile), value) for name, value in self.env.items()}
 
     @property
-    def asked(self) -> Asked:
-        """What has to be described before it can be expanded."""
-        return (self.op, self.source)
+    def ref(self) -> KernelRef:
+        """The kernel to describe before the entry can be expanded. It is imported as for the entry's first target."""
+        return KernelRef(self.op, self.source, environment_of(self.environment(self.targets[0])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +148,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, path: Path) -> Manifest:
-    """Check the text of a manifest that stands, or would stand, at ``path``.
+    """Read and check the text of a manifest at ``path``.
 
     >>> text = b"{version: 1, name: x, targets: sm_90a, kernels: [{kernel: rmsnorm, config: {hidden: 64}}]}"
     >>> parse_manifest(text, Path("m.yaml")).entries[0].op
@@ -142,7 +187,7 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
     config, tuned = (_config(data[k]) if k in data else {} for k in ("config", "tuned"))
     for name in tuned:
         if name in config:
-            raise ManifestError(f"{name!r} stands in config and in tuned: keep one", tuned[name].named_at)
+            raise ManifestError(f"{name!r} is in config and in tuned: keep one", tuned[name].named_at)
     return Entry(
         op=op,
         source=source,

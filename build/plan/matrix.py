@@ -3,8 +3,8 @@
 - A scalar is a list of one. The lists of ``config`` and ``tuned`` multiply, in the order written, the last one fastest.
 - For a key whose type is itself a list, a list as deep as the type is one value, and a list one deeper multiplies:
   with ``tile: list[int]``, ``[128, 64]`` is one tile, ``[[128, 64], [64, 64]]`` two.
-- ``exclude`` drops the rows that match every key of an item; a key may list several values. One that drops nothing is
-  an error: it was meant for something.
+- ``exclude`` drops the rows that match every key of an item; a key may list several values. An item that drops nothing
+  is an error, and so is an entry of which nothing is left.
 - Each item of ``include`` is one more row. A key it leaves out takes the matrix's value where that has just one, else
   the function's default. It comes after the matrix, and ``exclude`` does not touch it. An entry that has ``include``
   and neither ``config`` nor ``tuned`` has those rows alone.
@@ -61,7 +61,7 @@ class Matrix:
         yield from self.include
 
     def _kept(self) -> Iterator[Row]:
-        dropped = [0] * len(self.exclude)
+        kept, dropped = 0, [0] * len(self.exclude)
         base = _defaults(self.keys, self.axes, self.op, self.entry.location)
         for values in itertools.product(*self.axes.values()):
             config = {**base, **dict(zip(self.axes, values, strict=True))}
@@ -69,9 +69,15 @@ class Matrix:
             dropped = [n + m for n, m in zip(dropped, matched, strict=True)]
             if not any(matched):
                 yield Row(config, self.entry.location)
+            kept += not any(matched)
         for count, (at, _) in zip(dropped, self.exclude, strict=True):
             if not count:
                 raise ManifestError("this drops no row of the matrix: correct its values, or remove it", at)
+        if not kept and not self.include:
+            raise ManifestError(
+                f"'exclude' drops every row of {self.op!r}, so nothing is built: narrow it, or remove the entry",
+                self.exclude[0][0],
+            )
 
 
 def matrix_of(entry: Entry, described: Description) -> Matrix:
@@ -123,7 +129,7 @@ def _axis(key: Key, node: Node) -> tuple[Value, ...]:
         value = _value(key, item)
         text = canonical(to_json(value))
         if text in found:
-            raise ManifestError(f"{key.name}: {to_json(value)!r} stands twice: keep one", item.at)
+            raise ManifestError(f"{key.name}: {to_json(value)!r} is listed twice: keep one", item.at)
         found[text] = value
     if not found:
         raise ManifestError(f"{key.name}: an empty list makes no variants: give at least one value", node.at)
@@ -146,7 +152,7 @@ def _depth(node: Node, seen: int = 0) -> int:
 
 
 def _included(row: Node, table: Table, axes: Mapping[str, tuple[Value, ...]], op: str) -> Row:
-    assert isinstance(row.value, dict)  # the manifest's reader saw to it
+    assert isinstance(row.value, dict)  # the manifest's reader checks this
     given = {name: _value(_known(table, op, name, node), node) for name, node in row.value.items()}
     single = {name: values for name, values in axes.items() if len(values) == 1 or name in given}
     several = [name for name in axes if name not in single and not table[name].has_default]

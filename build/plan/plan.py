@@ -1,4 +1,4 @@
-"""The plan: every variant that the manifests ask for, in one order, with nothing left to decide."""
+"""The plan: every variant that the manifests ask for, in a fixed order, fully decided."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import Location, ManifestError
-from precast.build.gpu.profile import Profile, Profiles
-from precast.build.plan.describer import Description, Undescribed
-from precast.build.plan.manifest import Asked, Entry, Manifest
+from precast.build.gpu.profile import Profile, Profiles, profile_of
+from precast.build.plan.describer import Described, Description, NotDescribed
+from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key, Value, canonical, to_json
@@ -20,7 +20,8 @@ from precast.loader.format.target import Target, admitted
 LIMIT = 200_000
 _SHOWN = 10
 
-Judge = Callable[[Sequence["Variant"]], Sequence["str | None"]]
+Refusals = Callable[[Sequence["Variant"]], Sequence["str | None"]]
+"""For each variant, why its kernel's ``supports`` refuses it, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,12 @@ class Variant:
 
     @property
     def identity(self) -> str:
-        """What makes it this variant and no other, as canonical JSON: its op, its config, its target."""
+        """What identifies the variant, as canonical JSON: its op, its config, its target."""
         return _identity(self.op, self)
 
     @property
     def produces(self) -> tuple[str, ...]:
-        """The ops that its artifacts are filed under: its own, or one for each part (``op.part``)."""
+        """The ops that its artifacts are stored under: its own, or one for each part (``op.part``)."""
         return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
 
     def __str__(self) -> str:
@@ -75,7 +76,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPlan:
-    """What the index will say of an op beside its artifacts."""
+    """What the index says of an op beside its artifacts."""
 
     keys: tuple[Key, ...]
     doc: str = ""
@@ -103,30 +104,30 @@ class Plan:
 
 def make_plan(
     manifests: Sequence[Manifest],
-    described: Mapping[Asked, Description | Undescribed],
+    described: Described,
     *,
     targets: Sequence[Target] = (),
-    judge: Judge | None = None,
+    refusals: Refusals | None = None,
     name: str = "",
     profiles: Profiles | None = None,
 ) -> Plan:
     """Expand manifests into one plan, or raise ManifestError at the line that cannot be built.
 
-    ``judge`` gives each variant's refusal by its kernel's ``supports``. ``targets`` keeps those targets alone.
-    The plan has the first manifest's name, unless ``name`` says otherwise. ``profiles`` come before the manifests' own.
+    ``targets`` keeps those targets alone. Without a ``name``, the plan has the first manifest's. ``profiles`` take the
+    place of those that the manifests name for the same capability.
     """
-    _check_targets(manifests, targets)
-    asked_for = profiles.chosen if profiles else ()
-    profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(asked_for)
-    asked = [(e, _description(e, described)) for m in manifests for e in m.entries]
-    matrices = [(matrix_of(entry, d), d) for entry, d in asked]
-    _bound(matrices, targets)
+    check_targets(manifests, targets)
+    chosen = profiles.chosen if profiles else ()
+    profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(chosen)
+    entries = [(e, _description(e, described)) for m in manifests for e in m.entries]
+    matrices = [(matrix_of(entry, d), d) for entry, d in entries]
+    _check_size(matrices, targets)
     drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles)]
     _check_duplicates(d.variant for d in drafts)
     drafts = _ranked(drafts)
-    variants, skipped = _settled(drafts, judge)
+    variants, skipped = _check_supported(drafts, refusals)
     kept = {op for v in (*variants, *(s.variant for s in skipped)) for op in v.produces}
-    _check_used(asked_for, variants)
+    _check_used(chosen, variants)
     return Plan(
         name=name or manifests[0].name,
         variants=tuple(sorted(variants, key=_order)),
@@ -144,9 +145,11 @@ class _Draft:
     refusal: str | None = None
 
 
-def _check_targets(manifests: Sequence[Manifest], targets: Sequence[Target]) -> None:
+def check_targets(manifests: Sequence[Manifest], targets: Sequence[Target]) -> None:
+    """Raise TargetError for a target that is unknown, or that no entry builds for."""
     known = {t for m in manifests for e in m.entries for t in e.targets}
     for target in targets:
+        profile_of(target)
         if target not in known:
             listed = ", ".join(map(str, sorted(known)))
             raise TargetError(f"no manifest builds for {target}: ask for one of {listed}, or add it to 'targets'")
@@ -162,14 +165,14 @@ def _check_used(profiles: Sequence[Profile], variants: Sequence[Variant]) -> Non
             )
 
 
-def _description(entry: Entry, described: Mapping[Asked, Description | Undescribed]) -> Description:
-    found = described[entry.asked]
-    if isinstance(found, Undescribed):
+def _description(entry: Entry, described: Described) -> Description:
+    found = described[entry.ref]
+    if isinstance(found, NotDescribed):
         raise ManifestError(found.reason, entry.location)
     return found
 
 
-def _bound(matrices: Iterable[tuple[Matrix, Description]], targets: Sequence[Target]) -> None:
+def _check_size(matrices: Iterable[tuple[Matrix, Description]], targets: Sequence[Target]) -> None:
     """Refuse a plan that is too large before anything of it is multiplied."""
     total = 0
     for matrix, _ in matrices:
@@ -233,12 +236,12 @@ def _ranked(drafts: Sequence[_Draft]) -> list[_Draft]:
     return ranked
 
 
-def _settled(drafts: Sequence[_Draft], judge: Judge | None) -> tuple[list[Variant], list[Skipped]]:
-    """What is built, and what an entry lets us skip; any other refusal is an error."""
+def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tuple[list[Variant], list[Skipped]]:
+    """What is built, and what an entry allows to be skipped. Any other refusal is an error."""
     open_ = [d.variant for d in drafts if d.refusal is None]
-    reasons = iter(judge(open_) if judge else [None] * len(open_))
-    settled = [d if d.refusal else replace(d, refusal=next(reasons)) for d in drafts]
-    refused = [d for d in settled if d.refusal]
+    reasons = iter(refusals(open_) if refusals else [None] * len(open_))
+    checked = [d if d.refusal else replace(d, refusal=next(reasons)) for d in drafts]
+    refused = [d for d in checked if d.refusal]
     errors = [d for d in refused if not d.entry.skip_unsupported]
     if errors:
         lines = [f"{d.variant.location}: {d.variant} cannot be built: {d.refusal}" for d in errors[1:_SHOWN]]
@@ -254,7 +257,7 @@ def _settled(drafts: Sequence[_Draft], judge: Judge | None) -> tuple[list[Varian
             ),
             errors[0].variant.location,
         )
-    built = [d.variant for d in settled if not d.refusal]
+    built = [d.variant for d in checked if not d.refusal]
     return built, [Skipped(variant=d.variant, reason=d.refusal) for d in refused if d.refusal]
 
 

@@ -1,4 +1,4 @@
-"""From manifest files to a plan: reads them, asks their kernels, expands."""
+"""From manifest files to a plan: read them, describe their kernels, expand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from precast.build.gpu.profile import Profiles
 from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import Manifest, read_manifest
-from precast.build.plan.plan import Plan, make_plan
+from precast.build.plan.plan import Plan, check_targets, make_plan
 from precast.loader.errors import FormatError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
@@ -25,10 +25,10 @@ def plan_files(
     profiles: Profiles | None = None,
     notes: Memo | None = None,
 ) -> Plan:
-    """The plan of some manifests together. ``limit`` is how many seconds importing their kernels may take;
-    ``profiles`` are the GPUs to build for, before those that the manifests name.
+    """The plan of some manifests together.
 
-    What ``notes`` hold of the kernels is not asked again: where they hold all, none is imported.
+    ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
+    those that the manifests name. A kernel that ``notes`` describe is not imported.
     """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
@@ -55,8 +55,11 @@ def plan_of(
 ) -> Plan:
     """The plan of manifests that have been read."""
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
+    check_targets(manifests, targets)
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, limit=limit, notes=notes) as known:
-        described = known.describe([e.asked for e in entries])
-        return make_plan(manifests, described, targets=targets, judge=known.judge, name=name, profiles=profiles)
+    with DescriptionCache(search, first, limit=limit, notes=notes) as descriptions:
+        described = descriptions.describe([e.ref for e in entries])
+        return make_plan(
+            manifests, described, targets=targets, refusals=descriptions.refusals, name=name, profiles=profiles
+        )

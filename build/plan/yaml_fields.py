@@ -1,4 +1,4 @@
-"""Typed getters for located values that may be wrong: each error carries the place of the value it is about."""
+"""Typed getters for values of a YAML file that may be wrong. Each error carries the location of its value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def some(node: Node, parse: Callable[[Node], T]) -> tuple[T, ...]:
     for item in items(node) if isinstance(node.value, tuple) else (node,):
         value = parse(item)
         if value in found:
-            raise ManifestError(f"{item.plain()!r} stands twice: keep one", item.at)
+            raise ManifestError(f"{item.plain()!r} is listed twice: keep one", item.at)
         found.append(value)
     if not found:
         raise ManifestError("an empty list: give at least one item, or leave the key out", node.at)

@@ -37,7 +37,7 @@ _NOT_FINITE = {".inf", "+.inf", "-.inf", ".nan"}
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands; ``key`` says where its key does, for a value in a mapping."""
+    """A value and its location; ``key`` is the location of its key, for a value in a mapping."""
 
     value: Content
     at: Location
@@ -45,11 +45,11 @@ class Node:
 
     @property
     def named_at(self) -> Location:
-        """Where its name stands: its key's place, or its own."""
+        """The location of its key, or its own where it has none."""
         return self.key or self.at
 
     def plain(self) -> Any:
-        """The value without its places.
+        """The value without locations.
 
         >>> read_yaml(b"{a: [1, x]}", "m.yaml").plain()
         {'a': [1, 'x']}
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What it is, as a message says it."""
+        """The kind of value, as error messages name it."""
         if self.value is None:
             return "nothing"
         names = {
@@ -75,7 +75,7 @@ class Node:
 
 
 def read_yaml(data: bytes, file: str) -> Node:
-    """The one document in some YAML, or a ManifestError that says where it is wrong.
+    """The one document of a YAML text, or a ManifestError with the location of what is wrong.
 
     >>> node = read_yaml(b"eps: 1e-6\\n", "m.yaml")
     >>> node.value["eps"].value, str(node.value["eps"].at)
@@ -154,7 +154,7 @@ class _Reader:
             name = _clean(event.value, place)  # always text: no key is a number or a truth value
             if name in values:
                 raise ManifestError(
-                    f"the key {name[:80]!r} stands twice, first in line {values[name].named_at.line}: keep one", place
+                    f"the key {name[:80]!r} appears twice, first in line {values[name].named_at.line}: keep one", place
                 )
             values[name] = self._node(self._take(), depth + 1, place)
         return Node(values, at, key)
@@ -179,7 +179,7 @@ def _clean(text: str, at: Location) -> str:
     """Text that can be printed and encoded: half characters and control characters are refused."""
     for character in text:
         if "\ud800" <= character <= "\udfff" or (character < " " and character not in "\t\n") or character == "\x7f":
-            raise ManifestError(f"the character U+{ord(character):04X} stands in a text: remove it", at)
+            raise ManifestError(f"the character U+{ord(character):04X} is in a text: remove it", at)
     return text
 
 

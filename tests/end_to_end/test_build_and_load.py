@@ -12,6 +12,7 @@ import pytest
 from precast.build.link.toolchain import find_toolchain
 from precast.loader.resolve.cache import Cache
 from tests.end_to_end.conftest import Run, manifest
+from tests.helpers.builds import tree
 
 USE = """
 import sys
@@ -27,10 +28,6 @@ for op in loader.ops():
         print("typed:", type(error).__name__)
 assert "cutlass" not in sys.modules
 """
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 @pytest.mark.slow

@@ -34,6 +34,50 @@ def compile_add(value):
     return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
 '''
 
+PACKAGE = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+from mine.shapes import vector
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr):
+    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        y[i] = x[i] + value
+
+
+@cute.jit
+def add_host(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr, stream):
+    add_kernel(x, y, value).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def add(value: int):
+    if value == 3:
+        raise ValueError("three is not for adding")
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, *vector(2), value, stream, options="--enable-tvm-ffi")
+"""
+SHAPES = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor
+
+
+def vector(count):
+    n = cute.sym_int()
+    return [make_fake_compact_tensor(cutlass.Float32, (n,), assumed_align=16) for _ in range(count)]
+"""
+PACKAGE_MANIFEST = """
+version: 1
+name: far
+targets: [sm_90a]
+path: lib
+kernels:
+  - {compile: "mine.kernels:add", op: far.add, config: {value: [%s]}}
+"""
+
 
 def module(folder: Path, name: str, text: str) -> None:
     """One of the user's modules: a helper module has the kernel, this one the functions."""
@@ -51,6 +95,17 @@ def manifest(folder: Path, kernels: dict[str, list[int]], *, targets: str = "[sm
     path = folder / "mine.yaml"
     path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\nkernels:\n{entries}")
     return path
+
+
+def write_package(folder: Path, values: str) -> Path:
+    """A user's package of two modules and a manifest beside it, whose op ``far.add`` takes these values; 3 fails."""
+    package = folder / "home" / "lib" / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "kernels.py").write_text(PACKAGE)
+    (package / "shapes.py").write_text(SHAPES)
+    (folder / "home" / "far.yaml").write_text(PACKAGE_MANIFEST % values)
+    return folder / "home" / "far.yaml"
 
 
 def command(*arguments: object) -> list[str]:

@@ -1,12 +1,25 @@
-"""Variants for tests of what compiles them: small values, no manifest, no compiler."""
+"""Variants and plans for tests: small values, no manifest file, no compiler."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from precast.build.errors import Location
-from precast.build.plan.plan import Variant
+from precast.build.plan.describer import Description
+from precast.build.plan.manifest import KernelRef, parse_manifest
+from precast.build.plan.plan import Plan, Variant, make_plan
+from precast.loader.format.config import Key
 from precast.loader.format.target import Target
+
+NORM = Description(
+    op="norm",
+    source="acme:norm",
+    keys=tuple(Key(name=n, type="int", tuned=n == "d") for n in "abcd"),
+    targets=("sm_90+",),
+    declared=True,
+)
 
 
 def variant(
@@ -21,3 +34,15 @@ def variant(
         location=Location("m.yaml", 1, 1),
         env=env or {},
     )
+
+
+def thousands(count: int) -> Plan:
+    """A plan of ``count`` times a thousand variants of one op."""
+    entry = {
+        "kernel": "norm",
+        "config": {"a": list(range(count)), "b": list(range(10)), "c": list(range(10))},
+        "tuned": {"d": list(range(10))},
+    }
+    data = {"version": 1, "name": "acme", "targets": ["sm_90a"], "kernels": [entry]}
+    manifest = parse_manifest(json.dumps(data).encode(), Path("m.yaml"))
+    return make_plan([manifest], {KernelRef("norm"): NORM})

@@ -158,12 +158,12 @@ def second(n: int):
     assert first.header["assumed"] == second.header["assumed"] == {"warp_size": 32}
 
 
-def test_the_stand_in_imports_nothing_by_itself() -> None:
+def test_the_fake_gpu_imports_nothing_by_itself() -> None:
     code = """
 import sys
-from precast.build.child.fact_recorder import Answers
-from precast.build.child.fake_gpu import stand_in
-stand_in(Answers("B200", {}))
+from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.fake_gpu import install_fake_gpu
+install_fake_gpu(FactRecorder("B200", {}))
 print(sorted({"torch", "cutlass", "cuda", "tvm_ffi"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

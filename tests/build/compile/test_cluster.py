@@ -16,49 +16,7 @@ from pathlib import Path
 
 import pytest
 
-MODULE = """
-import cutlass
-import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-from mine.shapes import vector
-
-
-@cute.kernel
-def add_kernel(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr):
-    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        y[i] = x[i] + value
-
-
-@cute.jit
-def add_host(x: cute.Tensor, y: cute.Tensor, value: cutlass.Constexpr, stream):
-    add_kernel(x, y, value).launch(grid=[(cute.size(x) + 127) // 128, 1, 1], block=[128, 1, 1], stream=stream)
-
-
-def add(value: int):
-    if value == 3:
-        raise ValueError("three is not for adding")
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(add_host, *vector(2), value, stream, options="--enable-tvm-ffi")
-"""
-SHAPES = """
-import cutlass
-import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor
-
-
-def vector(count):
-    n = cute.sym_int()
-    return [make_fake_compact_tensor(cutlass.Float32, (n,), assumed_align=16) for _ in range(count)]
-"""
-MANIFEST = """
-version: 1
-name: far
-targets: [sm_90a]
-path: lib
-kernels:
-  - {compile: "mine.kernels:add", op: far.add, config: {value: [%s]}}
-"""
+from tests.helpers.builds import tree, write_package
 
 
 class DaskCluster:
@@ -111,17 +69,6 @@ def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
         yield made
 
 
-def write(folder: Path, values: str) -> Path:
-    """A user's package and a manifest beside it."""
-    package = folder / "home" / "lib" / "mine"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "kernels.py").write_text(MODULE)
-    (package / "shapes.py").write_text(SHAPES)
-    (folder / "home" / "far.yaml").write_text(MANIFEST % values)
-    return folder / "home" / "far.yaml"
-
-
 def start(*words: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -132,14 +79,10 @@ def build(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_a_retry(cluster: DaskCluster, tmp_path: Path) -> None:
-    """The build completes, and is the local one byte for byte; a variant that fails is told as it is at home."""
-    manifest = write(tmp_path, ", ".join(map(str, range(7))))
+    """The build completes, and is the local one byte for byte; a variant that fails is reported as in a local build."""
+    manifest = write_package(tmp_path, ", ".join(map(str, range(7))))
     victim, _ = cluster.worker("one"), cluster.worker("two")
     running = start(
         "build", manifest, "-o", tmp_path / "far", "--store", tmp_path / "s1",
@@ -171,7 +114,7 @@ def test_a_cluster_that_is_not_alike_is_refused(cluster: DaskCluster, tmp_path: 
         "Metadata-Version: 2.1\nName: nvidia-cutlass-dsl\nVersion: 4.9.0\n"
     )
     cluster.worker("odd", PYTHONPATH=str(other))
-    manifest = write(tmp_path, "1, 2")
+    manifest = write_package(tmp_path, "1, 2")
     refused = build(
         manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "--executor", "dask", "--scheduler", cluster.address
     )
@@ -182,7 +125,7 @@ def test_a_cluster_that_is_not_alike_is_refused(cluster: DaskCluster, tmp_path: 
 
 
 def test_no_cluster_there(tmp_path: Path) -> None:
-    manifest = write(tmp_path, "1")
+    manifest = write_package(tmp_path, "1")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         closed = f"tcp://127.0.0.1:{free.getsockname()[1]}"

@@ -14,9 +14,9 @@ from precast.build.compile import pool as pools
 from precast.build.compile.outcome import Failed
 from precast.build.compile.pool import Limits, Pool, Started
 from precast.build.compile.schedule import Schedule, Task
-from precast.build.compile.worker import WorkerLost
 from precast.build.gpu.profile import Profiles
-from precast.build.ipc.capacity import Budget
+from precast.build.ipc.capacity import MemoryBudget
+from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
 from precast.loader.format.target import Target
 from tests.helpers.variants import variant
@@ -71,7 +71,7 @@ def refusal(self: FakeWorker, number: int) -> Message:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[int, Failed], list[FakeWorker]]]:
     def go(
-        answer: Answer, count: int, *, jobs: int = 1, budget: Budget | None = None, size: int = SMALL
+        answer: Answer, count: int, *, jobs: int = 1, budget: MemoryBudget | None = None, size: int = SMALL
     ) -> tuple[dict[int, Failed], list[FakeWorker]]:
         made: list[FakeWorker] = []
         kind = type("Fake", (FakeWorker,), {"answer": answer, "made": made})
@@ -79,7 +79,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[int, Failed
         monkeypatch.setattr(pools, "resident", lambda pid: size * made[pid - 1].answered or SMALL)
         schedule = Schedule([Task(variant(n), 10.0) for n in range(count)])
         limits = Limits(seconds=1, memory=1 << 30)
-        pool = Pool(schedule, jobs=jobs, search=(), profiles=Profiles(), limits=limits, budget=budget or Budget(None))
+        pool = Pool(
+            schedule, jobs=jobs, search=(), profiles=Profiles(), limits=limits, budget=budget or MemoryBudget(None)
+        )
         outcomes: dict[int, Failed] = {}
         for event in pool.events():
             if not isinstance(event, Started):
@@ -111,7 +113,7 @@ def test_a_worker_has_its_next_request_before_it_answers(run: Run) -> None:
 def test_a_variant_lost_with_a_used_worker_is_tried_again_and_not_blamed(run: Run) -> None:
     def answer(self: FakeWorker, number: int) -> Message:
         if number == 2 and self.answered:
-            raise WorkerLost("it was sick already", "")
+            raise ChildLost("it was sick already", "")
         return refusal(self, number)
 
     outcomes, made = run(answer, 5)
@@ -122,7 +124,7 @@ def test_a_variant_lost_with_a_used_worker_is_tried_again_and_not_blamed(run: Ru
 def test_a_variant_that_ends_a_fresh_worker_is_blamed_once_and_alone(run: Run) -> None:
     def answer(self: FakeWorker, number: int) -> Message:
         if number in (0, 2):
-            raise WorkerLost(f"killed by {number}", "last words")
+            raise ChildLost(f"killed by {number}", "last words")
         return refusal(self, number)
 
     outcomes, made = run(answer, 5)
@@ -154,13 +156,13 @@ def test_a_worker_that_has_grown_makes_way(run: Run) -> None:
 
 
 def test_workers_that_do_not_fit_together_leave_but_one(run: Run) -> None:
-    _, made = run(refusal, 20, jobs=3, budget=Budget(2 << 30), size=900 << 20)
+    _, made = run(refusal, 20, jobs=3, budget=MemoryBudget(2 << 30), size=900 << 20)
     assert made
 
 
 def test_a_compiler_that_does_not_start_is_told_for_every_variant(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def ready(self: FakeWorker, seconds: float) -> None:
-        raise WorkerLost("no module named cutlass", "trace")
+        raise ChildLost("no module named cutlass", "trace")
 
     monkeypatch.setattr(FakeWorker, "ready", ready)
     outcomes, made = run(refusal, 4)
@@ -175,13 +177,18 @@ def test_leaving_early_ends_every_worker(monkeypatch: pytest.MonkeyPatch) -> Non
         if number == 0:
             return refusal(self, number)
         assert self.ended.wait(10)
-        raise WorkerLost("interrupted", "")
+        raise ChildLost("interrupted", "")
 
     monkeypatch.setattr(pools, "Worker", type("Fake", (FakeWorker,), {"answer": answer, "made": made}))
     monkeypatch.setattr(pools, "resident", lambda pid: SMALL)
     schedule = Schedule([Task(variant(n), 10.0) for n in range(8)])
     pool = Pool(
-        schedule, jobs=3, search=(), profiles=Profiles(), limits=Limits(seconds=1, memory=1 << 30), budget=Budget(None)
+        schedule,
+        jobs=3,
+        search=(),
+        profiles=Profiles(),
+        limits=Limits(seconds=1, memory=1 << 30),
+        budget=MemoryBudget(None),
     )
     events = pool.events()
     while isinstance(next(events), Started):

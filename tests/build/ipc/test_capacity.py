@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.ipc.capacity import WORKER, Budget, default_jobs, free_memory, memory_bound, processors
+from precast.build.ipc.capacity import WORKER, MemoryBudget, default_jobs, free_memory, memory_bound, processors
 
 GIB = 1 << 30
 
@@ -89,7 +89,7 @@ def test_no_limit_is_no_limit(tmp_path: Path) -> None:
 
 
 def test_workers_that_turn_out_large_leave_until_the_rest_fit() -> None:
-    budget = Budget(4 * GIB)
+    budget = MemoryBudget(4 * GIB)
     assert [budget.admit() for _ in range(6)] == [True] * 5 + [False]
     assert not budget.measured(GIB)
     budget.release()
@@ -98,6 +98,6 @@ def test_workers_that_turn_out_large_leave_until_the_rest_fit() -> None:
 
 
 def test_who_names_a_number_of_workers_gets_it() -> None:
-    budget = Budget(None)
+    budget = MemoryBudget(None)
     assert all(budget.admit() for _ in range(100))
     assert budget.measured(100 * GIB)

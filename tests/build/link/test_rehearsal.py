@@ -20,6 +20,7 @@ from precast.build.link.device_code import read_cubins
 from precast.build.link.rehearsal import rehearse
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Variant
+from precast.loader.format.config import Value
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -27,7 +28,7 @@ from precast.loader.launch.arguments import View, bind, lengths
 
 pytestmark = pytest.mark.slow
 TARGET = Target.parse("sm_90a")
-CONFIGS = [
+CONFIGS: list[tuple[str, dict[str, Value]]] = [
     ("scale", {"dtype": "bfloat16", "threads": 128, "unroll": 4}),
     ("scale", {"dtype": "float32", "threads": 1024, "unroll": 1}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 128, "threads": 128}),
@@ -43,14 +44,14 @@ class Made:
     code: bytes
     symbol: str
     signature: Signature
-    plan: LaunchPlan
+    launch_plan: LaunchPlan
     cubins: tuple[bytes, ...]
 
-    def rehearse(self, plan: LaunchPlan) -> None:
-        rehearse(self.toolchain, self.code, self.symbol, self.signature, plan, self.cubins)
+    def rehearse(self, launch_plan: LaunchPlan) -> None:
+        rehearse(self.toolchain, self.code, self.symbol, self.signature, launch_plan, self.cubins)
 
     def ask(self, *calls: list[Any]) -> list[dict[str, Any]]:
-        sizes = list(lengths(self.signature, self.plan.parameters))
+        sizes = list(lengths(self.signature, self.launch_plan.parameters))
         sent = [[rehearsal._for_child(value) for value in call] for call in calls]
         return rehearsal._ask(self.toolchain, self.code, self.symbol, sizes, sent)
 
@@ -60,7 +61,7 @@ def made() -> list[Made]:
     toolchain = find_toolchain()
     variants = [
         Variant(
-            op=op, source=f"precast.kernels.{op}:{op}", config=config, target=TARGET,
+            op=op, source=f"precast.kernels.own.{op}:{op}", config=config, target=TARGET,
             location=Location("here", 1, 1),
         )
         for op, config in CONFIGS
@@ -80,7 +81,7 @@ def _compile(variants: list[Variant]) -> Iterator[Any]:
 
 def _made(toolchain: Toolchain, outcome: Any) -> Made:
     assert isinstance(outcome, Compiled), outcome
-    (one,), plan = outcome.objects, outcome.plan
+    (one,), plan = outcome.objects, outcome.launch_plan
     assert plan is not None
     cubins = tuple(c.code for c in read_cubins(toolchain, one.code))
     return Made(toolchain, one.code, one.symbol, one.signature, plan, cubins)
@@ -88,12 +89,14 @@ def _made(toolchain: Toolchain, outcome: Any) -> Made:
 
 def test_the_plans_of_our_kernels_hold(made: list[Made]) -> None:
     for one in made:
-        one.rehearse(one.plan)
+        one.rehearse(one.launch_plan)
 
 
 def wrong(plan: LaunchPlan) -> list[LaunchPlan]:
     x, y, z = plan.grid
-    tile = x[1][2]  # type: ignore[index]
+    assert isinstance(x, tuple) and isinstance(x[1], tuple)
+    tile = x[1][2]
+    assert isinstance(tile, int)
     return [
         replace(plan, grid=(("ceil_div", "x.shape[0]", tile + 1), y, z)),
         replace(plan, grid=(("max", ("floor_div", "x.shape[0]", tile), 1), y, z)),
@@ -111,7 +114,7 @@ def wrong(plan: LaunchPlan) -> list[LaunchPlan]:
 
 def test_every_wrong_plan_is_found(made: list[Made]) -> None:
     for one in made[::2]:
-        for plan in wrong(one.plan):
+        for plan in wrong(one.launch_plan):
             with pytest.raises(PlanError, match=r"launch=|leave 'cubin' out"):
                 one.rehearse(plan)
 
@@ -123,7 +126,7 @@ def test_an_object_that_does_more_than_launch_has_no_plan(
     poorer.write_text(rehearsal.SOURCE.read_text().replace("_cudaGetDevice(", "_cudaGetSomethingElse("))
     monkeypatch.setattr(rehearsal, "SOURCE", poorer)
     with pytest.raises(PlanError, match="does more than launch"):
-        made[0].rehearse(made[0].plan)
+        made[0].rehearse(made[0].launch_plan)
 
 
 def test_the_device_code_tells_its_parameters(made: list[Made]) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import DescribeError, Location, ManifestError
-from precast.build.plan.describer import Describer, Description, Undescribed, describing
+from precast.build.plan.describer import Describer, Description, NotDescribed, describing
+from precast.build.plan.manifest import KernelRef
 from precast.build.plan.plan import Variant
 from precast.build.plan.planner import plan_files
 from precast.loader.format.config import Key
@@ -99,14 +100,14 @@ def child(folder: Path) -> Iterator[Describer]:
 
 
 def reason(child: Describer, source: str, op: str | None = "acme.x") -> str:
-    found = child.describe([(op, source)])[op, source]
-    assert isinstance(found, Undescribed)
+    found = child.describe([KernelRef(op, source)])[KernelRef(op, source)]
+    assert isinstance(found, NotDescribed)
     return found.reason
 
 
 def test_a_declared_kernel(child: Describer) -> None:
-    assert child.describe([(None, "good:norm")]) == {
-        (None, "good:norm"): Description(
+    assert child.describe([KernelRef(None, "good:norm")]) == {
+        KernelRef(None, "good:norm"): Description(
             op="acme.norm",
             source="good:norm",
             keys=(
@@ -116,38 +117,39 @@ def test_a_declared_kernel(child: Describer) -> None:
                 Key(name="threads", type="int", tuned=True, has_default=True, default=128),
             ),
             targets=("sm_90+",),
-            outputs=("y",),
             doc="A norm, in two lines.",
             declared=True,
-            judges=True,
+            has_supports=True,
         )
     }
 
 
 @pytest.mark.parametrize("name", ["plain", "closure", "cached", "Namespace.inner"])
 def test_functions_as_they_come(child: Describer, name: str) -> None:
-    found = child.describe([("acme.x", f"good:{name}")])["acme.x", f"good:{name}"]
+    found = child.describe([KernelRef("acme.x", f"good:{name}")])[KernelRef("acme.x", f"good:{name}")]
     assert isinstance(found, Description)
     assert (found.op, found.declared, found.keys[0]) == ("acme.x", False, Key(name="n", type="int"))
 
 
 def test_a_registered_op(child: Describer) -> None:
-    answer = child.describe([("acme.none", None)])["acme.none", None]
-    assert isinstance(answer, Undescribed) and "no installed distribution registers the op 'acme.none'" in answer.reason
+    answer = child.describe([KernelRef("acme.none")])[KernelRef("acme.none")]
+    assert (
+        isinstance(answer, NotDescribed) and "no installed distribution registers the op 'acme.none'" in answer.reason
+    )
 
 
 def test_the_child_imports_for_the_target_and_sees_no_gpu(child: Describer) -> None:
-    found = child.describe([("acme.x", "good:told"), ("acme.y", "good:heard")])
+    found = child.describe([KernelRef("acme.x", "good:told"), KernelRef("acme.y", "good:heard")])
     defaults = [k.default for d in found.values() if isinstance(d, Description) for k in d.keys]
     assert defaults == ["sm_90a", "-1", ""]  # nor can a module read the requests
 
 
 def test_a_module_that_asks_for_the_gpu_hears_of_the_targets(child: Describer) -> None:
-    found = child.describe([(None, "asks:f")])[None, "asks:f"]
+    found = child.describe([KernelRef(None, "asks:f")])[KernelRef(None, "asks:f")]
     assert isinstance(found, Description), found
     assert [k.default for k in found.keys] == [None, 132, "9.0"]
     others = [variant("acme.asks", "asks:f", Target.parse(t), n=1) for t in ("sm_90a", "sm_100a", "sm_120f")]
-    assert child.judge(others) == (None, None, None)
+    assert child.refusals(others) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +166,10 @@ def test_a_module_that_asks_for_the_gpu_hears_of_the_targets(child: Describer) -
     ],
 )
 def test_one_bad_module_costs_its_own_kernels_alone(child: Describer, source: str, words: list[str]) -> None:
-    found = child.describe([("acme.x", source), ("acme.y", "good:plain")])
-    bad = found["acme.x", source]
-    assert isinstance(bad, Undescribed) and all(w in bad.reason for w in words), bad
-    assert isinstance(found["acme.y", "good:plain"], Description)
+    found = child.describe([KernelRef("acme.x", source), KernelRef("acme.y", "good:plain")])
+    bad = found[KernelRef("acme.x", source)]
+    assert isinstance(bad, NotDescribed) and all(w in bad.reason for w in words), bad
+    assert isinstance(found[KernelRef("acme.y", "good:plain")], Description)
 
 
 def test_a_plain_function_needs_an_op(child: Describer) -> None:
@@ -177,24 +179,24 @@ def test_a_plain_function_needs_an_op(child: Describer) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("dies:f", ["ended with status 7", "it last printed:\nlast words"]),
+        ("dies:f", ["ended with exit status 7", "it last printed:\nlast words"]),
         ("crashes:f", ["was ended by SIGSEGV"]),
-        ("closes:f", ["ended with status 0"]),
+        ("closes:f", ["ended with exit status 0"]),
     ],
 )
 def test_a_child_that_dies_says_how(child: Describer, source: str, words: list[str]) -> None:
     with pytest.raises(DescribeError) as caught:
-        child.describe([("acme.x", source)])
+        child.describe([KernelRef("acme.x", source)])
     assert all(w in str(caught.value) for w in words), caught.value
     with pytest.raises(DescribeError):  # and it stays dead
-        child.describe([("acme.x", source)])
+        child.describe([KernelRef("acme.x", source)])
 
 
 def test_a_child_that_hangs_is_ended(folder: Path) -> None:
     start = time.monotonic()
-    with pytest.raises(DescribeError, match=r"took more than 2 s; it last printed:\npid \d+") as caught:  # noqa: SIM117
+    with pytest.raises(DescribeError, match=r"(?s)no answer in 2 s; .* was ended; it last printed:\npid \d+") as caught:  # noqa: SIM117
         with describing([folder], SM90A, limit=2) as child:
-            child.describe([("acme.x", "hangs:f")])
+            child.describe([KernelRef("acme.x", "hangs:f")])
     assert time.monotonic() - start < 30
     pid = int(str(caught.value).split("pid ")[1].split()[0])
     with pytest.raises(ProcessLookupError):
@@ -211,11 +213,11 @@ def test_judges_each_variant(child: Describer) -> None:
         for h in (8, 9)
         for t in (SM90A, Target(10, 0, "a"))
     ]
-    assert child.judge(rows) == (None, None, "9 is too wide", None)
+    assert child.refusals(rows) == (None, None, "9 is too wide", None)
 
 
 def test_a_judge_that_fails_refuses_and_says_why(child: Describer) -> None:
-    reasons = child.judge([variant(f"acme.{n}", f"judges:{n}", n=1) for n in ("raises", "lies", "exits")])
+    reasons = child.refusals([variant(f"acme.{n}", f"judges:{n}", n=1) for n in ("raises", "lies", "exits")])
     assert [r and r.split("\n")[0] for r in reasons] == [
         "its supports() failed with KeyError: 'nothing': correct it",
         "its supports() gave False: return None, or a reason as text",

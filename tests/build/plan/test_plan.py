@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.errors import ManifestError
-from precast.build.plan.describer import Description
-from precast.build.plan.manifest import Manifest, parse_manifest
+from precast.build.plan.describer import Described, Description
+from precast.build.plan.manifest import KernelRef, Manifest, parse_manifest
 from precast.build.plan.matrix import matrix_of
 from precast.build.plan.plan import Plan, make_plan
 from precast.loader.errors import TargetError
@@ -38,7 +38,8 @@ def manifest(*entries: dict[str, Any], path: str = "m.yaml", **root: Any) -> Man
 
 
 def plan(*entries: dict[str, Any], description: Description = NORM, **root: Any) -> Plan:
-    return make_plan([manifest(*({"kernel": "norm", **e} for e in entries), **root)], {("norm", None): description})
+    made = manifest(*({"kernel": "norm", **e} for e in entries), **root)
+    return make_plan([made], {entry.ref: description for entry in made.entries})
 
 
 def configs(made: Plan, *names: str) -> list[tuple[Any, ...]]:
@@ -175,7 +176,7 @@ def test_parts_are_filed_as_ops_of_their_own() -> None:
 
 def test_targets_keep_some_and_must_exist() -> None:
     source = manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": 1}}, targets=["sm_90a", "sm_100a"])
-    described = {("norm", None): NORM}
+    described: Described = {KernelRef("norm"): NORM}
     made = make_plan([source], described, targets=[Target(10, 0, "a")])
     assert [str(v.target) for v in made.variants] == ["sm_100a"]
     with pytest.raises(TargetError, match="no manifest builds for sm_80: ask for one of sm_90a, sm_100a"):
@@ -187,8 +188,8 @@ def test_what_cannot_be_built_is_listed_where_the_entry_says_so() -> None:
     source = manifest({"kernel": "norm", **entry})
     made = make_plan(
         [source],
-        {("norm", None): NORM},
-        judge=lambda variants: ["two is too many" if v.config["hidden"] == 2 else None for v in variants],
+        {KernelRef("norm"): NORM},
+        refusals=lambda variants: ["two is too many" if v.config["hidden"] == 2 else None for v in variants],
     )
     assert configs(made, "hidden") == [(1,)]
     assert [(str(s.variant.target), s.variant.config["hidden"], s.reason) for s in made.skipped] == [
@@ -202,8 +203,8 @@ def test_every_refused_variant_is_named() -> None:
     with pytest.raises(ManifestError) as caught:
         make_plan(
             [manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": list(range(1, 31))}})],
-            {("norm", None): NORM},
-            judge=lambda variants: ["no"] * len(variants),
+            {KernelRef("norm"): NORM},
+            refusals=lambda variants: ["no"] * len(variants),
         )
     text = str(caught.value)
     assert text.count("cannot be built: no") == 10 and "and 20 more" in text and "skip_unsupported: true" in text
@@ -212,7 +213,7 @@ def test_every_refused_variant_is_named() -> None:
 def test_several_manifests_make_one_plan() -> None:
     one = manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": 1}})
     two = manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": 2}}, name="other", path="n.yaml")
-    described = {("norm", None): NORM}
+    described: Described = {KernelRef("norm"): NORM}
     assert make_plan([one, two], described).name == "acme"
     assert make_plan([one, two], described, name="mine").name == "mine"
     assert make_plan([one, two], described).variants == make_plan([two, one], described).variants

@@ -11,47 +11,25 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.plan.describer import Description
-from precast.build.plan.manifest import parse_manifest
-from precast.build.plan.plan import LIMIT, make_plan
-from precast.loader.format.config import Key
+from precast.build.plan.plan import LIMIT
+from tests.helpers.variants import thousands
 
 SECONDS = 60  # of the processor; about 12 on a machine of 2024
 MEGABYTES = 600  # above what an empty plan takes
 
 PLAN = """
 import json, resource, sys, time
-from tests.build.plan.test_plan_limits import plan
-plan(1)
+from tests.helpers.variants import thousands
+thousands(1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 begun = time.process_time()
-made = plan(100)
+made = thousands(100)
 print(json.dumps({
     "variants": len(made.variants),
     "seconds": time.process_time() - begun,
     "megabytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
 }))
 """
-
-DESCRIBED = Description(
-    op="norm",
-    source="acme:norm",
-    keys=tuple(Key(name=n, type="int", tuned=n == "d") for n in "abcd"),
-    targets=("sm_90+",),
-    declared=True,
-)
-
-
-def plan(values: int) -> object:
-    """``values`` x 10 x 10 configs for each of ten targets' worth of rows: 1000 variants for each value."""
-    entry = {
-        "kernel": "norm",
-        "config": {"a": list(range(values)), "b": list(range(10)), "c": list(range(10))},
-        "tuned": {"d": list(range(10))},
-    }
-    data = {"version": 1, "name": "acme", "targets": ["sm_90a"], "kernels": [entry]}
-    manifest = parse_manifest(json.dumps(data).encode(), Path("m.yaml"))
-    return make_plan([manifest], {("norm", None): DESCRIBED})
 
 
 @pytest.mark.slow
@@ -68,5 +46,5 @@ def test_a_hundred_thousand_variants_are_planned_in_bounded_memory_and_time() ->
 def test_past_the_limit_nothing_is_multiplied() -> None:
     begun = time.process_time()
     with pytest.raises(ManifestError, match=f"more than {LIMIT} in the plan: list fewer values"):
-        plan(LIMIT // 1000 + 1)
+        thousands(LIMIT // 1000 + 1)
     assert time.process_time() - begun < 2

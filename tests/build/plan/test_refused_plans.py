@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.plan.describer import Description, Undescribed
-from precast.build.plan.manifest import Asked, read_manifest
+from precast.build.plan.describer import Description, NotDescribed
+from precast.build.plan.manifest import KernelRef, read_manifest
 from precast.build.plan.plan import Variant, make_plan
 from precast.loader.format.config import Key
 
@@ -19,7 +19,7 @@ NORM = Description(
     source="acme:norm",
     targets=("sm_90+",),
     declared=True,
-    judges=True,
+    has_supports=True,
     keys=(
         Key(name="dtype", type="dtype"),
         Key(name="hidden", type="int"),
@@ -29,15 +29,15 @@ NORM = Description(
     ),
 )
 PLAIN = Description(op="acme.plain", source="acme:plain", keys=(Key(name="n", type="int"),))
-DESCRIBED: dict[Asked, Description | Undescribed] = {
-    ("acme.norm", None): NORM,
-    ("acme.plain", "acme:plain"): PLAIN,
-    ("acme.a.b.c", "acme:plain"): Description(op="acme.a.b.c", source="acme:plain", keys=PLAIN.keys),
-    (None, "acme:broken"): Undescribed("there is no module 'acme': install it"),
+DESCRIBED: dict[KernelRef, Description | NotDescribed] = {
+    KernelRef("acme.norm"): NORM,
+    KernelRef("acme.plain", "acme:plain"): PLAIN,
+    KernelRef("acme.a.b.c", "acme:plain"): Description(op="acme.a.b.c", source="acme:plain", keys=PLAIN.keys),
+    KernelRef(None, "acme:broken"): NotDescribed("there is no module 'acme': install it"),
 }
 
 
-def judge(variants: Sequence[Variant]) -> list[str | None]:
+def refusals(variants: Sequence[Variant]) -> list[str | None]:
     return ["too wide" if v.config.get("hidden") == 65536 else None for v in variants]
 
 
@@ -46,7 +46,7 @@ def test_says_where_and_what(path: Path) -> None:
     place, expected = path.read_text().split("\n", 1)[0].removeprefix("# ").split(" ", 1)
     manifest = read_manifest(path)
     with pytest.raises(ManifestError) as caught:
-        make_plan([manifest], DESCRIBED, judge=judge)
+        make_plan([manifest], DESCRIBED, refusals=refusals)
     assert str(caught.value).startswith(f"{path}:{place}: {expected}")
 
 

@@ -1,0 +1,60 @@
+"""Tracebacks as an author wants them: the frames of the author's code, without precast's and the compiler's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from traceback import FrameSummary, StackSummary, TracebackException, walk_tb
+from types import FrameType, TracebackType
+
+from precast.loader.errors import PrecastError
+
+_LIMIT = 40_000
+# Modules whose frames say nothing about an author's code. Kernels that ship with precast count as an author's.
+_INTERNAL = (
+    "precast.build", "precast.loader", "precast.kernels.authoring", "__main__", "importlib", "runpy", "functools", "cutlass",
+)  # fmt: skip
+_LIBRARIES = ("cutlass.operators",)  # a library of kernels, though it stands inside the compiler's package
+
+
+def author_traceback(error: BaseException) -> str:
+    """The traceback of an error and of its causes, each with the author's frames alone.
+
+    An error without such a frame keeps them all: then precast or the compiler is at fault. Only a PrecastError keeps
+    none: its message says what to do.
+
+    >>> try:
+    ...     raise ValueError("three is too many")
+    ... except ValueError as error:
+    ...     print(author_traceback(error).splitlines()[-1])
+    ValueError: three is too many
+    """
+    shown = TracebackException.from_exception(error)
+    _trim(shown, error)
+    return "".join(shown.format())[-_LIMIT:]
+
+
+def author_frames(error: BaseException) -> list[FrameSummary]:
+    """The frames of an error that are the author's code, outermost first."""
+    return list(StackSummary.extract(_author_steps(error.__traceback__)))
+
+
+def _trim(shown: TracebackException, error: BaseException) -> None:
+    frames = author_frames(error)
+    if frames or isinstance(error, PrecastError):
+        shown.stack = StackSummary.from_list(frames)
+    if shown.__cause__ is not None and error.__cause__ is not None:
+        _trim(shown.__cause__, error.__cause__)
+    if shown.__context__ is not None and error.__context__ is not None:
+        _trim(shown.__context__, error.__context__)
+
+
+def _author_steps(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    for frame, line in walk_tb(trace):
+        module = str(frame.f_globals.get("__name__", ""))
+        internal = _below(module, _INTERNAL) and not _below(module, _LIBRARIES)
+        if not internal and not frame.f_code.co_filename.startswith("<frozen "):
+            yield frame, line
+
+
+def _below(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in packages)

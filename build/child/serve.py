@@ -1,0 +1,111 @@
+"""The child's side of the protocol of ``precast.build.ipc.child_process``: read settings, start, answer requests.
+
+Kernels' modules run in this process. They may print, read their input, start threads and leave by ``sys.exit``: none of
+that may reach the pipes of the protocol, or outlive the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from precast.build.child.author_traceback import author_traceback
+from precast.build.child.extras import extra_hint
+from precast.build.ipc.message import Message
+from precast.loader.errors import PrecastError
+
+Answer = Callable[[Mapping[str, Any]], Message]
+Start = Callable[[Mapping[str, Any]], Answer]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def serve(start: Start) -> None:
+    """Answer requests until the parent closes the pipe. ``start`` takes the settings and gives what answers."""
+    _end_with_parent(os.getppid())
+    requests, replies = _take_pipes()
+    if not getattr(sys.flags, "safe_path", False):  # Python 3.10 puts the current folder first
+        del sys.path[0]
+    if (settings := Message.read(requests)) is None:
+        return
+    answer = _started(start, settings.header, replies)
+    mark = str(settings.header["mark"]).encode()
+    while (request := Message.read(requests)) is not None:
+        _print_mark(mark)
+        try:
+            reply = answer(request.header)
+        except (Exception, SystemExit) as error:
+            reply = failure(error)
+        _print_mark(mark)
+        _send(replies, reply)
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    os._exit(0)  # threads that a module has started must not delay the end
+
+
+def failure(error: BaseException, **more: Any) -> Message:
+    """The answer to a request that raised an error: what it says, and where in the author's code it was raised."""
+    message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
+    return Message({"error": message + extra_hint(error), "traceback": author_traceback(error), **more})
+
+
+def _started(start: Start, settings: Mapping[str, Any], replies: BinaryIO) -> Answer:
+    """Start, and say so. From then on the process may allocate only so much memory more before a MemoryError."""
+    try:
+        sys.path[:0] = settings.get("search", [])
+        answer = start(settings)
+    except Exception as error:
+        _send(replies, failure(error))
+        os._exit(1)
+    _send(replies, Message({"ready": True}))
+    if settings["memory"]:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        most = _mapped_data() + settings["memory"]
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+    return answer
+
+
+def _send(replies: BinaryIO, reply: Message) -> None:
+    replies.write(reply.encode())
+    replies.flush()
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes of requests and of answers, as descriptors that modules do not know; standard input becomes empty."""
+    reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
+    os.set_inheritable(reply_fd, False)
+    requests = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    return requests, os.fdopen(reply_fd, "wb")
+
+
+def _end_with_parent(parent: int) -> None:
+    """Have the kernel end this process when the parent is gone, even in the middle of a compilation."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _print_mark(mark: bytes) -> None:
+    """Separate what is printed during one request from what is printed during the next."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    with contextlib.suppress(OSError):
+        os.write(1, mark)
+
+
+def _mapped_data() -> int:
+    """The data that this process has mapped, used or not: what RLIMIT_DATA counts."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,236 @@
+"""A child process as its parent sees it: started, sent requests, bounded in time and memory, ended.
+
+Every child runs one module of ``precast.build.child`` and speaks one protocol: messages (``precast.build.ipc.message``)
+on its standard input, and one answer to each on a pipe of its own. The first message holds the settings; its answer
+says that the process is ready, or why it could not start. What a child prints is kept apart from its answers: the end
+of it is in the error when the child is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from precast.build.ipc.capacity import resident
+from precast.build.ipc.message import Message
+from precast.build.ipc.output_tail import OutputTail
+from precast.loader.errors import FormatError, PrecastError
+
+START_SECONDS = 300.0  # to import the compiler on a busy machine
+_CHUNK = 1 << 16
+_OUTPUT_SECONDS = 1.0  # to wait for printed text: it arrives by another pipe than the answer
+_CHECK_SECONDS = 0.1  # between two looks at the memory of the process
+_END_SECONDS = 5.0
+
+
+class ChildLost(PrecastError):
+    """A child process ended, hung, grew too large or sent something unreadable. ``output`` ends what it printed."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class ChildProcess:
+    """A process that runs ``python -m precast.build.child.MODULE``. Use it in a ``with`` block, or call ``close``.
+
+    ``name`` is what errors call it. ``memory`` is how many bytes it may take; 0 is no bound.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        name: str,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, str],
+        memory: int = 0,
+    ) -> None:
+        self._name, self._memory = name, memory
+        self._gone = self._ready = False
+        self._answered = 0
+        self._process, self._replies = _start(module, environment)
+        mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
+        self._tail = OutputTail(mark.encode())
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read_output, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+        self.send(Message({**settings, "mark": mark, "memory": memory}))
+
+    def __enter__(self) -> ChildProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.kill()
+
+    def ready(self, seconds: float = START_SECONDS) -> None:
+        """Wait until the process has started. The first ``receive`` does this if the caller has not."""
+        self._ready = True
+        reply = self._read(seconds)
+        if "error" in reply.header:
+            self.kill()
+            raise ChildLost(str(reply.header["error"]), str(reply.header.get("traceback", "")) or self._tail.last())
+
+    def send(self, request: Message) -> None:
+        """Send a request; fetch its answer with ``receive``. Requests may be sent ahead of answers."""
+        if self._gone:
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # receive() says what happened to the process
+            self._process.stdin.write(request.encode())
+            self._process.stdin.flush()
+
+    def receive(self, seconds: float) -> Message:
+        """The next answer, or ChildLost. A process that gives none in time is ended."""
+        if not self._ready:
+            self.ready()
+        message = self._read(seconds)
+        self._answered += 1
+        return message
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """The end of what the process printed during the last request that it answered."""
+        return self._tail.text(self._answered - 1, wait=_OUTPUT_SECONDS)
+
+    def close(self) -> None:
+        """Let the process end by itself; kill it if it does not."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_END_SECONDS)
+        self.kill()
+
+    def interrupt(self) -> None:
+        """Kill the process from another thread. The thread that waits for its answer gets ChildLost and cleans up."""
+        if self._process.returncode is None:
+            _kill_session(self._process.pid)
+
+    def kill(self) -> None:
+        """End the process and everything that it has started, and close its pipes."""
+        if self._gone:
+            return
+        self._gone = True
+        _kill_session(self._process.pid)
+        self._process.wait()
+        self._reader.join(timeout=_END_SECONDS)
+        for stream in (self._process.stdin, self._process.stdout, self._replies):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _read(self, seconds: float) -> Message:
+        if self._gone:
+            raise ChildLost(f"the {self._name} has ended", self._tail.last())
+        pipe = _TimedPipe(self._replies, time.monotonic() + seconds, self._check_memory)
+        try:
+            message = Message.read(pipe)
+        except TimeoutError:
+            reason = f"no answer in {seconds:g} s; the {self._name} was ended"
+        except MemoryError as error:
+            reason = f"{error}; the {self._name} was ended"
+        except FormatError as error:
+            reason = f"the answer of the {self._name} cannot be read: {error}"
+        else:
+            if message is not None:
+                return message
+            reason = f"the {self._name} {describe_exit(self._exit_code())}"
+        self.kill()
+        raise ChildLost(reason, self._tail.last()) from None
+
+    def _exit_code(self) -> int:
+        """The exit code of a process that has closed its pipe; one that lives on without a pipe is ended."""
+        try:
+            code = self._process.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill_session(self._process.pid)
+            code = self._process.wait()
+        self._reader.join(timeout=_END_SECONDS)
+        return code
+
+    def _check_memory(self) -> None:
+        if self._memory and (size := resident(self.pid)) > self._memory:
+            raise MemoryError(f"it took {size >> 20} MiB of memory, and may take {self._memory >> 20} MiB")
+
+    def _read_output(self, stream: BinaryIO) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            while chunk := os.read(stream.fileno(), _CHUNK):
+                self._tail.feed(chunk)
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, in words, by the code that ``subprocess`` gives.
+
+    >>> describe_exit(3), describe_exit(-11)
+    ('ended with exit status 3', 'was ended by SIGSEGV')
+    >>> describe_exit(-9)
+    'was ended by SIGKILL; it may have run out of memory'
+    """
+    if code >= 0:
+        return f"ended with exit status {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"was ended by {name}{'; it may have run out of memory' if name == 'SIGKILL' else ''}"
+
+
+def _start(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    """The process, in a session of its own so that what it starts can be ended with it; and the pipe of its answers."""
+    replies, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs,),
+            env=environment,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(replies)
+        raise
+    finally:
+        os.close(theirs)
+    return process, os.fdopen(replies, "rb", buffering=0)
+
+
+def _kill_session(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+class _TimedPipe:
+    """Reads from a pipe until a deadline, and calls ``check`` now and then while it waits."""
+
+    def __init__(self, pipe: BinaryIO, deadline: float, check: Callable[[], None]) -> None:
+        self._pipe, self._deadline, self._check = pipe, deadline, check
+
+    def read(self, size: int) -> bytes:
+        while True:
+            left = self._deadline - time.monotonic()
+            ready, _, _ = select.select([self._pipe], [], [], max(0.0, min(left, _CHECK_SECONDS)))
+            if ready:
+                return os.read(self._pipe.fileno(), min(size, 1 << 20))
+            if left <= 0:
+                raise TimeoutError
+            self._check()
