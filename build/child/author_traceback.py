@@ -11,7 +11,8 @@ from precast.loader.errors import PrecastError
 _LIMIT = 40_000
 # Modules whose frames say nothing about an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
-    "precast.build", "precast.loader", "precast.kernels.authoring", "__main__", "importlib", "runpy", "functools", "cutlass",
+    "precast.build", "precast.loader", "precast.kernels.authoring", "__main__",
+    "importlib", "runpy", "functools", "cutlass",
 )  # fmt: skip
 _LIBRARIES = ("cutlass.operators",)  # a library of kernels, though it stands inside the compiler's package
 

@@ -109,8 +109,7 @@ class Describer:
         except ChildLost as lost:
             printed = f"; it last printed:\n{lost.output.strip()[-_PRINTED:]}\n" if lost.output.strip() else ""
             raise DescribeError(
-                f"{lost}{printed}; "
-                "import them with Python to see why, one 'compile:' at a time"
+                f"{lost}{printed}; import them with Python to see why, one 'compile:' at a time"
             ) from None
         if "error" in reply:
             raise DescribeError(f"describing the kernels failed: {reply['error']}\n{reply.get('traceback', '')}")

@@ -81,6 +81,7 @@ def test_json_and_target(folder: Path) -> None:
     [
         (["m.yaml", "--target", "sm_80"], "error: no manifest builds for sm_80: ask for one of sm_90a, sm_100a"),
         (["m.yaml", "--target", "hopper"], "error: 'hopper' is not a target"),
+        (["m.yaml", "-t", "sm_999"], "error: nothing is known of the GPU behind sm_999: build for one of sm_80, "),
         (["m.yaml", "--name", "My Cache"], "error: 'My Cache' is not a name"),
         (["none.yaml"], "error: none.yaml:1:1: cannot be read"),
         (

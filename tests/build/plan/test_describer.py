@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.plan.describer import Describer, Description, NotDescribed, describing
 from precast.build.plan.manifest import KernelRef
@@ -74,6 +75,15 @@ MODULES = {
         def f(n: int, sms: int = SMS, sm: str = f"{MAJOR}.{MINOR}"): ...
     """,
     "needs_more": "import a_module_that_nobody_has",
+    "needs_torch": "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')",
+    "tuned_by_env": """
+        import os
+        from precast.kernels import kernel
+        def _supports(config, target): return os.environ.get("ACME_REFUSES")
+        @kernel(op="acme.env", supports=_supports)
+        def f(n: int, stages: int = int(os.environ.get("ACME_STAGES", "1"))): ...
+        def g(n: int, stages: int = int(os.environ.get("ACME_STAGES", "1"))): ...
+    """,
     "raises": "def deep():\n    raise RuntimeError('no licence')\ndeep()",
     "misspelt": "def f(:\n    pass",
     "quits": "import sys; sys.exit(4)",
@@ -160,6 +170,7 @@ def test_a_module_that_asks_for_the_gpu_hears_of_the_targets(child: Describer) -
         ("good:here", ["is tuple, not a function"]),
         ("good:loose", ["**anything hides the config keys: name each parameter"]),
         ("needs_more:f", ["needs the module 'a_module_that_nobody_has': install it", "needs_more.py:1"]),
+        ("needs_torch:f", ["needs the module 'torch'", "pip install 'precast[torch]'", "needs_torch.py:1"]),
         ("raises:f", ["RuntimeError: no licence", "raises.py:2 in deep: raise RuntimeError('no licence')"]),
         ("misspelt:f", ["SyntaxError"]),
         ("quits:f", ["SystemExit: 4"]),
@@ -250,6 +261,35 @@ def test_an_error_points_at_the_entry(folder: Path) -> None:
         ManifestError, match=r"m\.yaml:6:5: raises:f: importing it failed with RuntimeError: no licence"
     ):
         plan_files([path])
+
+
+def env_manifest(folder: Path, *entries: str) -> Path:
+    rows = "".join(f"  - {{{entry}}}\n" for entry in entries)
+    path = folder / "m.yaml"
+    path.write_text(f"version: 1\nname: acme\ntargets: [sm_90a, sm_100a]\npath: .\nkernels:\n{rows}")
+    return path
+
+
+def test_an_entrys_variables_are_set_when_its_kernel_is_described(folder: Path) -> None:
+    f, g = "compile: 'tuned_by_env:f', config: {n: 1}", "compile: 'tuned_by_env:g', config: {n: 1}"
+    made = plan_files(
+        [
+            env_manifest(
+                folder, f"{f}, env: {{ACME_STAGES: 3}}", f"{g}, op: acme.g", f"{g}, op: acme.h, env: {{ACME_STAGES: 4}}"
+            )
+        ]
+    )
+    assert {(v.op, v.config["stages"]) for v in made.variants} == {("acme.env", 3), ("acme.g", 1), ("acme.h", 4)}
+
+
+def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> None:
+    variables = "env: {ACME_REFUSES: 'not ${target.name}'}"
+    entry = f"compile: 'tuned_by_env:f', config: {{n: [1, 2]}}, {variables}, skip_unsupported: true"
+    for notes in (None, Memo(folder / "notes"), Memo(folder / "notes")):
+        made = plan_files([env_manifest(folder, entry)], notes=notes)
+        assert not made.variants
+        assert {s.reason for s in made.skipped if str(s.variant.target) == "sm_90a"} == {"not sm_90a"}
+        assert {s.reason for s in made.skipped if str(s.variant.target) == "sm_100a"} == {"not sm_100a"}
 
 
 def test_the_current_folder_is_no_place_to_import_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

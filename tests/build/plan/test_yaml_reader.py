@@ -53,7 +53,7 @@ def test_every_value_knows_its_place() -> None:
         (b"a: b\nc: \xff", "m.yaml:2:1: not UTF-8 text: save the file as UTF-8"),
         (b"a: \x00", "m.yaml:1:4: not YAML: "),
         (b"a: '\x1b[31m'", "m.yaml:1:5: not YAML: "),
-        (b'a: "\\x1b[31m"', "m.yaml:1:4: the character U+001B stands in a text: remove it"),
+        (b'a: "\\x1b[31m"', "m.yaml:1:4: the character U+001B is in a text: remove it"),
         (b'a: "\\ud800"', "m.yaml:1:"),
         (b"- *x", "m.yaml:1:3: '*x': aliases are not read: write the value out"),
         (b"*x : 1", "m.yaml:1:1: '*x': aliases are not read"),

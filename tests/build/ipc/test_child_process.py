@@ -1,0 +1,153 @@
+"""Child processes, with the describer as the child: its modules are small, and it starts without the compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import child_environment
+from precast.build.ipc.message import Message
+from precast.loader.format.target import Target
+
+SM90A = Target.parse("sm_90a")
+MODULES = {
+    "plain": "def f(n: int): ...",
+    "waits": "import time; print('waiting', flush=True); time.sleep(600)",
+    "starts": """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("started", child.pid, flush=True)
+def f(n: int): ...
+""",
+    "hides": "import os, time; os.closerange(3, 64); time.sleep(600)",
+    "floods": "import os; os.write(1, b'.' * (4 << 20)); print('the end', flush=True)\ndef f(n: int): ...",
+    "grows": "kept = []\nwhile True: kept.append(b'x' * (1 << 20))",
+}
+Start = Callable[..., ChildProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    made: list[ChildProcess] = []
+
+    def go(*, memory: int = 0, target: str = "sm_90a") -> ChildProcess:
+        settings = {"target": target, "search": [str(tmp_path)]}
+        environment = child_environment(os.environ, target=SM90A)
+        made.append(
+            ChildProcess("describer_main", name="child", settings=settings, environment=environment, memory=memory)
+        )
+        return made[-1]
+
+    yield go
+    for child in made:
+        child.kill()
+
+
+def request(module: str) -> Message:
+    return Message({"describe": [{"op": "acme.x", "source": f"{module}:f"}]})
+
+
+def open_descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def test_requests_may_be_sent_ahead_and_are_answered_in_order(start: Start) -> None:
+    child = start()
+    for module in ("plain", "floods", "nowhere"):
+        child.send(request(module))
+    answers = [child.receive(60).header["rows"][0] for _ in range(3)]
+    assert [answer.get("source") for answer in answers] == ["plain:f", "floods:f", None]
+    assert "there is no module 'nowhere'" in answers[2]["error"]
+
+
+def test_what_is_printed_belongs_to_its_request_and_is_bounded(start: Start) -> None:
+    child = start()
+    child.send(request("floods"))
+    child.receive(60)
+    assert child.output.endswith("the end\n") and len(child.output) < 100_000
+    child.send(request("plain"))
+    child.receive(60)
+    assert child.output == ""
+
+
+def test_a_killed_process_is_reported_in_words(start: Start) -> None:
+    child = start()
+    child.ready()
+    child.send(request("waits"))
+    time.sleep(1)
+    os.kill(child.pid, 9)
+    with pytest.raises(ChildLost, match=r"^the child was ended by SIGKILL; it may have run out of memory$") as lost:
+        child.receive(60)
+    assert lost.value.output == "waiting\n"
+    with pytest.raises(ChildLost, match="the child has ended"):
+        child.send(request("plain"))
+        child.receive(60)
+
+
+def test_a_process_without_an_answer_in_time_is_ended(start: Start) -> None:
+    child = start()
+    child.send(request("waits"))
+    with pytest.raises(ChildLost, match=r"^no answer in 1 s; the child was ended$"):
+        child.receive(1)
+    assert not Path(f"/proc/{child.pid}").exists()
+
+
+def test_a_process_that_closes_its_pipe_and_stays_is_ended(start: Start) -> None:
+    child = start()
+    child.send(request("hides"))
+    with pytest.raises(ChildLost, match="the child was ended by SIGKILL"):
+        child.receive(60)
+    assert not Path(f"/proc/{child.pid}").exists()
+
+
+def test_a_process_that_grows_too_large_gets_an_error_or_is_ended(start: Start) -> None:
+    child = start(memory=400 << 20)
+    child.send(request("grows"))
+    try:
+        assert "MemoryError" in child.receive(60).header["rows"][0]["error"]
+    except ChildLost as lost:
+        assert "MiB of memory" in str(lost)
+
+
+def test_what_a_module_started_ends_with_the_process(start: Start) -> None:
+    child = start()
+    child.send(request("starts"))
+    child.receive(60)
+    pid = int(child.output.split()[1])
+    assert Path(f"/proc/{pid}").exists()
+    child.kill()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_process_that_cannot_start_says_why(start: Start) -> None:
+    child = start(target="sm_999")
+    with pytest.raises(ChildLost, match="nothing is known of the GPU behind sm_999"):
+        child.receive(60)
+
+
+def test_no_descriptor_is_left_open(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_descriptors()
+    child = start()
+    child.send(request("plain"))
+    child.receive(60)
+    child.close()
+    assert open_descriptors() == before
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(OSError, match="no more processes"):
+        start()
+    assert open_descriptors() == before

@@ -1,0 +1,54 @@
+"""The environment of child processes: what is inherited, what is set, and who may change it."""
+
+from __future__ import annotations
+
+from importlib.metadata import files
+from pathlib import Path
+
+import pytest
+
+from precast.build.ipc.environment import DEFAULTS, child_environment
+from precast.loader.format.target import Target
+
+SM90A = Target.parse("sm_90a")
+
+
+def test_the_callers_compiler_variables_are_not_inherited() -> None:
+    base = {"CUTE_DSL_LINEINFO": "1", "CUTE_EXPERIMENTAL_DSL_KEEP": "ptx", "CUTE_DSL_ARCH": "sm_80", "HOME": "/h"}
+    made = child_environment(base, target=SM90A)
+    assert "CUTE_DSL_LINEINFO" not in made and "CUTE_EXPERIMENTAL_DSL_KEEP" not in made
+    assert made["CUTE_DSL_ARCH"] == "sm_90a" and made["HOME"] == "/h"
+
+
+@pytest.mark.parametrize("name", sorted(DEFAULTS))
+def test_a_default_yields_to_the_manifest_and_not_to_the_caller(name: str) -> None:
+    assert child_environment({name: "caller"})[name] == DEFAULTS[name]
+    assert child_environment({name: "caller"}, env={name: "manifest"})[name] == "manifest"
+
+
+def test_a_manifest_cannot_change_the_target_or_show_the_gpu() -> None:
+    env = {"CUTE_DSL_ARCH": "sm_80", "CUDA_VISIBLE_DEVICES": "0", "PYTHONHASHSEED": "7", "CUTE_DSL_ENABLE_TVM_FFI": "0"}
+    made = child_environment({}, target=SM90A, env=env)
+    assert (made["CUTE_DSL_ARCH"], made["CUTE_DSL_ENABLE_TVM_FFI"]) == ("sm_90a", "1")
+    assert (made["CUDA_VISIBLE_DEVICES"], made["PYTHONHASHSEED"]) == ("-1", "0")
+
+
+def test_only_the_measuring_process_sees_the_gpu() -> None:
+    assert child_environment({"CUDA_VISIBLE_DEVICES": "1"}, gpu=True)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "CUDA_VISIBLE_DEVICES" not in child_environment({}, gpu=True)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "file", "text"),
+    [
+        ("quack-kernels", "quack/cache/__init__.py", "QUACK_CACHE_ENABLED"),
+        ("flash-attn-4", "flash_attn/cute/cache_utils.py", "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED"),
+        ("flashinfer-python", "flashinfer/autotuner/autotuner.py", "FLASHINFER_AUTOTUNER_LOAD_FROM_FILE"),
+        ("nvidia-cutlass-dsl-libs-core", "cutlass/base_dsl/env_manager.py", "_DISABLE_FILE_CACHING"),
+        ("nvidia-cutlass-dsl-libs-core", "cutlass/base_dsl/env_manager.py", "_ENABLE_TVM_FFI"),
+        ("nvidia-cutlass-dsl-libs-core", "cutlass/cutlass_dsl/cutlass.py", '"CUTE_EXPERIMENTAL_DSL"'),
+    ],
+)
+def test_the_installed_libraries_still_read_these_variables(distribution: str, file: str, text: str) -> None:
+    (found,) = (path for path in files(distribution) or () if str(path).endswith(file))
+    assert text in Path(str(found.locate())).read_text()
