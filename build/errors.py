@@ -1,4 +1,4 @@
-"""What can be wrong with a request to build, and where it is written."""
+"""The errors of builds, and locations in the files that cause them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from precast.loader.errors import FormatError, PrecastError
 
 
 class Location(NamedTuple):
-    """A place in a file that a person wrote; lines and columns count from 1.
+    """A location in a text file; lines and columns count from 1.
 
     >>> str(Location("kernels.yaml", 3, 9))
     'kernels.yaml:3:9'
@@ -38,7 +38,7 @@ class ManifestError(FormatError):
 
 
 class DescribeError(PrecastError):
-    """The process that reads kernels' declarations failed as a whole: it crashed, hung or would not start."""
+    """The process that reads kernels' declarations crashed, hung or did not start."""
 
 
 class ToolError(PrecastError):
@@ -54,11 +54,11 @@ class LinkError(PrecastError):
 
 
 class PlanError(PrecastError):
-    """A launch plan is not what the kernel's own host code does."""
+    """A launch plan differs from what the kernel's own host code does."""
 
 
 class StoreError(PrecastError):
-    """The store, or the place of a cache, cannot be read or written."""
+    """The store, or the folder of a cache, cannot be read or written."""
 
 
 class WheelError(PrecastError):
@@ -78,4 +78,4 @@ class ClusterError(PrecastError):
 
 
 class RemoteError(PrecastError):
-    """The place of a remote cache cannot be used as it is named."""
+    """The address of a remote cache cannot be used."""

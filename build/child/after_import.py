@@ -1,4 +1,4 @@
-"""Imports: do something to a module as soon as it has been imported, without importing it oneself."""
+"""Patch a module as soon as it has been imported, without importing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Change = Callable[[ModuleType], None]
 
 
 def after_import(changes: Mapping[str, Change]) -> None:
-    """Call each function with its module: at once if that is imported already, else as soon as it is, if ever."""
+    """Call each function with its module: now if it is imported already, else as soon as it is imported."""
     for name, change in changes.items():
         if name in sys.modules:
             change(sys.modules[name])
@@ -23,7 +23,7 @@ def after_import(changes: Mapping[str, Change]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds what every other finder would, with a loader that makes the change last."""
+    """Finds what the other finders find, with a loader that applies the change at the end."""
 
     def __init__(self, changes: dict[str, Change]) -> None:
         self._changes = changes
@@ -31,7 +31,9 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        change = self._changes.pop(fullname, None)  # taken out first, so that the search below does not come back here
+        change = self._changes.pop(
+            fullname, None
+        )  # removed first, so that the search below does not reach this finder again
         if change is None:
             return None
         spec = find_spec(fullname)
@@ -51,7 +53,7 @@ class _Loader(Loader):
         return self._inner.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # Whoever asks the module for its loader (inspect, importlib.resources) must meet the real one.
+        # Code that asks the module for its loader (inspect, importlib.resources) must get the real one.
         module.__loader__ = self._inner
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner

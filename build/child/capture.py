@@ -1,8 +1,7 @@
-"""Capture: the compiled object is caught where every road leads, at ``cute.compile``.
+"""Capture: every compiled object is collected at ``cute.compile``, the call that all of them come from.
 
-Runs in worker processes only. Because the object is caught there, a kernel function may return a closure, stand under
-a cache, or belong to a library that knows nothing of precast. The names, dtypes and shapes of the arguments are read
-off the same call.
+Runs in worker processes only. A kernel function may therefore return a closure, stand under ``functools.cache``, or
+belong to a library that does not know precast. The names, dtypes and shapes of the arguments come from the same call.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from precast.loader.format.signature import Argument, Dim, Signature, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """One compiled object and what it takes; no signature where it was not compiled for TVM-FFI."""
+    """One compiled object and its signature; None where it was not compiled for TVM-FFI."""
 
     compiled: Any
     signature: Signature | None
@@ -27,8 +26,8 @@ class Caught:
 class Catcher:
     """Collects every object that ``cute.compile`` makes; compilations inside a compilation do not count.
 
-    Once installed it stays: the process is a worker's, and the compiler keeps the first hook it meets. ``packages``
-    names those that took part in a compilation: they may remember what they compiled.
+    It cannot be removed: the compiler keeps the first hook that it finds. ``packages`` names the packages that took
+    part in a compilation: they may hold compiled objects in caches of their own.
     """
 
     def __init__(self) -> None:
@@ -67,7 +66,7 @@ class Catcher:
         return self
 
     def take(self) -> tuple[Caught, ...]:
-        """What was caught since the last time."""
+        """The objects caught since the last call."""
         caught, self._caught = tuple(self._caught), []
         return caught
 
@@ -82,18 +81,18 @@ def forget_compiled(package: str) -> None:
 
 
 def signature_of(specs: list[Any]) -> Signature:
-    """What a compiled object takes, from the compiler's own description of its arguments."""
+    """The signature of a compiled object, from the compiler's own description of its arguments."""
     symbols = _Symbols()
     return Signature(arguments=tuple(_argument(spec, symbols) for spec in specs), symbols=symbols.table)
 
 
 class _Symbols:
-    """Names for the numbers that are known at the call only; one that appears twice keeps its name."""
+    """Names for the sizes that are known only at the call. A size that appears twice has one name."""
 
     def __init__(self) -> None:
         self.table: dict[str, Symbol] = {}
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []  # an id is only good while its object lives
+        self._kept: list[Any] = []  # an id is valid only while its object lives
 
     def dim(self, value: Any) -> Dim:
         if isinstance(value, int):

@@ -97,7 +97,7 @@ def _refusal(declared: Declaration, row: dict[str, Any], facts: FactRecorder) ->
 
 
 def _use_gpu_of(target: Target, facts: FactRecorder) -> None:
-    facts.speak_for(**profile_of(target).to_json())
+    facts.use_profile(**profile_of(target).to_json())
 
 
 def _is_declared(function: Callable[..., Any]) -> bool:

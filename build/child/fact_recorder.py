@@ -1,4 +1,4 @@
-"""Answers: what a worker says of its GPU, and the record of everything that was asked."""
+"""The facts that a worker gives about its GPU, and a record of those that were asked for."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from precast.loader.errors import PrecastError
 
-# Never counted: their caches hold nothing of a kernel's, and emptying them is not ours to do.
-_BYSTANDERS = frozenset({"precast.build", "__main__", "importlib", "functools", "cutlass", "cuda", "torch"})
+# Not recorded: their caches hold nothing of a kernel's, and must not be emptied.
+_IGNORED = frozenset({"precast.build", "__main__", "importlib", "functools", "cutlass", "cuda", "torch"})
 
 
 class UnknownFact(PrecastError):
-    """A kernel asked something of its GPU that the profile does not know."""
+    """A kernel asked for a fact of its GPU that the profile does not have."""
 
 
 class FactRecorder:
     """A profile's facts, and a record of which were asked for: by each compilation, and while modules were imported.
 
-    An answer may be remembered by whoever asked: in a function's cache, or in what a module computed when it was
-    imported. ``askers`` names the packages that could have, so that their caches can be emptied before the next
-    compilation; what was asked at import counts for every compilation that the package takes part in.
+    A package that asked may keep the answer: in a function's cache, or in what a module computed when it was imported.
+    ``askers`` names these packages, so that their caches can be emptied before the next compilation. What was asked at
+    import counts for every compilation that the package takes part in.
     """
 
     def __init__(self, name: str, facts: Mapping[str, int | str]) -> None:
@@ -32,22 +32,22 @@ class FactRecorder:
         self._imported: dict[str, dict[str, int | str | None]] = {}
         self.askers: set[str] = set()
 
-    def speak_for(self, name: str, facts: Mapping[str, int | str]) -> None:
-        """From now on, answer for another GPU."""
+    def use_profile(self, name: str, facts: Mapping[str, int | str]) -> None:
+        """From now on, answer with the facts of another GPU."""
         self._name, self._facts = name, facts
 
     def begin(self, package: str) -> None:
-        """Start the record of a compilation of this package's."""
+        """Start the record of a compilation of this package."""
         self._asked = {}
         for asker in {package, *self.askers}:
             self._asked.update(self._imported.get(asker, {}))
 
     def asked(self) -> dict[str, int | str | None]:
-        """What the compilation has asked, and what it was told; None where the profile does not know."""
+        """The facts that the compilation asked for, with the answers; None for one that the profile lacks."""
         return dict(sorted(self._asked.items()))
 
     def get(self, name: str) -> int | str | None:
-        """One fact, recorded; None where the profile does not know it."""
+        """One fact, recorded; None where the profile does not have it."""
         value = self._facts.get(name)
         self._asked[name] = value
         packages, importing = packages_here()
@@ -63,7 +63,7 @@ class FactRecorder:
         if value is None:
             raise UnknownFact(
                 f"the profile {self._name} does not know {name!r}, which this kernel asks of its GPU: "
-                "build with --profile-from-device where such a GPU is, or choose a profile that knows it with --profile"
+                "build with --profile-from-device on a machine that has one, or choose another profile with --profile"
             )
         return value
 
@@ -76,7 +76,7 @@ def packages_here() -> tuple[set[str], bool]:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         top = module.partition(".")[0]
-        if top not in _BYSTANDERS and not module.startswith("precast.build") and top not in sys.stdlib_module_names:
+        if top not in _IGNORED and not module.startswith("precast.build") and top not in sys.stdlib_module_names:
             packages.add(top)
             importing |= frame.f_code.co_name == "<module>"
         frame = frame.f_back

@@ -1,8 +1,8 @@
-"""The stand-in: in a worker, whoever asks for the GPU hears of the one that the worker compiles for.
+"""The fake GPU: code that asks for the GPU in a worker gets the facts of the GPU that the worker compiles for.
 
-The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are changed as they are imported, and only if they
-are. That there is one device, and that it is number 0, is always so; every other answer is a fact of the profile.
-Nothing can be launched or allocated on it.
+The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are patched when they are imported, and only then.
+There is always one device, number 0. Every other answer is a fact of the profile. Nothing can be launched or allocated
+on the fake GPU.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from precast.build.child.after_import import after_import
 from precast.build.child.fact_recorder import FactRecorder
 
 _TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
-_CONTEXT = 1  # any number but 0, which would say that no context is current
+_CONTEXT = 1  # any number but 0, which means that no context is current
 
-# Names that torch and the CUDA runtime have for facts, where they are not the driver's.
+# The names of facts in torch and in the CUDA runtime, where they differ from the driver's.
 _TORCH = {
     "name": "name",
     "major": "compute_capability_major",
@@ -69,7 +69,7 @@ _RUNTIME = {
 
 
 def install_fake_gpu(answers: FactRecorder) -> None:
-    """Answer for the GPU in this process, now and in modules that are imported later."""
+    """Answer for the GPU in this process, in modules that are imported already and in later ones."""
     changes = {
         "cutlass.utils.hardware_info": _hardware_info,
         "torch.cuda": _torch,
@@ -81,11 +81,11 @@ def install_fake_gpu(answers: FactRecorder) -> None:
 
 @contextlib.contextmanager
 def toolkit(version: int = _TOOLKIT) -> Iterator[None]:
-    """While the compiler is imported, a driver that runs this CUDA toolkit and none newer.
+    """While the compiler is imported, a driver that supports this CUDA toolkit and none newer.
 
     Where its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
-    runs, or the newest of all where there is none: what it compiles would depend on the machine, and be linked with
-    the runtime of another toolkit.
+    supports, or the newest of all where there is no driver. Its output would then depend on the machine, and be linked
+    with the runtime of another toolkit.
     """
     real = ctypes.CDLL
 
@@ -100,7 +100,7 @@ def toolkit(version: int = _TOOLKIT) -> Iterator[None]:
 
 
 class _Driver:
-    """The driver's library, as far as it is asked for its version."""
+    """The driver's library, reduced to its version."""
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -111,7 +111,7 @@ class _Driver:
 
 
 class Properties:
-    """A device's properties, each recorded when it is read: what nobody reads is not assumed."""
+    """A device's properties. Each is recorded when it is read: one that is never read is not an assumption."""
 
     def __init__(self, answers: FactRecorder, names: Mapping[str, str], *, binary: bool = False) -> None:
         self._answers, self._names, self._binary = answers, names, binary

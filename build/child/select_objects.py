@@ -1,7 +1,7 @@
-"""Parts: which of the objects that a call compiled are the variant's.
+"""Select the objects of a variant among those that a call compiled.
 
-A library may compile helpers on the way. Where a function returns compiled objects, those are what its author means;
-where it returns anything else, all that it compiled is.
+A library may compile helpers as well. If a function returns compiled objects, those are the variant's. If it returns
+anything else, all objects that it compiled are.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from precast.loader.errors import PrecastError
 
 
 class Refused(PrecastError):
-    """What the function compiled is not what precast ships; the message says it all."""
+    """What the function compiled cannot be shipped. The message needs no traceback."""
 
 
-class Miscounted(Refused):
-    """A function compiled more or fewer objects than asked for: it may have answered out of a cache of its own."""
+class WrongCount(Refused):
+    """A function compiled more or fewer objects than asked for. It may have a cache of its own."""
 
 
 def select_objects(caught: Sequence[Caught], returned: object, *, source: object, expected: int) -> tuple[Caught, ...]:
@@ -29,12 +29,12 @@ def select_objects(caught: Sequence[Caught], returned: object, *, source: object
     """
     chosen = _returned(caught, returned) or tuple(caught)
     if len(chosen) != expected:
-        raise Miscounted(_message(source, len(chosen), expected))
+        raise WrongCount(_message(source, len(chosen), expected))
     return chosen
 
 
 def _returned(caught: Sequence[Caught], returned: object) -> tuple[Caught, ...]:
-    """The caught objects that were returned, alone or in a tuple; none where it holds anything else."""
+    """The caught objects that were returned, alone or in a tuple; none if the tuple holds anything else."""
     found = []
     for one in returned if isinstance(returned, (tuple, list)) else (returned,):
         match = next((c for c in caught if c.compiled is one), None)

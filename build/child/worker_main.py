@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from precast.build.child.select_objects import Miscounted, Refused, select_objects
+from precast.build.child.select_objects import Refused, WrongCount, select_objects
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 
@@ -36,8 +36,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
         started = time.perf_counter()
         try:
             reply, parts = _compile(request, catcher, facts)
-        except Refused as error:  # the message says it all
-            return Message({"error": str(error), "traceback": "", "again": isinstance(error, Miscounted)})
+        except Refused as error:  # the message needs no traceback
+            return Message({"error": str(error), "traceback": "", "again": isinstance(error, WrongCount)})
         except (Exception, SystemExit) as error:
             # Memory that earlier variants took may be the cause: a new process may succeed.
             return failure(error, again=isinstance(error, MemoryError))

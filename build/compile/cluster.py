@@ -1,7 +1,7 @@
-"""The cluster: variants are compiled by the workers of a Dask cluster that exists already.
+"""The cluster: variants are compiled by the workers of a Dask cluster that is running already.
 
-What travels are bytes, both ways; no disk is shared. Dask itself sends a task's function by pickle, so a cluster, like
-a compiler, must be one's own: its scheduler can run code on everyone who connects.
+Parcels and answers are bytes; no disk is shared. Dask sends a task's function by pickle, so use only a cluster that you
+trust: its scheduler can run code on every machine that connects.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from precast.build.ipc.message import Message
 from precast.build.plan.plan import Plan, Variant
 from precast.loader.errors import FormatError
 
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 _CONNECT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The Dask cluster whose scheduler is at an address. ``patience`` is how long it may be without any worker."""
+    """The Dask cluster with a scheduler at ``address``. It may be without any worker for ``patience`` seconds."""
 
     address: str
     patience: float = 60.0
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
-        """Compile on the cluster. A machine that is lost costs another try elsewhere."""
+        """Compile on the cluster. The variants of a lost machine are tried again on others."""
         if not variants:
             return
         with contextlib.closing(_connect(self.address)) as client:
@@ -44,36 +44,36 @@ class Cluster:
 
 
 class _Sending:
-    """Keeps as many parcels under way as the cluster can use, and takes the answers in as they come."""
+    """Keeps as many parcels in flight as the cluster can use, and collects the answers."""
 
     def __init__(self, client: Any, plan: Plan, seconds: float, patience: float) -> None:
         self._client, self._plan, self._seconds, self._patience = client, plan, seconds, patience
-        self._under_way: dict[str, tuple[Variant, Any]] = {}
+        self._in_flight: dict[str, tuple[Variant, Any]] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._lonely_since: float | None = None
+        self._empty_since: float | None = None
 
     def all(self, variants: Sequence[Variant]) -> Iterator[Outcome]:
-        # Next to each other, variants of one kind find the worker process that the last one left.
+        # Sorted by group, so that a variant finds the worker process of the one before it.
         left = iter(sorted(variants, key=lambda v: (str(v.target), sorted(v.env.items()), v.source)))
         more = True
         try:
-            while more or self._under_way:
-                while more and len(self._under_way) < self._room:
+            while more or self._in_flight:
+                while more and len(self._in_flight) < self._room:
                     variant = next(left, None)
                     if variant is None:
                         more = False
                     else:
                         self._send(variant)
                 if (key := self._wait()) is not None:
-                    variant, future = self._under_way.pop(key)
+                    variant, future = self._in_flight.pop(key)
                     yield _outcome(variant, future)
         finally:
-            with contextlib.suppress(Exception):  # whatever ended the build is what is told
-                self._client.cancel([future for _, future in self._under_way.values()], force=True)
+            with contextlib.suppress(Exception):  # the error that ended the build is the one to report
+                self._client.cancel([future for _, future in self._in_flight.values()], force=True)
 
     @property
     def _room(self) -> int:
-        """Two parcels a thread: one being compiled, one there already."""
+        """Two parcels a thread: one being compiled, one waiting on its machine."""
         return 2 * max(1, self._threads())
 
     def _threads(self) -> int:
@@ -85,20 +85,20 @@ class _Sending:
     def _send(self, variant: Variant) -> None:
         parcel = parcel_for(variant, self._plan, self._seconds).encode()
         future = self._client.submit(cluster_worker.compile_parcel, parcel, pure=False)
-        self._under_way[future.key] = variant, future
+        self._in_flight[future.key] = variant, future
         future.add_done_callback(lambda done: self._done.put(done.key))
 
     def _wait(self) -> str | None:
-        """The next answer that came in, or None when it is time to look whether anyone is still there."""
-        if not self._under_way:
+        """The next answer, or None when it is time to check whether any worker is left."""
+        if not self._in_flight:
             return None
         with contextlib.suppress(queue.Empty):
-            return self._done.get(timeout=_LOOK_SECONDS)
+            return self._done.get(timeout=_CHECK_SECONDS)
         if self._threads():
-            self._lonely_since = None
-        elif self._lonely_since is None:
-            self._lonely_since = time.monotonic()
-        elif time.monotonic() - self._lonely_since > self._patience:
+            self._empty_since = None
+        elif self._empty_since is None:
+            self._empty_since = time.monotonic()
+        elif time.monotonic() - self._empty_since > self._patience:
             raise ClusterError(
                 f"the cluster has had no worker for {self._patience:g} s: start some, and run the build again; "
                 "what was compiled is kept"
@@ -112,7 +112,7 @@ def _connect(address: str) -> Any:
     except ImportError:
         raise ClusterError("Dask is not installed: pip install 'precast[dask]'") from None
     try:
-        _knock(address)
+        _check_port(address)
         return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
@@ -120,8 +120,8 @@ def _connect(address: str) -> Any:
         ) from None
 
 
-def _knock(address: str) -> None:
-    """See that someone listens, before Dask tries again and again."""
+def _check_port(address: str) -> None:
+    """Check that something listens there: Dask itself would retry for long."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme in ("tcp", "tls"):
         if not parts.hostname or not parts.port:
@@ -130,7 +130,7 @@ def _knock(address: str) -> None:
 
 
 def _check(client: Any, patience: float) -> None:
-    """Every worker must be like this machine; else its objects would be other ones."""
+    """Every worker must match this machine; else its objects would differ."""
     from distributed import TimeoutError as DaskTimeout
 
     try:
@@ -144,16 +144,16 @@ def _check(client: Any, patience: float) -> None:
     found: list[str] = []
     for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
-            found.append(f"{worker} cannot say what it has installed: {type(answer).__name__}: {answer}")
+            found.append(f"{worker} cannot list what it has installed: {type(answer).__name__}: {answer}")
         elif isinstance(answer, dict):
             found += [f"{worker}: {line}" for line in differences(here, answer)]
     if found:
-        raise _unlike(found)
+        raise _mismatch(found)
 
 
 def _outcome(variant: Variant, future: Any) -> Outcome:
     if future.status == "cancelled":
-        raise _lost("it dropped what it was given")
+        raise _lost("it dropped a task")
     if future.status == "error":
         return _broken(variant, future.exception())
     try:
@@ -162,7 +162,7 @@ def _outcome(variant: Variant, future: Any) -> Outcome:
         return Failed(variant=variant, reason=f"the cluster's answer cannot be read: {error}")
     header = answer.header
     if "unlike" in header:
-        raise _unlike([str(line) for line in header["unlike"]])
+        raise _mismatch([str(line) for line in header["unlike"]])
     if "refused" in header:
         return Failed(variant=variant, reason=f"the cluster refused it: {header['refused']}")
     output = str(header.get("output", ""))
@@ -173,14 +173,14 @@ def _outcome(variant: Variant, future: Any) -> Outcome:
 
 def _broken(variant: Variant, error: BaseException) -> Outcome:
     if type(error).__name__ == "KilledWorker":
-        return Failed(variant=variant, reason="every worker of the cluster that tried it was lost")
+        return Failed(variant=variant, reason="every worker of the cluster that compiled it was lost")
     return Failed(variant=variant, reason=f"the cluster failed on it: {type(error).__name__}: {error}")
 
 
-def _unlike(found: Sequence[str]) -> ClusterError:
+def _mismatch(found: Sequence[str]) -> ClusterError:
     lines = "\n".join(f"  {line}" for line in found)
     return ClusterError(
-        f"the cluster is not set up as this machine is:\n{lines}\nInstall the same precast[dask] on all of them."
+        f"the cluster is not set up like this machine:\n{lines}\nInstall the same precast[dask] on all of them."
     )
 
 

@@ -1,7 +1,7 @@
-"""Parcels: a variant made ready to be compiled on another machine, which shares no disk with this one.
+"""Parcels: a variant packed to be compiled on another machine, which shares no disk with this one.
 
-A parcel is one message: the request as a worker process gets it, and the source files of the user's own modules. It
-also says what the other machine must be like, so that what it compiles are the bytes that this one would have.
+A parcel is one message: the request that a worker process gets, and the source files of the user's own modules. It also
+holds what the other machine must have installed, so that both machines compile the same bytes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.target import Target
 
-_FILES = 60  # a message holds 64 attachments; a kernel that needs more of them belongs in a distribution
+_FILES = 60  # a message holds 64 attachments; a kernel with more files belongs in a distribution
 _COMPILING = ("precast.build.child.worker_main:main", "precast.kernels.authoring.registry:load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A parcel as the machine that compiles it reads it. ``files`` are by search folder and path in it."""
+    """A parcel as the compiling machine reads it. ``files`` are by the number of their search folder and their path."""
 
     target: Target
     env: Mapping[str, str]
@@ -51,7 +51,7 @@ class Parcel:
         return self.target, tuple(sorted(self.env.items())), self.profile.name, facts, self.folders, files
 
     def encode(self) -> bytes:
-        """The parcel as it travels."""
+        """The parcel as bytes."""
         places = sorted(self.files)
         header = {
             "target": str(self.target),
@@ -68,7 +68,7 @@ class Parcel:
 
     @classmethod
     def decode(cls, data: bytes) -> Parcel:
-        """Read a parcel; a file that is not what it was, or that would leave its folder, is refused."""
+        """Read a parcel. A file that was changed, or that would be written outside its folder, is refused."""
         message = Message.decode(data)
         header = message.header
         folders = fields.count(header, "folders", most=1000)
@@ -78,7 +78,7 @@ class Parcel:
         files = {}
         for (number, path, digest), content in zip(listed, message.parts, strict=True):
             if number >= folders or hashlib.sha256(content).hexdigest() != digest:
-                raise FormatError(f"{path} did not arrive as it was sent", "files")
+                raise FormatError(f"{path} was changed on its way", "files")
             files[number, path] = content
         target = fields.parsed(header, "target", Target.parse)
         profile = fields.parsed(header, "profile", fields.as_object)
@@ -99,7 +99,7 @@ class Parcel:
         )
 
     def unpack(self, folder: Path) -> list[Path]:
-        """Write the files below a folder, and give the search folders that they make up."""
+        """Write the files below a folder, and give the search folders."""
         search = [folder / str(number) for number in range(self.folders)]
         for place in search:
             place.mkdir()
@@ -110,7 +110,7 @@ class Parcel:
         return search
 
     def unlike(self, search: Sequence[Path]) -> list[str]:
-        """In what this machine differs from the one that sent the parcel: in words, and nothing if it is alike."""
+        """How this machine differs from the one that sent the parcel, a line each; empty if it does not."""
         found = differences(self.like, this_builder())
         source = fields.get(self.request, "source", str)
         if not found and source_digest(source, search) != self.digest:
@@ -119,7 +119,7 @@ class Parcel:
 
 
 def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
-    """Make a variant ready to travel."""
+    """Pack a variant."""
     folders = [folder.resolve() for folder in plan.search]
     files: dict[tuple[int, str], bytes] = {}
     for file in _sources(plan.search).files(variant.source):
@@ -145,13 +145,13 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
 
 @functools.lru_cache(maxsize=1)
 def _sources(search: tuple[Path, ...]) -> SourceDigests:
-    """The sources of the build that is sending: all its parcels speak of the same moment."""
+    """The sources of the build that sends, read once: all its parcels hold the same state of the files."""
     return SourceDigests(search)
 
 
 @functools.cache
 def this_builder() -> dict[str, str]:
-    """What of this machine can change the bytes that it compiles.
+    """What on this machine can change the bytes that it compiles.
 
     >>> this_builder()["nvidia-cutlass-dsl"]
     '4.8.1'
@@ -164,7 +164,7 @@ def this_builder() -> dict[str, str]:
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The facts in which two builders differ, in words.
+    """The facts in which two builders differ, a line each.
 
     >>> differences({"host": "x86_64"}, {"host": "aarch64"})
     ['host is x86_64 here and aarch64 there']

@@ -1,4 +1,4 @@
-"""The schedule: what is left to compile, in which order, and for which kind of worker."""
+"""The schedule: what is left to compile, in which order, and for which group of workers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from precast.build.plan.plan import Variant
 from precast.loader.format.target import Target
 
 Group = tuple[Target, tuple[tuple[str, str], ...], str]
-START = 3.0  # seconds; what starting a worker costs, and so what another group must have left to be worth one
-UNKNOWN = 1.0  # seconds; for a variant of which nothing is known
+START = 3.0  # seconds to start a worker; a group with less work left gets no further worker
+UNKNOWN = 1.0  # seconds; the estimate for a variant that was never compiled
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A variant to compile. One that was lost together with a used worker gets a ``fresh`` one, once."""
+    """A variant to compile. One that was lost with a used worker is tried once more with a ``fresh`` worker."""
 
     variant: Variant
     seconds: float
@@ -25,24 +25,24 @@ class Task:
 
     @property
     def group(self) -> Group:
-        """The kind of worker it needs.
+        """The group of workers that can compile it: one target, one environment, one package.
 
-        Kernels of one package share workers, and others do not: what a library asks of the GPU while it is imported is
-        then recorded of its own kernels alone, whatever a worker compiled before.
+        Kernels of different packages do not share workers: what a library asks of the GPU while it is imported must be
+        recorded for its own kernels alone.
         """
         package = self.variant.source.partition(":")[0].rpartition(".")[0]
         return self.variant.target, tuple(sorted(self.variant.env.items())), package
 
     def again(self) -> Task:
-        """The same, for a worker that has compiled nothing yet."""
+        """The same task, for a worker that has compiled nothing yet."""
         return replace(self, fresh=True)
 
 
 def ordered(variants: Sequence[Variant], seconds: Mapping[str, float]) -> list[Task]:
-    """Largest first, so that no long one is left for the end; ``seconds`` knows what each took before, by identity.
+    """Longest first, so that no long variant is left for the end. ``seconds`` holds earlier times by identity.
 
-    An unknown variant counts as the mean of its op's known ones. Where an op has none it comes first: it may be long.
-    Equals keep the order of the plan.
+    An unknown variant counts as the mean of its op's known ones. An op without any comes first: it may be long.
+    Equal ones keep the order of the plan.
     """
     known: dict[str, list[float]] = {}
     for v in variants:
@@ -65,10 +65,10 @@ class Schedule:
             self._left.setdefault(task.group, deque()).append(task)
 
     def first(self) -> Task | None:
-        """A task for a worker that is yet to be started: of the group with most work left for each of its workers.
+        """A task for a new worker: from the group with the most work left for each of its workers.
 
-        None where nothing is left, or so little that those at it are done sooner than a worker starts. Whoever gets
-        a task serves its group until ``leave``.
+        None if nothing is left, or so little that the running workers finish it before a new one starts. The caller
+        counts as a worker of the task's group until ``leave``.
         """
         with self._lock:
             groups = [g for g, left in self._left.items() if left and self._worth(g)]
@@ -79,7 +79,7 @@ class Schedule:
             return self._left[group].popleft()
 
     def next(self, group: Group, *, ahead: bool = False) -> Task | None:
-        """One more task for a worker of a group; ``ahead`` of need only while there are enough for the others too."""
+        """One more task for a worker of a group; one ``ahead`` only while enough are left for the other workers."""
         with self._lock:
             left = self._left[group]
             if not left or left[0].fresh or (ahead and len(left) < self._serving.get(group, 0)):
@@ -87,18 +87,18 @@ class Schedule:
             return left.popleft()
 
     def give_back(self, *tasks: Task) -> None:
-        """Put tasks back in front of their group's queue."""
+        """Put tasks back at the front of their group's queue."""
         with self._lock:
             for task in reversed(tasks):
                 self._left[task.group].appendleft(task)
 
     def leave(self, group: Group) -> None:
-        """A worker of this group is gone."""
+        """A worker of this group has ended."""
         with self._lock:
             self._serving[group] -= 1
 
     def drop(self, group: Group) -> tuple[Task, ...]:
-        """Take out all that is left of a group."""
+        """Remove and return all that is left of a group."""
         with self._lock:
             dropped = tuple(self._left[group])
             self._left[group].clear()

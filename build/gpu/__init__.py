@@ -1,1 +1,1 @@
-"""GPUs as numbers: what a target's GPU answers when it is asked about itself, on machines without one."""
+"""The facts of GPUs, for builds on machines without one."""

@@ -1,7 +1,7 @@
-"""GPUs: the numbers behind the profiles, and where each comes from.
+"""GPUs: the numbers behind the profiles, each with its source.
 
-The limits of a block and of an SM are the capability's. SM counts and caches are a product's, and products of one
-capability differ. What no source could be found for is not here: whoever asks for it is told so.
+The limits of a block and of an SM depend on the capability. SM counts and caches depend on the product. A number
+without a source is left out: a kernel that asks for it gets an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DRIVER = "the first driver of CUDA 13, the oldest that cuda-bindings 13 accepts
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number or a text, and who says so."""
+    """A number or a text, and its source."""
 
     value: int | str
     source: str
@@ -92,7 +92,7 @@ _HOPPER = "NVIDIA H100 Tensor Core GPU Architecture, 2022"
 _AMPERE = "NVIDIA A100 Tensor Core GPU Architecture, 2020"
 
 
-# Which parts of a chip are switched off differs from one H200 to the next: another may have room for a few more.
+# Chips of one product differ in the parts that are switched off: another H200 may fit a few clusters more.
 _COUNTED = "what the driver 580 counts on one H200, by precast build --profile-from-device"
 _H200_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 9: 9, **dict.fromkeys(range(10, 17), 7)}
 

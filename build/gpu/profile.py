@@ -1,8 +1,8 @@
-"""Profiles: what a GPU answers when it is asked about itself, for builds on machines without one.
+"""Profiles: the facts of a GPU, for builds on machines without one.
 
-Compiling can ask about the device: persistent kernels bake in how many SMs there are. The answers come from here. The
-names of facts are CUDA's own, those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case; besides them there are ``name``,
-``total_memory``, ``driver_version`` and ``max_active_clusters_N``, as many clusters of N blocks as run at once.
+A kernel may ask about the device while it compiles: persistent kernels use the number of SMs. The answers come from
+here. The names of facts are those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case, and ``name``, ``total_memory``,
+``driver_version`` and ``max_active_clusters_N``, the number of clusters of N blocks that run at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from precast.loader.format.target import Capability, Target
 
 CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
 Answer = int | str | None
-"""A fact, or None where the profile does not know it."""
+"""A fact, or None where the profile does not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A GPU's facts, each with its source. ``measured`` ones were read from a device that was there."""
+    """A GPU's facts, each with its source. ``measured`` ones were read from a device."""
 
     name: str
     capability: Capability
@@ -51,7 +51,7 @@ class Profile:
         return {name: self.answer(name) for name in sorted(set(names))}
 
     def to_json(self) -> dict[str, Any]:
-        """What a worker is told."""
+        """The profile as workers read it."""
         return {"name": self.name, "facts": {name: fact.value for name, fact in sorted(self.facts.items())}}
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Which GPU each target is built for: those that were chosen, and the usual one of every other capability.
+    """Which GPU each target is built for: a chosen one, or the usual one of its capability.
 
     >>> Profiles.named(["H200"]).of(Target.parse("sm_90a")).answer("l2_cache_size")
     62914560
@@ -70,11 +70,11 @@ class Profiles:
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Profiles:
-        """The profiles of GPUs by their names; two of one capability contradict each other."""
+        """The profiles of GPUs by their names; at most one for each capability."""
         return cls().over(tuple(profile_named(name) for name in dict.fromkeys(names)))
 
     def over(self, profiles: Sequence[Profile]) -> Profiles:
-        """These profiles in place of what stood for their capabilities."""
+        """These profiles in place of the earlier ones of their capabilities."""
         for i, one in enumerate(profiles):
             for other in profiles[:i]:
                 if one.capability == other.capability:
@@ -117,7 +117,7 @@ def profile_of(target: Target) -> Profile:
 
 
 def parse_facts(value: object, source: str) -> dict[str, Fact]:
-    """Facts as another process has sent them, checked like anything that is read."""
+    """Facts that another process has sent, checked like any other input."""
     return {name: Fact(answer, source) for name, answer in parse_answers(value).items() if answer is not None}
 
 

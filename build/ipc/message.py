@@ -6,6 +6,7 @@ Never pickles: a child runs code of other people, and its answers are checked li
 from __future__ import annotations
 
 import io
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from typing import Any, Protocol
 
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
-from precast.loader.format.config import canonical
 
 _HEAD = struct.Struct("<4sII")
 _LENGTH = struct.Struct("<Q")
@@ -41,7 +41,7 @@ class Message:
 
     def encode(self) -> bytes:
         """The message as bytes."""
-        header = canonical(dict(self.header))
+        header = json.dumps(dict(self.header), separators=(",", ":"), allow_nan=False).encode()
         pieces = [_HEAD.pack(_MAGIC, len(header), len(self.parts)), header]
         for part in self.parts:
             pieces += [_LENGTH.pack(len(part)), part]

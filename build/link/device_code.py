@@ -1,4 +1,4 @@
-"""Device code: the cubins inside an object, which architecture they say they are for, and what each kernel uses."""
+"""Device code: the cubins inside an object, the architecture of each, and the resources of its kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cubin:
 
 
 def read_cubins(toolchain: Toolchain, obj: bytes) -> tuple[Cubin, ...]:
-    """The cubins that a host object embeds: the very code that will run."""
+    """The cubins that a host object embeds."""
     return tuple(cubin for fatbin in elf.fatbins(obj) for cubin in cubins_in(toolchain, fatbin))
 
 
@@ -42,11 +42,13 @@ def cubins_in(toolchain: Toolchain, fatbin: bytes) -> tuple[Cubin, ...]:
 
 
 def _read_cubin(toolchain: Toolchain, path: Path) -> Cubin:
-    plain = path.rename(path.with_name("code.cubin"))  # a name that says nothing, so that what is listed is read inside
+    plain = path.rename(
+        path.with_name("code.cubin")
+    )  # a neutral name, so that the architecture in the listing comes from the file's contents
     listing = _cuobjdump(toolchain, path.parent, "-lelf", plain.name)
     name = _NAME.search(listing)
     if name is None:
-        raise ObjectError(f"cuobjdump names no architecture for the device code; it said: {listing[-500:]}")
+        raise ObjectError(f"cuobjdump names no architecture for the device code; it printed: {listing[-500:]}")
     usage = parse_usage(_cuobjdump(toolchain, path.parent, "-res-usage", plain.name))
     code = plain.read_bytes()
     plain.unlink()

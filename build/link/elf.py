@@ -1,4 +1,4 @@
-"""What precast reads out of ELF files: device code inside an object, and what a library needs and gives."""
+"""What precast reads from ELF files: device code inside an object, and what a library needs and defines."""
 
 from __future__ import annotations
 

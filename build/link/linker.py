@@ -1,4 +1,4 @@
-"""Linking: an object becomes the shared library that a loader opens."""
+"""Linking: from a compiled object to the shared library that the loader opens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Linker:
         self._folder.cleanup()
 
     def link(self, code: bytes, symbol: str) -> Library:
-        """Link one object that defines ``symbol``; an error if it needs what neither the runtime nor TVM-FFI has."""
+        """Link one object that defines ``symbol``; an error if it needs symbols that the runtime and TVM-FFI lack."""
         if symbol not in elf.symbols(code):
             raise LinkError(f"the object does not define {symbol}: compile it with TVM-FFI enabled")
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:

@@ -1,6 +1,6 @@
-/* Stands in for the runtime library where a kernel's host code is rehearsed: what it would launch is kept to be read,
- * and nothing is launched. It has just the functions of host code that only launches; an object that needs more does
- * not link against it, and so has no launch plan. */
+/* A runtime library that records launches instead of making them, for rehearsals of a kernel's host code. It defines
+ * only the functions of host code that launches and does nothing else: an object that needs more does not link against
+ * it, and has no launch plan. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 """The runtime library: the one small library that every variant of a cache is linked against.
 
 It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
-carries the digest of all that went in, so that caches of different makers live in one process, each with its own.
+contains the digest of all inputs, so that caches of different builds work in one process, each with its own.
 
-Beside it stands the call path of ``fastcall.c``. No variant is linked against that, so it is in no variant's key.
+The call path of ``fastcall.c`` is built here too. No variant is linked against it, so it is in no variant's key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from precast.loader.format.config import canonical
 SOURCE = Path(__file__).with_name("runtime.c")
 FASTCALL = Path(__file__).with_name("fastcall.c")
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
-# The CUDA runtime stays inside: another copy in the process, torch's for one, must neither be used nor disturbed.
+# The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
 LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a")
 
@@ -77,8 +77,8 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
 def link_fastcall(toolchain: Toolchain) -> bytes:
     """Compile and link the call path.
 
-    It declares what it needs of Python, so that no Python.h has to be here, and uses nothing of the C library, so that
-    it runs wherever the runtime library does.
+    It declares what it needs of Python itself, so that no Python.h is required, and uses nothing of the C library, so
+    that it runs wherever the runtime library does.
     """
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         include = toolchain.ffi.parent / "include"
@@ -90,9 +90,9 @@ def link_fastcall(toolchain: Toolchain) -> bytes:
 
 
 def run(command: list[str | Path], folder: str | Path, what: str) -> None:
-    """Run a tool in a folder; its own words go into the error."""
+    """Run a tool in a folder; the error holds what the tool printed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         tool = Path(command[0]).name
         said = done.stderr.strip()[-4000:]
-        raise LinkError(f"{tool} failed on {what}; it said:\n{said}\nCheck the toolchain with 'precast doctor'")
+        raise LinkError(f"{tool} failed on {what}; it printed:\n{said}\nCheck the toolchain with 'precast doctor'")

@@ -21,7 +21,7 @@ PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """Where each part is, and which version of each made a cache.
+    """Where each part is, and the versions that a cache is built with.
 
     ``archive`` holds the compiler's CUDA shims and ``cudart`` the CUDA runtime, both static; ``ffi`` is the folder
     of ``libtvm_ffi.so``.
@@ -79,7 +79,7 @@ def file_digest(path: Path) -> str:
 
 
 def by_host(index: Index) -> dict[str, dict[str, str]]:
-    """The versions that made a cache, for each host it is for."""
+    """The versions that a cache was built with, for each of its hosts."""
     shared = {tool: version for tool, version in index.toolchain.items() if "[" not in tool}
     hosts: dict[str, dict[str, str]] = {}
     for host in sorted({r.host.arch for r in index.runtimes}) or [""]:
@@ -89,7 +89,7 @@ def by_host(index: Index) -> dict[str, dict[str, str]]:
 
 
 def for_all_hosts(hosts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The other way round: a program whose version differs from host to host carries its host's name.
+    """The inverse of ``by_host``: a program whose version differs between hosts gets its host's name.
 
     >>> for_all_hosts({"x86_64": {"gcc": "12.2.0", "ld": "2.40"}, "aarch64": {"gcc": "13.3.0", "ld": "2.40"}})
     {'gcc[aarch64]': '13.3.0', 'gcc[x86_64]': '12.2.0', 'ld': '2.40'}

@@ -1,1 +1,1 @@
-"""From a manifest to a plan: what a person asks for becomes variants, with nothing left to decide."""
+"""From a manifest to a plan: every variant to build, fully decided."""

@@ -13,34 +13,8 @@
         op: acme.norm
         config: {n: 1024}
 
-At the top:
-
-- ``version``: the version of this format, 1. Required.
-- ``name``: the name of the cache, in lower-case letters, digits and single dashes. Required.
-- ``targets``: the targets of every entry that names none itself. One, or a list.
-- ``profiles``: the GPUs whose facts a kernel gets if it asks for the GPU while it compiles, such as ``H200``; at most
-  one for each compute capability. Without it, each target has its usual GPU.
-- ``path``: folders of the user's own modules, relative to the manifest. They come first when modules are imported.
-- ``kernels``: the list of entries. Required.
-
-In an entry:
-
-- ``kernel``: an op that an installed distribution registers. Each entry has either this or ``compile``.
-- ``compile``: ``module:function``, any function that ends in ``cute.compile``.
-- ``op``: the op's name, with ``compile`` only. It may be left out where the function declares one.
-- ``config``: the values of the keys that a caller must match. Lists multiply.
-- ``tuned``: the values of the keys among which the loader chooses, the preferred value first. Lists multiply.
-- ``include``: more configs, each a mapping, beside the product of the lists.
-- ``exclude``: configs to leave out of the product: those that match every key of an item.
-- ``skip_unsupported``: ``true`` lists the variants that a kernel refuses, instead of failing. ``false`` if left out.
-- ``parts``: names for the objects, in their order, of a function that compiles more than one. Each becomes the op
-  ``op.part``.
-- ``env``: variables to set while the kernel is imported and compiled. ``${target.sm_count}`` and the like stand for
-  facts of the target.
-- ``emit``: ``object``, ``cubin``, or both. ``object`` if left out.
-- ``targets``: the targets of this entry, in place of those at the top.
-
-What the lists mean depends on the types of the op's keys: see ``precast.build.plan.matrix``.
+Every field is described in ``precast.build.plan.manifest_fields``. What the lists mean depends on the types of the op's
+keys: see ``precast.build.plan.matrix``.
 """
 
 from __future__ import annotations
@@ -55,6 +29,7 @@ from typing import NamedTuple
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, fact, profile_named, profile_of
 from precast.build.plan import yaml_fields
+from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
 from precast.build.plan.yaml_reader import Node, read_yaml
 from precast.loader.errors import PrecastError, TargetError
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, Pattern
@@ -62,11 +37,8 @@ from precast.loader.format.target import Target
 
 VERSION = 1
 EMITS = ("object", "cubin")
-ROOT_KEYS = ("version", "name", "targets", "profiles", "path", "kernels")
-ENTRY_KEYS = (
-    "kernel", "compile", "op", "config", "tuned", "include", "exclude",
-    "targets", "emit", "env", "parts", "skip_unsupported",
-)  # fmt: skip
+ROOT_KEYS = tuple(ROOT_FIELDS)
+ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
 FACT = re.compile(r"\$\{([^}]*)\}")

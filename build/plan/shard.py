@@ -1,4 +1,4 @@
-"""Shards: a plan dealt out to several machines, so that every variant is built by exactly one of them."""
+"""Shards: a plan divided among several machines, so that exactly one of them builds each variant."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ class Shard:
 
 
 def part_of(plan: Plan, shard: Shard) -> Plan:
-    """The plan of one shard: the same ops, and those variants alone that are this shard's.
+    """The plan of one shard: the same ops, and the variants of this shard alone.
 
-    Variants are dealt like cards, op by op and target by target, because those of one op cost about the same; within
-    an op the order is that of their digests, so that no shard gets all the large sizes. Which shard a variant falls
-    to depends on the plan alone.
+    Variants are dealt in turn, op by op and target by target, because those of one op cost about the same. Within an op
+    they are ordered by their digests, so that no shard gets all the large sizes. The result depends on the plan alone.
     """
     dealt = sorted(plan.variants, key=_order)
     mine = {v.identity for v in dealt[shard.index - 1 :: shard.count]}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.plan.manifest import read_manifest
+from precast.build.plan.manifest import parse_manifest, read_manifest
+from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
+from precast.build.plan.yaml_reader import read_yaml
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
 
@@ -30,3 +34,31 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ManifestError, match=r"none\.yaml:1:1: cannot be read: No such file or directory: give the path"
     ):
         read_manifest(tmp_path / "none.yaml")
+
+
+def test_every_field_of_the_reference_is_read() -> None:
+    """A field that the reference describes and the reader ignores would be lost in silence."""
+    text = b"""
+version: 1
+name: x
+targets: sm_90a
+profiles: H200
+path: .
+kernels:
+  - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
+     env: {X: 1}, parts: p, skip_unsupported: true}
+  - {compile: "m:f", op: o}
+"""
+    root = read_yaml(text, "m.yaml")
+    assert isinstance(root.value, dict) and set(root.value) == set(ROOT_FIELDS)
+    given = {key for entry in root.plain()["kernels"] for key in entry}
+    assert given == set(ENTRY_FIELDS)
+    made = parse_manifest(text, Path(__file__))
+    plain = parse_manifest(b'{version: 1, name: y, targets: sm_90a, kernels: [{compile: "m:g"}]}', Path("m.yaml"))
+    assert unchanged(made, plain) == {"targets"}
+    assert unchanged(made.entries[0], plain.entries[0]) == set()
+
+
+def unchanged(one: Any, other: Any) -> set[str]:
+    """The fields in which two manifests, or two entries, agree."""
+    return {f.name for f in fields(one) if getattr(one, f.name) == getattr(other, f.name)}

@@ -1,0 +1,70 @@
+"""The fields of a manifest, each with its description: the one reference of the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "version": "The version of this format: 1. Required.",
+        "name": "The name of the cache, in lower-case letters, digits and single dashes. Required.",
+        "targets": "The targets of every entry that has no `targets` itself: one, such as `sm_90a`, or a list.",
+        "profiles": (
+            "The GPUs whose facts a kernel gets if it asks for the GPU while it compiles: one, such as `H200`, or a "
+            "list with at most one for each compute capability. Every other capability has its usual GPU."
+        ),
+        "path": (
+            "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
+            "them first."
+        ),
+        "kernels": "The entries: a list with at least one. Required.",
+    }
+)
+"""The fields at the top of a manifest."""
+
+ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "kernel": "An op that an installed distribution registers. An entry has either `kernel` or `compile`.",
+        "compile": (
+            "`module:function`: any function that ends in `cute.compile`. An entry has either `kernel` or `compile`."
+        ),
+        "op": "The name of the op, with `compile` only. Required unless the function declares an op.",
+        "config": (
+            "The values of the keys that a caller must match: a mapping from key to value, or to a list of values. "
+            "Lists multiply. A key that is left out has the function's default."
+        ),
+        "tuned": (
+            "The values of the keys among which the loader chooses, the preferred value first. Lists multiply, also "
+            "with those of `config`."
+        ),
+        "include": (
+            "More configs beside the product of the lists: a list of mappings from key to value. A key that is left "
+            "out takes the value of `config` or `tuned` where they have one value, else the function's default."
+        ),
+        "exclude": (
+            "Configs to leave out of the product of the lists: a list of mappings from key to value, or to a list of "
+            "values. A config is left out if it matches every key of an item. An item that matches nothing is an "
+            "error, and so is an entry of which nothing is left. Rows of `include` are never left out."
+        ),
+        "targets": "The targets of this entry, in place of those at the top.",
+        "emit": (
+            "The kinds of artifact: `object`, `cubin`, or a list of both. The loader can launch a `cubin` only if its "
+            "kernel declares its launch. `object` if left out."
+        ),
+        "env": (
+            "Variables to set while the kernel is imported and compiled: a mapping from name to value. "
+            "`${target.sm_count}`, `${target.arch}`, `${target.name}` and other facts of the target are filled in. "
+            "Variables that precast sets for every child process cannot be set here, except the switches of caches."
+        ),
+        "parts": (
+            "Names for the objects, in the order in which they are compiled or returned, of a function that compiles "
+            "more than one. The object `part` is stored under the op `op.part`."
+        ),
+        "skip_unsupported": (
+            "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. "
+            "`false` if left out."
+        ),
+    }
+)
+"""The fields of an entry of `kernels`."""
