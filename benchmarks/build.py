@@ -56,21 +56,21 @@ def add(n: int):
 LOOP = """
 import json, sys, tempfile, time
 from pathlib import Path
-from precast.build.child.fact_recorder import Answers
+from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.capture import Catcher, forget_compiled
-from precast.build.child.fake_gpu import stand_in
-from precast.kernels.authoring.registry import Source, load
+from precast.build.child.fake_gpu import install_fake_gpu
+from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.schema import call
 
 begun = time.perf_counter()
 work = json.load(open(sys.argv[1]))
 sys.path[:0] = work["search"]
-answers = Answers(work["profile"]["name"], work["profile"]["facts"])
-stand_in(answers)
+answers = FactRecorder(work["profile"]["name"], work["profile"]["facts"])
+install_fake_gpu(answers)
 catcher = Catcher().install()
 started = time.perf_counter() - begun
 for number, one in enumerate(work["variants"]):
-    source = Source.parse(one["source"])
+    source = FunctionRef.parse(one["source"])
     function = load(source)
     answers.begin(source.module.partition(".")[0])
     forget_compiled(source.module)
