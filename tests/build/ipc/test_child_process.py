@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -124,10 +125,7 @@ def test_what_a_module_started_ends_with_the_process(start: Start) -> None:
     pid = int(child.output.split()[1])
     assert Path(f"/proc/{pid}").exists()
     child.kill()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert_ended(pid)
 
 
 def test_a_process_that_cannot_start_says_why(start: Start) -> None:
@@ -151,3 +149,34 @@ def test_no_descriptor_is_left_open(start: Start, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OSError, match="no more processes"):
         start()
     assert open_descriptors() == before
+
+
+PARENT = """
+import os, time
+from precast.build.ipc.child_process import ChildProcess
+from precast.build.ipc.environment import child_environment
+from precast.build.ipc.message import Message
+settings = {"target": "sm_90a", "search": [os.getcwd()]}
+child = ChildProcess("describer_main", name="child", settings=settings, environment=child_environment(os.environ))
+child.ready()
+child.send(Message({"describe": [{"op": "acme.x", "source": "waits:f"}]}))
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(MODULES["waits"])
+    with subprocess.Popen([sys.executable, "-c", PARENT], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(1)
+        parent.kill()
+    assert_ended(pid)
+
+
+def assert_ended(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
