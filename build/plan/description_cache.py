@@ -16,6 +16,7 @@ from precast.build.link.toolchain import PACKAGES
 from precast.build.plan.describer import Describer, Description, Undescribed, describing
 from precast.build.plan.manifest import Asked
 from precast.build.plan.plan import Variant
+from precast.kernels.authoring.adapter import adapter_sources
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.config import to_json
@@ -25,7 +26,6 @@ from precast.loader.format.target import Target
 # What says how a declaration is read: when it changes, so may what is read.
 _READERS = (
     "precast.build.child.describer_main",
-    "precast.kernels.adapters.script_kernel",
     "precast.kernels.authoring.declare",
     "precast.loader.format.config",
 )
@@ -107,7 +107,7 @@ class DescriptionCache:
     def _reading(self) -> list[Any]:
         if not self._readers:
             versions = [version(name) for name in PACKAGES]
-            self._readers = [versions, *(self._sources.digest(name) for name in _READERS)]
+            self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapter_sources()))]
         return self._readers
 
     def _noted(self, key: str) -> Description | None:

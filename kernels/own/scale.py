@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -31,7 +31,7 @@ def supports(config: Config, target: Target) -> str | None:
         return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
     if config["unroll"] not in _UNROLL:
         return f"unroll is {config['unroll']}: use one of {', '.join(map(str, _UNROLL))}"
-    return samples.unsupported_dtype(config)
+    return configs.unsupported_dtype(config)
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -41,7 +41,7 @@ def problems(config: Config) -> Sequence[Problem]:
     [0, 1, 7, 8, 9]
     """
     vector = 128 // bits(str(config["dtype"]))
-    tile = vector * samples.integer(config, "threads") * samples.integer(config, "unroll")
+    tile = vector * configs.integer(config, "threads") * configs.integer(config, "unroll")
     lengths = [0, 1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, 7 * tile + 3 * vector + 1, 1 << 26]
     return [{"n": n} for n in lengths]
 
@@ -50,8 +50,8 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """``x``, ``out`` and ``factor`` of one problem."""
     dtype, n = str(config["dtype"]), problem["n"]
     return {
-        "x": samples.normal((n,), dtype, device=device, seed=seed),
-        "out": samples.empty((n,), dtype, device=device),
+        "x": tensors.normal((n,), dtype, device=device, seed=seed),
+        "out": tensors.empty((n,), dtype, device=device),
         "factor": 1.7 - seed % 5,
     }
 
@@ -66,7 +66,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def tolerance(config: Config) -> Tolerance:
     """One rounding in float32, one to the stored dtype."""
-    return samples.tolerance(str(config["dtype"]), 2.0**-23)
+    return rounding.tolerance(str(config["dtype"]), 2.0**-23)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -85,7 +85,7 @@ def launch(config: Config) -> LaunchPlan:
     >>> launch({"dtype": "bfloat16", "threads": 128, "unroll": 4}).launch({"x.shape[0]": 5000}).grid
     (2, 1, 1)
     """
-    threads, unroll = samples.integer(config, "threads"), samples.integer(config, "unroll")
+    threads, unroll = configs.integer(config, "threads"), configs.integer(config, "unroll")
     tile = 128 // bits(str(config["dtype"])) * threads * unroll
     blocks = ("max", ("ceil_div", "x.shape[0]", tile), 1)
     return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "out", "factor"))
@@ -102,7 +102,6 @@ def launch(config: Config) -> LaunchPlan:
     tolerance=tolerance,
     cost=cost,
     launch=launch,
-    version="1",
 )
 def scale(dtype: DType, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:
     """Compile ``scale(x, out, factor)`` for one dtype."""

@@ -30,7 +30,7 @@ def supports(config: Config, target: Target) -> str | None:
     return reason
 
 
-@kernel(op="attention_bwd", targets=library.TARGETS, supports=supports, arguments=ARGUMENTS, version="1")
+@kernel(op="attention_bwd", targets=library.TARGETS, supports=supports, arguments=ARGUMENTS)
 def attention_bwd(
     dtype: DType,
     head_dim: int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.loader.format.config import Config
 
@@ -26,9 +26,9 @@ def packed(config: Config) -> bool:
 
 def sizes(config: Config) -> tuple[int, int, int]:
     """Heads for each key head, and the sizes of a key and of a value."""
-    size = samples.integer(config, "head_dim")
-    size_v = size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v")
-    return samples.integer(config, "heads_per_kv"), size, size_v
+    size = configs.integer(config, "head_dim")
+    size_v = size if config.get("head_dim_v") is None else configs.integer(config, "head_dim_v")
+    return configs.integer(config, "heads_per_kv"), size, size_v
 
 
 def problems(config: Config) -> list[Problem]:
@@ -62,7 +62,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     if layout == "varlen":
         room = (sum(lengths_k),)
     elif layout == "paged":
-        page = samples.integer(config, "page")
+        page = configs.integer(config, "page")
         most = -(-problem["keys"] // page)
         table = _pages(problem["batch"], most, device, seed)
         room = (table.numel() + 3, page)
@@ -77,7 +77,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         "k": make(room, heads, size, seed + 1),
         "v": make(room, heads, size_v, seed + 2),
         "out": make(tokens, group * heads, size_v, None),
-        "lse": samples.empty(lse_shape, "float32", device=device) if config["lse"] else None,
+        "lse": tensors.empty(lse_shape, "float32", device=device) if config["lse"] else None,
         "softmax_scale": size**-0.5,
         "cu_seqlens_q": starts(lengths_q) if packed(config) else None,
         "cu_seqlens_k": starts(lengths_k) if layout == "varlen" else None,
@@ -85,7 +85,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         "page_table": table,
         "window_left": window[0],
         "window_right": window[1],
-        "sink": samples.normal((group * heads,), str(config["dtype"]), device=device, seed=seed + 3)
+        "sink": tensors.normal((group * heads,), str(config["dtype"]), device=device, seed=seed + 3)
         if config["sink"]
         else None,
         "max_seqlen_q": max(lengths_q),
@@ -117,9 +117,9 @@ def strided(shape: tuple[int, ...], dtype: str, padding: int, *, device: Any, se
     """A tensor with ``padding`` elements between its rows: normally distributed, or to be written without a seed."""
     full = (*shape[:-1], shape[-1] + padding)
     made = (
-        samples.empty(full, dtype, device=device)
+        tensors.empty(full, dtype, device=device)
         if seed is None
-        else samples.normal(full, dtype, device=device, seed=seed)
+        else tensors.normal(full, dtype, device=device, seed=seed)
     )
     return made[..., : shape[-1]]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from precast.kernels.adapters.attention import cases, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
@@ -45,7 +45,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 def _tile_refusal(config: Config, target: Target) -> str | None:
     """Why the keys cannot be taken so many at a time."""
-    tile = samples.integer(config, "keys_tile")
+    tile = configs.integer(config, "keys_tile")
     if target.major == 9:
         return f"keys_tile is for sm_100a and its like, not {target}: leave it out"
     if config["two_cta"]:
@@ -181,7 +181,6 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     tolerance=cases.tolerance,
     cost=cases.cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def attention(
     dtype: DType,
@@ -234,7 +233,6 @@ def attention(
     targets=library.TARGETS,
     supports=split_supports,
     arguments=ARGUMENTS,
-    version="1",
 )
 def attention_split(
     dtype: DType,

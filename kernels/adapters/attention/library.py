@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import to_torch
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-FLASH = Upstream(distribution="flash-attn-4", version="4.0.0b36", extra="flash-attention")
+FLASH = PinnedPackage(distribution="flash-attn-4", version="4.0.0b36", extra="flash-attention")
 INTERFACE = "flash_attn.cute.interface"
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")
 DTYPES = ("float16", "bfloat16")
@@ -24,12 +24,12 @@ def refusal(config: Config, target: Target) -> str | None:
         return reason
     if config["dtype"] not in DTYPES:
         return f"dtype {config['dtype']!r} is not supported: use one of {', '.join(DTYPES)}"
-    group = samples.integer(config, "heads_per_kv") if "heads_per_kv" in config else 1
+    group = configs.integer(config, "heads_per_kv") if "heads_per_kv" in config else 1
     if not 1 <= group <= 128:
         return f"heads_per_kv is {group}: use a number from 1 to 128"
-    size = samples.integer(config, "head_dim")
+    size = configs.integer(config, "head_dim")
     return head_refusal(
-        size, size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v"), target
+        size, size if config.get("head_dim_v") is None else configs.integer(config, "head_dim_v"), target
     )
 
 

@@ -98,7 +98,7 @@ def unswizzled(flat: Any, rows: int, columns: int) -> Any:
     return ordered.reshape(tiles * 128, groups * 4)[:rows, :columns]
 
 
-def fp4_samples(rows: int, columns: int, block: int, scale_dtype: str, *, device: Any, seed: int) -> Any:
+def fp4_values(rows: int, columns: int, block: int, scale_dtype: str, *, device: Any, seed: int) -> Any:
     """Values in float64 that are surely one code each, in blocks that surely have one scale."""
     import torch
 
@@ -121,7 +121,7 @@ def fp4_samples(rows: int, columns: int, block: int, scale_dtype: str, *, device
     return (values * scales.repeat_interleave(block, dim=1)).to(device)
 
 
-def mxfp8_samples(rows: int, columns: int, *, device: Any, seed: int) -> Any:
+def mxfp8_values(rows: int, columns: int, *, device: Any, seed: int) -> Any:
     """Values in float64, each near one that float8_e4m3fn has times a power of two; the largest of a block is 320."""
     import torch
 

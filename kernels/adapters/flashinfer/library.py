@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
+from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import Problem
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-FLASHINFER = Upstream(distribution="flashinfer-python", version="0.7.2.post1", extra="flashinfer")
+FLASHINFER = PinnedPackage(distribution="flashinfer-python", version="0.7.2.post1", extra="flashinfer")
 HALVES = ("float16", "bfloat16")
 _WIDEST = 65_536
 
@@ -36,7 +36,7 @@ def refusal(config: Config, *, dtypes: Sequence[str] = HALVES, width: str = "hid
         return reason
     if config["dtype"] not in dtypes:
         return f"dtype {config['dtype']!r} is not supported: use one of {', '.join(dtypes)}"
-    return width_refusal(width, samples.integer(config, width), divisor)
+    return width_refusal(width, configs.integer(config, width), divisor)
 
 
 def width_refusal(name: str, size: int, divisor: int) -> str | None:

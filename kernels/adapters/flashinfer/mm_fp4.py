@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.flashinfer import blocks, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -92,7 +92,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     return {
         "a": codes(m),
         "b": codes(n),
-        "out": samples.empty((m, n), str(config["out_dtype"]), device=device),
+        "out": tensors.empty((m, n), str(config["out_dtype"]), device=device),
         "a_tiles": -(-m // 128),
         "b_tiles": -(-n // 128),
         "k_tiles": -(-(k // block) // 4),
@@ -121,7 +121,7 @@ def _meaning(config: Config, inputs: Mapping[str, Any], name: str) -> Any:
 
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32 whose terms cancel, then the rounding to the stored dtype."""
-    return Tolerance(rtol=samples.tolerance(str(config["out_dtype"]), 1e-6).rtol, atol=2e-2)
+    return Tolerance(rtol=rounding.tolerance(str(config["out_dtype"]), 1e-6).rtol, atol=2e-2)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -146,7 +146,6 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments=_NAMES,
-    version="1",
 )
 def mm_fp4(
     out_dtype: DType,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from precast.kernels.adapters.flashinfer import library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.authoring.hints import DType
@@ -33,21 +33,21 @@ def supports_fp8(config: Config, target: Target) -> str | None:
 def problems(config: Config) -> Sequence[Problem]:
     """Rows by themselves, and where the config allows it rows that stand apart."""
     pad = 16 if config.get("strided") else 0
-    return library.row_problems(samples.integer(config, "hidden"), pad=pad)
+    return library.row_problems(configs.integer(config, "hidden"), pad=pad)
 
 
 def _matrix(config: Config, problem: Problem, *, device: Any, seed: int | None, dtype: str = "") -> Any:
     dtype = dtype or str(config["dtype"])
-    hidden = samples.integer(config, "hidden")
+    hidden = configs.integer(config, "hidden")
     shape, stride = (problem["rows"], hidden), hidden + problem["padding"]
     if seed is None:
-        return samples.empty(shape, dtype, device=device, row_stride=stride)
-    return samples.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
+        return tensors.empty(shape, dtype, device=device, row_stride=stride)
+    return tensors.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
 
 
 def _row(config: Config, *, device: Any, seed: int, dtype: str = "") -> Any:
-    width = samples.integer(config, "hidden")
-    return samples.normal((width,), dtype or str(config["dtype"]), device=device, seed=seed)
+    width = configs.integer(config, "hidden")
+    return tensors.normal((width,), dtype or str(config["dtype"]), device=device, seed=seed)
 
 
 def _scale(device: Any) -> Any:
@@ -155,7 +155,7 @@ def layernorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, 
 
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32, an approximate root, and the rounding to the stored dtype."""
-    return samples.tolerance(str(config["dtype"]), 8e-6)
+    return rounding.tolerance(str(config["dtype"]), 8e-6)
 
 
 def fused_tolerance(config: Config) -> Tolerance:
@@ -179,7 +179,7 @@ def fused_cost(config: Config, problem: Problem) -> Cost:
 
 
 def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
-    hidden = samples.integer(config, "hidden")
+    hidden = configs.integer(config, "hidden")
     elements = problem["rows"] * hidden
     return Cost(4 * elements, (matrices * elements + hidden) * bits(str(config["dtype"])) // 8)
 
@@ -195,7 +195,6 @@ def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments=NAMES,
-    version="1",
 )
 def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm(x, weight, out, rows, eps)``: root-mean-square norm of the rows of a matrix.
@@ -227,7 +226,6 @@ def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool =
     tolerance=fused_tolerance,
     cost=fused_cost,
     arguments=NAMES,
-    version="1",
 )
 def fused_add_rmsnorm(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
@@ -259,7 +257,6 @@ def fused_add_rmsnorm(
     tolerance=fp8_tolerance,
     cost=cost,
     arguments=NAMES,
-    version="1",
 )
 def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm_fp8(x, weight, out, rows, scale, eps)``: the norm over ``scale``, stored as ``float8_e4m3fn``.
@@ -292,7 +289,6 @@ def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bo
     tolerance=fp8_tolerance,
     cost=fused_cost,
     arguments=NAMES,
-    version="1",
 )
 def fused_add_rmsnorm_fp8(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
@@ -319,14 +315,13 @@ def fused_add_rmsnorm_fp8(
     op="flashinfer.layernorm",
     targets=["sm_80+"],
     supports=supports,
-    problems=lambda config: library.row_problems(samples.integer(config, "hidden"), pad=8),
+    problems=lambda config: library.row_problems(configs.integer(config, "hidden"), pad=8),
     inputs=layernorm_inputs,
     outputs=["out"],
     reference=layernorm_reference,
     tolerance=fused_tolerance,
     cost=cost,
     arguments={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
-    version="1",
 )
 def layernorm(dtype: DType, hidden: int, weight_dtype: DType = "float32", pdl: bool = False) -> Any:
     """``layernorm(out, x, gamma, beta, rows, eps)``: layer norm of the rows of a matrix.

@@ -57,7 +57,6 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     reference=cases.reference,
     tolerance=cases.tolerance,
     cost=cases.cost,
-    version="1",
 )
 def gemm(
     dtype: DType,
@@ -106,7 +105,6 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
     reference=cases.scaled_reference,
     tolerance=cases.tolerance,
     cost=cases.scaled_cost,
-    version="1",
 )
 def gemm_blockscaled(
     format: Literal["nvfp4", "mxfp4", "mxfp8"],
@@ -146,7 +144,6 @@ def grouped_supports(config: Config, target: Target) -> str | None:
     reference=cases.grouped_reference,
     tolerance=cases.tolerance,
     cost=cases.grouped_cost,
-    version="1",
 )
 def gemm_grouped(
     dtype: DType,

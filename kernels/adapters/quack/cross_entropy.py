@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType
@@ -22,13 +22,13 @@ def supports(config: Config, target: Target) -> str | None:
     refused = library.refusal(config, "classes")
     if refused or config.get("dx", True):  # with a gradient, a row's largest is known before anything is scaled
         return refused
-    step = library.step(samples.integer(config, "classes"), str(config["dtype"]))
+    step = library.step(configs.integer(config, "classes"), str(config["dtype"]))
     return library.unshared(config, "classes", step)
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    classes = samples.integer(config, "classes")
+    classes = configs.integer(config, "classes")
     return library.row_problems(classes, library.step(classes, str(config["dtype"])))
 
 
@@ -41,7 +41,7 @@ def _target(config: Config, problem: Problem, device: Any, seed: int) -> Any:
     import torch
 
     generator = torch.Generator(device=device).manual_seed(seed)
-    classes = samples.integer(config, "classes")
+    classes = configs.integer(config, "classes")
     target = torch.randint(0, classes, (problem["rows"],), generator=generator, device=device)
     target[4::5] = _IGNORED
     return target.to(to_torch(str(config["target_dtype"])))
@@ -50,7 +50,7 @@ def _target(config: Config, problem: Problem, device: Any, seed: int) -> Any:
 def _weight(config: Config, device: Any, seed: int) -> Any:
     if not config["weight"]:
         return None
-    return samples.normal((samples.integer(config, "classes"),), "float32", device=device, seed=seed).abs_()
+    return tensors.normal((configs.integer(config, "classes"),), "float32", device=device, seed=seed).abs_()
 
 
 def forward_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def backward_inputs(config: Config, problem: Problem, *, device: Any, seed: int)
     return {
         "x": x,
         "target": _target(config, problem, device, seed + 1),
-        "dloss": samples.normal((problem["rows"],), "float32", device=device, seed=seed + 3),
+        "dloss": tensors.normal((problem["rows"],), "float32", device=device, seed=seed + 3),
         "dx": _matrix(config, problem, device),
         "lse": x.double().logsumexp(dim=-1).float(),
         "weight": _weight(config, device, seed + 2),
@@ -115,19 +115,19 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 def tolerance(config: Config) -> Tolerance:
     """Exponents of numbers up to 30 in float32; a gradient is the difference of a probability and one, of weights."""
-    stored = samples.tolerance(str(config["dtype"]), 2e-5)
+    stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol if config.get("dx", True) else 2e-5, atol=1e-5)
 
 
 def forward_cost(config: Config, problem: Problem) -> Cost:
     """The logits read once, and their gradient written where it is asked for."""
-    elements = problem["rows"] * samples.integer(config, "classes")
+    elements = problem["rows"] * configs.integer(config, "classes")
     return Cost(5 * elements, (2 if config["dx"] else 1) * elements * bits(str(config["dtype"])) // 8)
 
 
 def backward_cost(config: Config, problem: Problem) -> Cost:
     """The logits read once, their gradient written once."""
-    elements = problem["rows"] * samples.integer(config, "classes")
+    elements = problem["rows"] * configs.integer(config, "classes")
     return Cost(5 * elements, 2 * elements * bits(str(config["dtype"])) // 8)
 
 
@@ -145,7 +145,6 @@ def backward_cost(config: Config, problem: Problem) -> Cost:
         "mX": "x", "mTarget": "target", "mTargetLogit": "target_logit", "mLoss": "loss", "mLSE": "lse", "mdX": "dx",
         "mWeight": "weight",
     },
-    version="1",
 )  # fmt: skip
 def cross_entropy(
     dtype: DType,
@@ -189,7 +188,6 @@ def cross_entropy(
     arguments={
         "mX": "x", "mTarget": "target", "mDLoss": "dloss", "mdX": "dx", "mLSE": "lse", "mWeight": "weight",
     },
-    version="1",
 )  # fmt: skip
 def cross_entropy_bwd(
     dtype: DType, classes: int, target_dtype: Literal["int32", "int64"] = "int64", weight: bool = False

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library, norms
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -29,7 +29,7 @@ Reload = Literal["no", "wdy", "x", "both"]
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = norms.matrix_refusal(config)
-    if reason is None and samples.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
+    if reason is None and configs.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
         widest = _WIDEST // bits(str(config["dtype"]))
         return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {widest}"
     return reason or launch_refusal(config)
@@ -52,13 +52,13 @@ def launch_refusal(config: Config) -> str | None:
     reason = norms.threads_refusal(config)
     if reason:
         return reason
-    hidden, cluster, stages = (samples.integer(config, key) for key in ("hidden", "cluster", "stages"))
+    hidden, cluster, stages = (configs.integer(config, key) for key in ("hidden", "cluster", "stages"))
     if stages not in (2, 3):
         return f"stages is {stages}: use 2 or 3"
     width = bits(str(config["dtype"]))
     if config["tma"] and (hidden % cluster or hidden // cluster * width % 128):
         return f"tma is for rows whose shares are multiples of 16 bytes, and hidden is {hidden}: use false"
-    rows = samples.integer(config, "threads") // samples.integer(config, "row_threads")
+    rows = configs.integer(config, "threads") // configs.integer(config, "row_threads")
     memory = 2 * stages * rows * -(-hidden // cluster) * width // 8  # of the input, and of the result's gradient
     if memory > _MEMORY:
         return (
@@ -71,10 +71,10 @@ def launch_refusal(config: Config) -> str | None:
 def problems(config: Config) -> Sequence[Problem]:
     """Few rows and many, for one block and for many, but for one alone where blocks take several rows at a time: which
     of them share the last is the library's affair."""
-    narrow = samples.integer(config, "hidden") <= _ONE_ROW_A_STEP
+    narrow = configs.integer(config, "hidden") <= _ONE_ROW_A_STEP
     if config.get("threads") is not None:
         narrow = config["threads"] != config["row_threads"]
-    step = library.step(samples.integer(config, "hidden"), str(config["dtype"]))
+    step = library.step(configs.integer(config, "hidden"), str(config["dtype"]))
     shapes = [(1, 0, 1), (17, step, 1), (129, 0, 16), (300, 3 * step, 132), (4096, 0, 264)]
     return [{"rows": r, "padding": p, "blocks": 1 if narrow else b} for r, p, b in shapes]
 
@@ -83,14 +83,14 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """Every argument that the config has, by name."""
     import torch
 
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
     layernorm = "bias" in config
 
     def matrix(seed: int | None = None) -> Any:
         return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
 
     def partial() -> Any:
-        return samples.empty((problem["blocks"], hidden), "float32", device=device)
+        return tensors.empty((problem["blocks"], hidden), "float32", device=device)
 
     x = matrix(seed)
     mean = x.double().mean(dim=-1) if layernorm else torch.zeros((), dtype=torch.float64, device=device)
@@ -98,7 +98,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     residual = bool(config.get("residual"))
     return {
         "x": x,
-        "weight": samples.normal((hidden,), norms.weight_dtype(config), device=device, seed=seed + 1),
+        "weight": tensors.normal((hidden,), norms.weight_dtype(config), device=device, seed=seed + 1),
         "dout": matrix(seed + 2),
         "dresidual_out": matrix(seed + 3) if residual else None,
         "rstd": rstd.float(),
@@ -138,13 +138,13 @@ def _by_block(rows: Any, blocks: int) -> Any:
 
 def tolerance(config: Config) -> Tolerance:
     """Sums of products of both signs: what cancels leaves an error in proportion to its parts, not to the sum."""
-    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=2e-4)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
     """Every matrix read or written once; the partial sums written once."""
-    hidden = samples.integer(config, "hidden")
+    hidden = configs.integer(config, "hidden")
     matrices = 4 if config.get("residual") else 3
     memory = matrices * problem["rows"] * hidden * bits(str(config["dtype"])) + problem["blocks"] * hidden * 32
     return Cost(10 * problem["rows"] * hidden, memory // 8)
@@ -215,7 +215,6 @@ def _compile(
     tolerance=tolerance,
     cost=cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def rmsnorm_bwd(
     dtype: DType,
@@ -263,7 +262,6 @@ def rmsnorm_bwd(
     tolerance=tolerance,
     cost=cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def layernorm_bwd(
     dtype: DType,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
+from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.format.config import Config
 
-QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
+QUACK = PinnedPackage(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)
 _LEAST = 32  # bits
 _THREADS, _WARP = 256, 32
@@ -29,11 +29,11 @@ def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
 
     Without a divisor, rows need only be read 4 bytes at a time, the least that an asynchronous copy takes.
     """
-    reason = QUACK.obstacle() or samples.unsupported_dtype(config)
+    reason = QUACK.obstacle() or configs.unsupported_dtype(config)
     if reason:
         return reason
     divisor = divisor or max(1, _LEAST // bits(str(config["dtype"])))
-    size = samples.integer(config, width)
+    size = configs.integer(config, width)
     if not 0 < size <= _WIDEST:
         return f"{width} is {size}: use a number from {divisor} to {_WIDEST}"
     below = size // divisor * divisor
@@ -52,7 +52,7 @@ def unshared(config: Config, width: str, vector: int) -> str | None:
     A warp without a column has seen none: the library's one-pass softmax then writes NaN into every row. Rows of this
     many columns go to clusters of 256 threads a block, and the last blocks may be left with little or nothing.
     """
-    size, dtype = samples.integer(config, width), str(config["dtype"])
+    size, dtype = configs.integer(config, width), str(config["dtype"])
     if _fills(size, dtype, vector):
         return None
     steps = range(vector, _WIDEST, vector)
@@ -98,13 +98,13 @@ def row_problems(width: int, pad: int) -> Sequence[Problem]:
 
 def matrix(config: Config, problem: Problem, width: str, *, dtype: str, device: Any, seed: int | None) -> Any:
     """A matrix of a problem's rows: normally distributed, or to be written where there is no seed."""
-    columns = samples.integer(config, width)
+    columns = configs.integer(config, width)
     shape, stride = (problem["rows"], columns), columns + problem["padding"]
     if seed is None:
-        return samples.empty(shape, dtype, device=device, row_stride=stride)
-    return samples.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
+        return tensors.empty(shape, dtype, device=device, row_stride=stride)
+    return tensors.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
 
 
 def per_row(problem: Problem, *, device: Any) -> Any:
     """A float32 number for each row, to be written."""
-    return samples.empty((problem["rows"],), "float32", device=device)
+    return tensors.empty((problem["rows"],), "float32", device=device)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -35,8 +35,8 @@ def supports(config: Config, target: Target) -> str | None:
 def matrix_refusal(config: Config) -> str | None:
     """Why such rows and weights cannot be normalised, or None."""
     reason = library.refusal(config, "hidden")
-    if reason is None and weight_dtype(config) not in samples.FLOATS:
-        reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(samples.FLOATS)}"
+    if reason is None and weight_dtype(config) not in configs.FLOATS:
+        reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(configs.FLOATS)}"
     return reason
 
 
@@ -56,36 +56,36 @@ def launch_refusal(config: Config) -> str | None:
 
 def threads_refusal(config: Config) -> str | None:
     """Why a row cannot be shared by so many threads and blocks, or None."""
-    threads, rows, cluster = (samples.integer(config, key) for key in ("threads", "row_threads", "cluster"))
+    threads, rows, cluster = (configs.integer(config, key) for key in ("threads", "row_threads", "cluster"))
     if threads not in (128, 256):
         return f"threads is {threads}: use 128 or 256"
     if rows not in _ROW_THREADS or rows > threads:
         among = ", ".join(map(str, _ROW_THREADS))
         return f"row_threads is {rows}, and threads {threads}: use as many or fewer of {among} to a row"
-    if cluster not in (1, 2, 4, 8, 16) or rows * cluster > samples.integer(config, "hidden"):
+    if cluster not in (1, 2, 4, 8, 16) or rows * cluster > configs.integer(config, "hidden"):
         return f"cluster is {cluster}: use 1, 2, 4, 8 or 16, and no more threads than a row has columns"
     return None
 
 
 def pad(config: Config) -> int:
     """What divides the row strides."""
-    return library.step(samples.integer(config, "hidden"), str(config["dtype"]), weight_dtype(config))
+    return library.step(configs.integer(config, "hidden"), str(config["dtype"]), weight_dtype(config))
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    return library.row_problems(samples.integer(config, "hidden"), pad(config))
+    return library.row_problems(configs.integer(config, "hidden"), pad(config))
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """Every argument that the config has, by name."""
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
 
     def matrix(seed: int | None = None) -> Any:
         return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
 
     def row(seed: int) -> Any:
-        return samples.normal((hidden,), weight_dtype(config), device=device, seed=seed)
+        return tensors.normal((hidden,), weight_dtype(config), device=device, seed=seed)
 
     residual, statistics = bool(config.get("residual")), bool(config["statistics"])
     return {
@@ -121,13 +121,13 @@ def tolerance(config: Config) -> Tolerance:
 
     Subtracting a mean, and adding a bias, leave values near zero whose error is that of what cancelled.
     """
-    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=4e-6) if "bias" in config or config.get("residual") else stored
 
 
 def cost(config: Config, problem: Problem) -> Cost:
     """Every matrix read or written once, the weights once."""
-    hidden = samples.integer(config, "hidden")
+    hidden = configs.integer(config, "hidden")
     matrices = 4 if config.get("residual") else 2
     elements = problem["rows"] * hidden
     memory = matrices * elements * bits(str(config["dtype"])) + hidden * bits(weight_dtype(config))
@@ -178,7 +178,6 @@ def compile_forward(
     tolerance=tolerance,
     cost=cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def rmsnorm(
     dtype: DType,
@@ -229,7 +228,6 @@ def rmsnorm(
     tolerance=tolerance,
     cost=cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def layernorm(
     dtype: DType,

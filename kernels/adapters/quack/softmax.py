@@ -7,7 +7,7 @@ from typing import Any
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
@@ -17,7 +17,7 @@ from precast.loader.format.target import Target
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    reason = samples.unsupported_dtype(config)
+    reason = configs.unsupported_dtype(config)
     return reason or library.refusal(config, "width", divisor=library.vector(str(config["dtype"])))
 
 
@@ -28,7 +28,7 @@ def forward_supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    return library.row_problems(samples.integer(config, "width"), library.vector(str(config["dtype"])))
+    return library.row_problems(configs.integer(config, "width"), library.vector(str(config["dtype"])))
 
 
 def _matrix(config: Config, problem: Problem, device: Any, seed: int | None) -> Any:
@@ -65,7 +65,7 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 def tolerance(config: Config) -> Tolerance:
     """Exponents of numbers up to 30 in float32, whose error they multiply, then the rounding to the stored dtype."""
-    stored = samples.tolerance(str(config["dtype"]), 2e-5)
+    stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol, atol=max(stored.atol, 1e-7))
 
 
@@ -76,13 +76,13 @@ def backward_tolerance(config: Config) -> Tolerance:
 
 def forward_cost(config: Config, problem: Problem) -> Cost:
     """Read once, written once."""
-    elements = problem["rows"] * samples.integer(config, "width")
+    elements = problem["rows"] * configs.integer(config, "width")
     return Cost(5 * elements, 2 * elements * bits(str(config["dtype"])) // 8)
 
 
 def backward_cost(config: Config, problem: Problem) -> Cost:
     """Two matrices read, one written."""
-    elements = problem["rows"] * samples.integer(config, "width")
+    elements = problem["rows"] * configs.integer(config, "width")
     return Cost(4 * elements, 3 * elements * bits(str(config["dtype"])) // 8)
 
 
@@ -97,7 +97,6 @@ def backward_cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=forward_cost,
     arguments={"mX": "x", "mO": "out"},
-    version="1",
 )
 def softmax(dtype: DType, width: int) -> Any:
     """Softmax of rows: ``(x, out)``, both ``[rows, width]``, each with row strides that keep rows aligned to 16 bytes.
@@ -119,7 +118,6 @@ def softmax(dtype: DType, width: int) -> Any:
     tolerance=backward_tolerance,
     cost=backward_cost,
     arguments={"mdY": "dout", "mY": "out", "mdX": "dx"},
-    version="1",
 )
 def softmax_bwd(dtype: DType, width: int) -> Any:
     """Gradient of ``quack.softmax``: ``(dout, out, dx)``, all ``[rows, width]``; ``out`` is what the forward wrote.

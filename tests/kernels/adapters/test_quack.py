@@ -15,8 +15,8 @@ import torch
 
 from precast import loader
 from precast.kernels import declaration_of
+from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.adapters.upstream import Upstream, UpstreamError
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verify import verify
 from precast.loader.format.config import complete
@@ -224,24 +224,24 @@ def test_what_cannot_be_built_is_refused_while_planning(op: str, config: dict[st
 
 def test_another_release_is_refused_by_name_and_version() -> None:
     for other, words in (
-        (Upstream(distribution="pytest", version="0.1", extra="x"), "pytest 0.1 is what this adapter knows, and"),
-        (Upstream(distribution="no-such-library", version="0.1", extra="x"), "pip install 'precast[x]'"),
+        (PinnedPackage(distribution="pytest", version="0.1", extra="x"), "pytest 0.1 is what this adapter knows, and"),
+        (PinnedPackage(distribution="no-such-library", version="0.1", extra="x"), "pip install 'precast[x]'"),
     ):
         assert words in str(other.obstacle())
-        with pytest.raises(UpstreamError, match=other.distribution):
+        with pytest.raises(PackageError, match=other.distribution):
             other.module("json")
 
 
 def test_a_changed_parameter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "upstream_changed.py").write_text("def compile(dtype, width):\n    return width\n")
     monkeypatch.syspath_prepend(tmp_path)
-    library = Upstream(distribution="pytest", version=pytest.__version__, extra="x")
+    library = PinnedPackage(distribution="pytest", version=pytest.__version__, extra="x")
     assert library.call("upstream_changed:compile", dtype="a", width=3) == 3
     with pytest.raises(
-        UpstreamError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"
+        PackageError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"
     ):
         library.call("upstream_changed:compile", dtype="a", N=3)
-    with pytest.raises(UpstreamError, match="upstream_changed has no tile, which its adapter sets"):
+    with pytest.raises(PackageError, match="upstream_changed has no tile, which its adapter sets"):
         library.switch("upstream_changed", tile=3)
 
 

@@ -21,15 +21,10 @@ def test_the_function_stays_as_it_is() -> None:
     def function(n: int) -> int:
         return n + 1
 
-    declared = kernel(op="mine.add", targets=["sm_90a"], version="2")(function)
+    declared = kernel(op="mine.add", targets=["sm_90a"])(function)
     assert declared is function and declared(1) == 2
     found = declaration_of(function)
-    assert (found.op, found.targets, found.version, [k.name for k in found.keys]) == (
-        "mine.add",
-        ("sm_90a",),
-        "2",
-        ["n"],
-    )
+    assert (found.op, found.targets, [k.name for k in found.keys]) == ("mine.add", ("sm_90a",), ["n"])
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.op = "other"  # type: ignore[misc]
 
@@ -56,13 +51,13 @@ def test_a_plain_function_needs_an_op() -> None:
 
 
 def test_a_manifest_may_rename_a_declared_op() -> None:
-    @kernel(op="mine", version="3")
+    @kernel(op="mine", targets=["sm_90a"])
     def function(n: int) -> int:
         return n
 
     assert declaration_of(function, "mine") is declaration_of(function)
     renamed = declaration_of(function, "yours")
-    assert (renamed.op, renamed.version) == ("yours", "3")
+    assert (renamed.op, renamed.targets) == ("yours", ("sm_90a",))
     with pytest.raises(DeclarationError, match="lower-case"):
         declaration_of(function, "Not A Name")
 
@@ -76,7 +71,8 @@ def test_a_manifest_may_rename_a_declared_op() -> None:
         ({"op": "x", "targets": ["sm_90a+"]}, "sm_90+"),
         ({"op": "x", "outputs": "out"}, "write a list"),
         ({"op": "x", "reference": "yes"}, "reference is 'yes'"),
-        ({"op": "x", "version": 1}, "version is 1"),
+        ({"op": "x", "launch": 1}, "launch is 1: give a function"),
+        ({"op": "x", "arguments": {"mX": "not a name"}}, "'not a name' is not a valid name"),
     ],
 )
 def test_misuse_is_refused_where_it_stands(wrong: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Upstream: libraries whose own kernels are compiled as they are, each pinned to the version that its adapter knows.
+"""PinnedPackage: libraries whose own kernels are compiled as they are, each pinned to the version that its adapter knows.
 
 An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that
 it calls. Where one of these is not as stated, the message says which, before anything is compiled on a wrong guess.
@@ -16,15 +16,15 @@ from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.errors import PrecastError
 
 
-class UpstreamError(PrecastError, ImportError):
+class PackageError(PrecastError, ImportError):
     """A library is missing, is another version than its adapter knows, or has changed what the adapter relies on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
+class PinnedPackage:
     """One library. ``extra`` installs it.
 
-    >>> Upstream(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
+    >>> PinnedPackage(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
     "nosuch 1.0 is not installed: pip install 'precast[nosuch]'"
     """
 
@@ -49,7 +49,7 @@ class Upstream:
         """Import one of its modules, in a worker."""
         reason = self.obstacle()
         if reason:
-            raise UpstreamError(reason)
+            raise PackageError(reason)
         return importlib.import_module(name)
 
     def switch(self, module: str, **values: Any) -> None:
@@ -57,7 +57,7 @@ class Upstream:
         found = self.module(module)
         for name, value in values.items():
             if not hasattr(found, name):
-                raise UpstreamError(
+                raise PackageError(
                     f"{module} has no {name}, which its adapter sets: pip install '{self}', or mend the adapter"
                 )
             setattr(found, name, value)
@@ -71,7 +71,7 @@ class Upstream:
             inspect.signature(function).bind(**arguments)
         except TypeError as error:
             takes = ", ".join(inspect.signature(function).parameters)
-            raise UpstreamError(
+            raise PackageError(
                 f"{source} is called as its adapter knows it, and {error}; it takes ({takes}): "
                 f"pip install '{self}', or mend the adapter"
             ) from None
