@@ -10,6 +10,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -32,7 +33,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """Any number of rows; whole tiles of 128 where scales are swizzled, since the padding of others is not written."""
-    found = library.row_problems(configs.integer(config, "hidden"), largest=1 << 23)
+    found = row_problems(configs.integer(config, "hidden"), largest=1 << 23)
     if config["layout"] == "linear":
         return [{"rows": p["rows"]} for p in found]
     return [{"rows": 128}, {"rows": 256}, {"rows": 1024}]

@@ -8,7 +8,6 @@ from typing import Any
 
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Problem
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -51,13 +50,3 @@ def width_refusal(name: str, size: int, divisor: int) -> str | None:
     if size != below:
         return f"{name} is {size}, which {divisor} does not divide: use {below} or {below + divisor}"
     return None
-
-
-def row_problems(width: int, *, largest: int = 1 << 25, pad: int = 0) -> Sequence[Problem]:
-    """One row, few, an odd number, one more than a tile of 128, and a large matrix last.
-
-    >>> row_problems(4096)[0]
-    {'rows': 1, 'padding': 0}
-    """
-    cases = [(1, 0), (2, pad), (17, 0), (129, pad), (1031, 3 * pad), (max(64, largest // width), 0)]
-    return [{"rows": rows, "padding": padding} for rows, padding in cases]

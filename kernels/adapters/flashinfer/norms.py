@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from precast.kernels.adapters.flashinfer import library
-from precast.kernels.authoring import configs, rounding, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.hints import DType
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _NORMS = "flashinfer.norm.kernels"
-_EPS = 1e-6
-_SCALE = 1 / 32
 _FP8 = "float8_e4m3fn"
+_MATRIX = ("rows", "hidden")
+_X = Tensor("x", _MATRIX)
+_WEIGHT = Tensor("weight", ("hidden",))
+_RESIDUAL = Tensor("residual", _MATRIX, role="in_out")
+_OUT_FP8 = Tensor("out", _MATRIX, _FP8, role="out")
+_SCALE = Tensor("scale", (1,), "float32")
+_ROWS = Constant("rows", "rows")
+_EPS = Constant("eps", 1e-6)
 NAMES = {"mX": "x", "mW": "weight", "mY": "out", "mR": "residual", "mS": "scale", "M": "rows"}
 
 
@@ -31,89 +38,18 @@ def supports_fp8(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Rows by themselves, and where the config allows it rows that stand apart."""
-    pad = 16 if config.get("strided") else 0
-    return library.row_problems(configs.integer(config, "hidden"), pad=pad)
+    """Contiguous rows, and where the config allows it rows that are further apart."""
+    return row_problems(configs.integer(config, "hidden"), pad=16 if config.get("strided") else 0)
 
 
-def _matrix(config: Config, problem: Problem, *, device: Any, seed: int | None, dtype: str = "") -> Any:
-    dtype = dtype or str(config["dtype"])
-    hidden = configs.integer(config, "hidden")
-    shape, stride = (problem["rows"], hidden), hidden + problem["padding"]
-    if seed is None:
-        return tensors.empty(shape, dtype, device=device, row_stride=stride)
-    return tensors.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
+def layernorm_problems(config: Config) -> Sequence[Problem]:
+    """Contiguous rows, and rows that are further apart."""
+    return row_problems(configs.integer(config, "hidden"), pad=8)
 
 
-def _row(config: Config, *, device: Any, seed: int, dtype: str = "") -> Any:
-    width = configs.integer(config, "hidden")
-    return tensors.normal((width,), dtype or str(config["dtype"]), device=device, seed=seed)
-
-
-def _scale(device: Any) -> Any:
-    import torch
-
-    return torch.full((1,), _SCALE, dtype=torch.float32, device=device)
-
-
-def rmsnorm_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, ``weight``, ``out``, the number of rows and ``eps``."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "out": _matrix(config, problem, device=device, seed=None),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
-
-
-def fp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """The same, with ``out`` of FP8 and a scale."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "out": _matrix(config, problem, device=device, seed=None, dtype=_FP8),
-        "rows": problem["rows"],
-        "scale": _scale(device),
-        "eps": _EPS,
-    }
-
-
-def fused_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x`` and ``residual``, which are both read and written."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "residual": _matrix(config, problem, device=device, seed=seed + 2),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
-
-
-def fused_fp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``out`` of FP8 first, then what is read."""
-    return {
-        "out": _matrix(config, problem, device=device, seed=None, dtype=_FP8),
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "residual": _matrix(config, problem, device=device, seed=seed + 2),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "rows": problem["rows"],
-        "scale": _scale(device),
-        "eps": _EPS,
-    }
-
-
-def layernorm_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``out`` and ``x``, then gamma and beta of their own dtype."""
-    weight = str(config["weight_dtype"])
-    return {
-        "out": _matrix(config, problem, device=device, seed=None),
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "gamma": _row(config, device=device, seed=seed + 1, dtype=weight),
-        "beta": _row(config, device=device, seed=seed + 2, dtype=weight),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
+def set_scale(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """The scale that FP8 results are divided by."""
+    inputs["scale"].fill_(1 / 32)
 
 
 def _normalised(x: Any, config: Config, inputs: Mapping[str, Any]) -> Any:
@@ -168,34 +104,20 @@ def fp8_tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=2.0**-4 + 2.0**-10, atol=2.0**-10 * 1.01)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """The matrix read once and written once, the weights read once."""
-    return _traffic(config, problem, matrices=2)
-
-
-def fused_cost(config: Config, problem: Problem) -> Cost:
-    """Two matrices read once and written once, the weights read once."""
-    return _traffic(config, problem, matrices=4)
-
-
-def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
-    hidden = configs.integer(config, "hidden")
-    elements = problem["rows"] * hidden
-    return Cost(4 * elements, (matrices * elements + hidden) * bits(str(config["dtype"])) // 8)
-
-
-@kernel(
+RMSNORM = RowKernel(
     op="flashinfer.rmsnorm",
-    targets=["sm_80+"],
+    targets=("sm_80+",),
     supports=supports,
+    arguments=(_X, _WEIGHT, Tensor("out", _MATRIX, role="out"), _ROWS, _EPS),
+    names=NAMES,
     problems=problems,
-    inputs=rmsnorm_inputs,
-    outputs=["out"],
     reference=rmsnorm_reference,
     tolerance=tolerance,
-    cost=cost,
-    arguments=NAMES,
+    flops=4,
 )
+
+
+@RMSNORM
 def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm(x, weight, out, rows, eps)``: root-mean-square norm of the rows of a matrix.
 
@@ -214,19 +136,16 @@ def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool =
     )
 
 
-@kernel(
+FUSED_ADD_RMSNORM = replace(
+    RMSNORM,
     op="flashinfer.fused_add_rmsnorm",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=problems,
-    inputs=fused_inputs,
-    outputs=["x", "residual"],
-    in_place=["x", "residual"],
+    arguments=(Tensor("x", _MATRIX, role="in_out"), _RESIDUAL, _WEIGHT, _ROWS, _EPS),
     reference=fused_reference,
     tolerance=fused_tolerance,
-    cost=fused_cost,
-    arguments=NAMES,
 )
+
+
+@FUSED_ADD_RMSNORM
 def fused_add_rmsnorm(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
 ) -> Any:
@@ -246,18 +165,19 @@ def fused_add_rmsnorm(
     )
 
 
-@kernel(
+RMSNORM_FP8 = replace(
+    RMSNORM,
     op="flashinfer.rmsnorm_fp8",
-    targets=["sm_89+"],
+    targets=("sm_89+",),
     supports=supports_fp8,
-    problems=problems,
-    inputs=fp8_inputs,
-    outputs=["out"],
+    arguments=(_X, _WEIGHT, _OUT_FP8, _ROWS, _SCALE, _EPS),
+    prepare=set_scale,
     reference=fp8_reference,
     tolerance=fp8_tolerance,
-    cost=cost,
-    arguments=NAMES,
 )
+
+
+@RMSNORM_FP8
 def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm_fp8(x, weight, out, rows, scale, eps)``: the norm over ``scale``, stored as ``float8_e4m3fn``.
 
@@ -277,19 +197,14 @@ def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bo
     )
 
 
-@kernel(
+FUSED_ADD_RMSNORM_FP8 = replace(
+    RMSNORM_FP8,
     op="flashinfer.fused_add_rmsnorm_fp8",
-    targets=["sm_89+"],
-    supports=supports_fp8,
-    problems=problems,
-    inputs=fused_fp8_inputs,
-    outputs=["out", "residual"],
-    in_place=["residual"],
-    reference=fp8_reference,
-    tolerance=fp8_tolerance,
-    cost=fused_cost,
-    arguments=NAMES,
+    arguments=(_OUT_FP8, _X, _RESIDUAL, _WEIGHT, _ROWS, _SCALE, _EPS),
 )
+
+
+@FUSED_ADD_RMSNORM_FP8
 def fused_add_rmsnorm_fp8(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
 ) -> Any:
@@ -311,18 +226,25 @@ def fused_add_rmsnorm_fp8(
     )
 
 
-@kernel(
+LAYERNORM = replace(
+    RMSNORM,
     op="flashinfer.layernorm",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=lambda config: library.row_problems(configs.integer(config, "hidden"), pad=8),
-    inputs=layernorm_inputs,
-    outputs=["out"],
+    arguments=(
+        Tensor("out", _MATRIX, role="out"),
+        _X,
+        Tensor("gamma", ("hidden",), "weight_dtype"),
+        Tensor("beta", ("hidden",), "weight_dtype"),
+        _ROWS,
+        _EPS,
+    ),
+    names={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
+    problems=layernorm_problems,
     reference=layernorm_reference,
     tolerance=fused_tolerance,
-    cost=cost,
-    arguments={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
 )
+
+
+@LAYERNORM
 def layernorm(dtype: DType, hidden: int, weight_dtype: DType = "float32", pdl: bool = False) -> Any:
     """``layernorm(out, x, gamma, beta, rows, eps)``: layer norm of the rows of a matrix.
 

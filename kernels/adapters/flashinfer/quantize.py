@@ -10,6 +10,7 @@ from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -31,7 +32,7 @@ def mxfp8_supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """Rows that fill their tiles of 128, and rows that do not."""
-    return [{"rows": p["rows"]} for p in library.row_problems(configs.integer(config, "columns"), largest=1 << 23)]
+    return [{"rows": p["rows"]} for p in row_problems(configs.integer(config, "columns"), largest=1 << 23)]
 
 
 def _scale_shape(config: Config, rows: int, block: int) -> int:

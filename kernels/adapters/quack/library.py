@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd
-from typing import Any
 
 from precast.kernels.adapters.pinned_package import PinnedPackage
-from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Problem
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.format.config import Config
 
@@ -84,27 +81,3 @@ def step(width: int, *dtypes: str) -> int:
     (8, 4, 1)
     """
     return gcd(width, *map(vector, dtypes))
-
-
-def row_problems(width: int, pad: int) -> Sequence[Problem]:
-    """One row, few, an odd number, rows that stand apart by as little as they may, and a large matrix last.
-
-    >>> row_problems(4096, 8)[0]
-    {'rows': 1, 'padding': 0}
-    """
-    cases = [(1, 0), (2, pad), (17, 0), (129, pad), (1031, 3 * pad), (max(64, (1 << 25) // width), 0)]
-    return [{"rows": rows, "padding": padding} for rows, padding in cases]
-
-
-def matrix(config: Config, problem: Problem, width: str, *, dtype: str, device: Any, seed: int | None) -> Any:
-    """A matrix of a problem's rows: normally distributed, or to be written where there is no seed."""
-    columns = configs.integer(config, width)
-    shape, stride = (problem["rows"], columns), columns + problem["padding"]
-    if seed is None:
-        return tensors.empty(shape, dtype, device=device, row_stride=stride)
-    return tensors.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
-
-
-def per_row(problem: Problem, *, device: Any) -> Any:
-    """A float32 number for each row, to be written."""
-    return tensors.empty((problem["rows"],), "float32", device=device)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import configs, rounding, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -19,6 +21,7 @@ ARGUMENTS = {
     "mRstd": "rstd", "mMean": "mean",
 }  # fmt: skip
 _EPS = 1e-6
+_MATRIX = ("rows", "hidden")
 _ROW_THREADS = (8, 16, 32, 64, 128, 256)
 
 
@@ -35,8 +38,8 @@ def supports(config: Config, target: Target) -> str | None:
 def matrix_refusal(config: Config) -> str | None:
     """Why such rows and weights cannot be normalised, or None."""
     reason = library.refusal(config, "hidden")
-    if reason is None and weight_dtype(config) not in configs.FLOATS:
-        reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(configs.FLOATS)}"
+    if reason is None and config["weight_dtype"] is not None:
+        reason = configs.unsupported_dtype(config, "weight_dtype")
     return reason
 
 
@@ -67,38 +70,10 @@ def threads_refusal(config: Config) -> str | None:
     return None
 
 
-def pad(config: Config) -> int:
-    """What divides the row strides."""
-    return library.step(configs.integer(config, "hidden"), str(config["dtype"]), weight_dtype(config))
-
-
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    return library.row_problems(configs.integer(config, "hidden"), pad(config))
-
-
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument that the config has, by name."""
-    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
-
-    def matrix(seed: int | None = None) -> Any:
-        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
-
-    def row(seed: int) -> Any:
-        return tensors.normal((hidden,), weight_dtype(config), device=device, seed=seed)
-
-    residual, statistics = bool(config.get("residual")), bool(config["statistics"])
-    return {
-        "x": matrix(seed),
-        "weight": row(seed + 1),
-        "bias": row(seed + 2) if config.get("bias") else None,
-        "residual": matrix(seed + 3) if residual else None,
-        "out": matrix(),
-        "residual_out": matrix() if residual else None,
-        "rstd": library.per_row(problem, device=device) if statistics else None,
-        "mean": library.per_row(problem, device=device) if statistics and "bias" in config else None,
-        "eps": _EPS,
-    }
+    hidden = configs.integer(config, "hidden")
+    return row_problems(hidden, pad=library.step(hidden, str(config["dtype"]), weight_dtype(config)))
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,15 +98,6 @@ def tolerance(config: Config) -> Tolerance:
     """
     stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=4e-6) if "bias" in config or config.get("residual") else stored
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Every matrix read or written once, the weights once."""
-    hidden = configs.integer(config, "hidden")
-    matrices = 4 if config.get("residual") else 2
-    elements = problem["rows"] * hidden
-    memory = matrices * elements * bits(str(config["dtype"])) + hidden * bits(weight_dtype(config))
-    return Cost(4 * elements, memory // 8)
 
 
 def compile_forward(
@@ -167,18 +133,30 @@ def compile_forward(
     )
 
 
-@kernel(
+RMSNORM = RowKernel(
     op="quack.rmsnorm",
     targets=library.TARGETS,
     supports=supports,
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Constant("bias", None),
+        Tensor("residual", _MATRIX, when="residual"),
+        Tensor("out", _MATRIX, role="out"),
+        Tensor("residual_out", _MATRIX, role="out", when="residual"),
+        Tensor("rstd", ("rows",), "float32", role="out", when="statistics"),
+        Constant("mean", None),
+        Constant("eps", _EPS),
+    ),
+    names=ARGUMENTS,
     problems=problems,
-    inputs=inputs,
-    outputs=["out", "residual_out", "rstd"],
     reference=reference,
     tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
+    flops=4,
 )
+
+
+@RMSNORM
 def rmsnorm(
     dtype: DType,
     hidden: int,
@@ -217,18 +195,24 @@ def rmsnorm(
     )
 
 
-@kernel(
+LAYERNORM = replace(
+    RMSNORM,
     op="quack.layernorm",
-    targets=library.TARGETS,
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["out", "rstd", "mean"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Tensor("bias", ("hidden",), "weight_dtype", when="bias"),
+        Constant("residual", None),
+        Tensor("out", _MATRIX, role="out"),
+        Constant("residual_out", None),
+        Tensor("rstd", ("rows",), "float32", role="out", when="statistics"),
+        Tensor("mean", ("rows",), "float32", role="out", when="statistics"),
+        Constant("eps", _EPS),
+    ),
 )
+
+
+@LAYERNORM
 def layernorm(
     dtype: DType,
     hidden: int,

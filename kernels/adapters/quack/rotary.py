@@ -22,9 +22,7 @@ def supports(config: Config, target: Target) -> str | None:
     reason = library.refusal(config, "dim", divisor=8)
     if reason is None and configs.integer(config, "dim") > _WIDEST:
         reason = f"dim is {config['dim']}: use a multiple of 8 up to {_WIDEST}"
-    if reason is None and config["table_dtype"] not in configs.FLOATS:
-        reason = f"table_dtype {config['table_dtype']!r} is not supported: use one of {', '.join(configs.FLOATS)}"
-    return reason
+    return reason or configs.unsupported_dtype(config, "table_dtype")
 
 
 def problems(config: Config) -> Sequence[Problem]:

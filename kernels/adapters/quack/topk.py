@@ -53,7 +53,8 @@ def problems(config: Config) -> Sequence[Problem]:
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``values`` and ``indices``. The values of ``x`` have short fractions, and so many are equal."""
     dtype, rows, k = str(config["dtype"]), problem["rows"], configs.integer(config, "k")
-    x = library.matrix(config, problem, "width", dtype=dtype, device=device, seed=seed)
+    width = configs.integer(config, "width")
+    x = tensors.normal((rows, width), dtype, device=device, seed=seed, row_stride=width + problem["padding"])
     apart = max(k, library.vector(dtype))
     return {
         "x": x.copy_(x.bfloat16()),

@@ -3,7 +3,7 @@
 Such a file runs by itself where a GPU is: ``kernel_fn(*get_inputs())`` prepares arguments, calls the object that
 ``cute.compile`` returned, and returns what ``reference_fn`` computes too. Here it is imported and run on tensors that
 have shapes and no memory, so that it compiles without a GPU. The run shows which arguments the compiled object is
-called with, and which of them ``kernel_fn`` returns. The compiled object is what is shipped, called with those arguments.
+called with, and which of them ``kernel_fn`` returns. The compiled object is shipped, to be called with those arguments.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _RTOL = _ATOL = 1e-3
 
 
 def script_kernel(module: str) -> Callable[..., Any] | None:
-    """The kernel of a module in the contract; None where it has nothing of it but a function of that name.
+    """The kernel of a kernel script; None for a module that has only a function of that name, which is a plain kernel.
 
-    Its op is the module's name, unless the manifest gives another; it has no config keys.
+    Its op is the module's name, unless the manifest gives another; it has no config keys. This is the adapter for
+    functions named ``kernel_fn``: see ``precast.kernels.authoring.adapter``.
     """
     names = _names(module)
     if not names.intersection(OTHERS):
@@ -83,7 +84,7 @@ def _kernel(run: ScriptRun, seen: Launch) -> Callable[..., Any]:
 
 
 class _Values(dict[str, Any]):
-    """The arguments of a launch, which remember what they were made of."""
+    """The arguments of a launch, with the inputs of ``kernel_fn`` that they came from."""
 
     given: Sequence[Any]
     returned: tuple[str, ...]
@@ -91,7 +92,7 @@ class _Values(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """Fresh inputs, by the file's own ``get_inputs``, and what ``kernel_fn`` makes of them."""
+    """Makes fresh inputs with the file's ``get_inputs``, and the arguments that ``kernel_fn`` launches for them."""
 
     run: ScriptRun
 
@@ -124,14 +125,14 @@ def _reference(run: ScriptRun) -> Callable[[Config, Mapping[str, Any]], dict[str
 
 
 def _tolerance(types: Sequence[Any]) -> Tolerance:
-    """One in a thousand, or a unit in the last place where a result has fewer digits."""
+    """A relative error of 0.001, or one unit in the last place of a less precise dtype."""
     import torch
 
     return Tolerance(rtol=max(_RTOL, *(torch.finfo(t).eps for t in types if t.is_floating_point), 0.0), atol=_ATOL)
 
 
 def _names(module: str) -> set[str]:
-    """The names that a module's file defines, without running it; none where there is no such file."""
+    """The names that a module's file defines, read without running it; none where there is no such file."""
     try:
         spec = importlib.util.find_spec(module)
         if spec is None or not spec.has_location or not str(spec.origin).endswith(".py"):
@@ -151,7 +152,7 @@ def _names(module: str) -> set[str]:
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those under if, try and with too."""
+    """The statements of a module, including those inside if, try and with."""
     for node in body:
         if isinstance(node, (ast.If, ast.Try, ast.With)):
             yield from _statements([c for c in ast.iter_child_nodes(node) if isinstance(c, ast.stmt)])

@@ -224,7 +224,10 @@ def test_what_cannot_be_built_is_refused_while_planning(op: str, config: dict[st
 
 def test_another_release_is_refused_by_name_and_version() -> None:
     for other, words in (
-        (PinnedPackage(distribution="pytest", version="0.1", extra="x"), "pytest 0.1 is what this adapter knows, and"),
+        (
+            PinnedPackage(distribution="pytest", version="0.1", extra="x"),
+            "pytest 0.1 is the version that this adapter supports, and",
+        ),
         (PinnedPackage(distribution="no-such-library", version="0.1", extra="x"), "pip install 'precast[x]'"),
     ):
         assert words in str(other.obstacle())
@@ -245,7 +248,7 @@ def test_a_changed_parameter_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         library.switch("upstream_changed", tile=3)
 
 
-def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
+def test_the_extra_installs_the_version_that_the_adapter_supports() -> None:
     asked = [r.replace(" ", "") for r in requires("precast") or ()]
     assert f"{QUACK};extra=='{QUACK.extra}'" in [r.replace('"', "'") for r in asked]
 
