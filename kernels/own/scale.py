@@ -13,6 +13,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.own.tiles import Tile
 from precast.loader.format.config import Config
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Target
@@ -40,8 +41,7 @@ def problems(config: Config) -> Sequence[Problem]:
     >>> [p["n"] for p in problems({"dtype": "bfloat16", "threads": 128, "unroll": 4})][:5]
     [0, 1, 7, 8, 9]
     """
-    vector = 128 // bits(str(config["dtype"]))
-    tile = vector * configs.integer(config, "threads") * configs.integer(config, "unroll")
+    vector, tile = _tile(config).vector, _tile(config).size
     lengths = [0, 1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, 7 * tile + 3 * vector + 1, 1 << 26]
     return [{"n": n} for n in lengths]
 
@@ -85,10 +85,14 @@ def launch(config: Config) -> LaunchPlan:
     >>> launch({"dtype": "bfloat16", "threads": 128, "unroll": 4}).launch({"x.shape[0]": 5000}).grid
     (2, 1, 1)
     """
-    threads, unroll = configs.integer(config, "threads"), configs.integer(config, "unroll")
-    tile = 128 // bits(str(config["dtype"])) * threads * unroll
-    blocks = ("max", ("ceil_div", "x.shape[0]", tile), 1)
-    return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "out", "factor"))
+    tile = _tile(config)
+    blocks = ("max", ("ceil_div", "x.shape[0]", tile.size), 1)
+    return LaunchPlan(grid=(blocks, 1, 1), block=(tile.threads, 1, 1), parameters=("x", "out", "factor"))
+
+
+def _tile(config: Config) -> Tile:
+    vector = 128 // bits(str(config["dtype"]))
+    return Tile(vector, configs.integer(config, "threads"), configs.integer(config, "unroll"))
 
 
 @kernel(

@@ -104,6 +104,19 @@ def fp8_tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=2.0**-4 + 2.0**-10, atol=2.0**-10 * 1.01)
 
 
+def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided: bool, pdl: bool, **fp8: Any) -> Any:
+    return library.compiled(
+        f"{_NORMS}.{function}",
+        dtype_str=dtype,
+        H=hidden,
+        weight_bias=weight_bias,
+        enable_pdl=pdl,
+        sm_version=library.sm_version(),
+        contiguous=not strided,
+        **fp8,
+    )
+
+
 RMSNORM = RowKernel(
     op="flashinfer.rmsnorm",
     targets=("sm_80+",),
@@ -125,15 +138,7 @@ def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool =
     ``weight`` is ``[hidden]``. ``weight_bias`` is added to the weight (1.0 in Gemma). ``pdl`` lets the launch overlap
     the kernel before it.
     """
-    return library.compiled(
-        f"{_NORMS}.rmsnorm:_get_compiled_rmsnorm_kernel",
-        dtype_str=dtype,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    return _compile("rmsnorm:_get_compiled_rmsnorm_kernel", dtype, hidden, weight_bias, strided, pdl)
 
 
 FUSED_ADD_RMSNORM = replace(
@@ -154,14 +159,8 @@ def fused_add_rmsnorm(
     ``x`` and ``residual`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
     ``weight`` is ``[hidden]``. The norm is of the sum before it is rounded.
     """
-    return library.compiled(
-        f"{_NORMS}.fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_kernel",
-        dtype_str=dtype,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
+    return _compile(
+        "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_kernel", dtype, hidden, weight_bias, strided, pdl
     )
 
 
@@ -184,17 +183,8 @@ def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bo
     ``x`` and ``out`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
     ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are held to it.
     """
-    return library.compiled(
-        f"{_NORMS}.rmsnorm:_get_compiled_rmsnorm_quant_kernel",
-        dtype_str=dtype,
-        out_dtype_str=_FP8,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        use_hw_fp8=True,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    function = "rmsnorm:_get_compiled_rmsnorm_quant_kernel"
+    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
 
 
 FUSED_ADD_RMSNORM_FP8 = replace(
@@ -213,17 +203,8 @@ def fused_add_rmsnorm_fp8(
     ``out``, ``x`` and ``residual`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8
     divides; ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device, by which the norm is divided.
     """
-    return library.compiled(
-        f"{_NORMS}.fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_quant_kernel",
-        dtype_str=dtype,
-        out_dtype_str=_FP8,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        use_hw_fp8=True,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    function = "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_quant_kernel"
+    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
 
 
 LAYERNORM = replace(

@@ -30,7 +30,7 @@ class RmsNorm:
     def rmsnorm(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32, stream: Any) -> None:
         """Launch; no rows still take one block, which finds nothing to do."""
         rows = cute.size(x, mode=[0])  # x.shape[0] would be cut to 32 bits
-        blocks = cutlass.max(cutlass.Int32((rows + self.split.rows - 1) // self.split.rows), 1)
+        blocks = cutlass.max(cutlass.Int32(self.split.blocks(rows)), 1)
         self.kernel(x, weight, out, eps).launch(grid=[blocks, 1, 1], block=[self.split.threads, 1, 1], stream=stream)
 
     @cute.kernel
@@ -41,7 +41,7 @@ class RmsNorm:
         total = cute.size(x, mode=[0])
         first = cutlass.Int64(block) * self.split.rows
         if first < total:
-            row = first + thread // self.split.lanes
+            row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             source, destination = safe * x.stride[0], safe * out.stride[0]
@@ -113,7 +113,7 @@ class RmsNorm:
     @cute.jit
     def index(self, step: Any) -> Any:
         """Which vector of the row this lane has in a step."""
-        return cute.arch.thread_idx()[0] % self.split.lanes + step * self.split.lanes
+        return self.split.index(cute.arch.thread_idx()[0], step)
 
     def sure(self, first: Any, i: int) -> bool:
         """Whether it is known while compiling that every lane has a vector in the step ``first + i``."""
@@ -138,7 +138,7 @@ class RmsNorm:
             if thread % WARP == 0:
                 sums[thread // WARP] = total
             cute.arch.sync_threads()
-            start = thread // self.split.lanes * self.split.warps
+            start = self.split.first_warp(thread)
             total = cutlass.Float32(0)
             for warp in cutlass.range_constexpr(self.split.warps):
                 total += sums[start + warp]
