@@ -59,9 +59,18 @@ def test_what_is_held_leaves_half_of_the_registers_free(vectors: int, bits: int,
     assert not split.held or split.steps * 8 <= min(255, 65536 // threads) // 2
 
 
-@given(st.integers(0, 3000), st.sampled_from([4, 8]), st.sampled_from([32, 64]), st.sampled_from([1, 2, 4]))
-def test_every_element_of_every_tile_is_written_once(n: int, vector: int, threads: int, unroll: int) -> None:
+@given(
+    tiles=st.integers(0, 3),
+    beyond=st.integers(-9, 9) | st.integers(0, 3000),
+    vector=st.sampled_from([4, 8]),
+    threads=st.sampled_from([32, 64]),
+    unroll=st.sampled_from([1, 2, 4]),
+)
+def test_every_element_of_every_tile_is_written_once(
+    tiles: int, beyond: int, vector: int, threads: int, unroll: int
+) -> None:
     tile = Tile(vector, threads, unroll)
+    n = max(0, tiles * tile.size + beyond)
     written: Counter[int] = Counter()
     for block in range(max(tile.blocks(n), 1)):
         start = block * tile.size
