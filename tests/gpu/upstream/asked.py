@@ -13,7 +13,7 @@ Answer = Callable[[Callable[[], "Asked"]], Callable[..., Any]]
 """What stands in for compiling: it calls what says what is asked for, or refuses, and gives what to launch."""
 
 
-class NotApplicable(pytest.skip.Exception):  # type: ignore[name-defined, misc]
+class NotApplicable(pytest.skip.Exception):  # type: ignore[name-defined]
     """The test asks for what no op, or no cache, holds: it is skipped, with this reason."""
 
 

@@ -95,7 +95,7 @@ def _here() -> Any:
     import torch
     from torch.overrides import TorchFunctionMode
 
-    class Here(TorchFunctionMode):  # type: ignore[misc]
+    class Here(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.Tensor.cuda:
                 return args[0]

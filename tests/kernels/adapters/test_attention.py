@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires
@@ -27,6 +26,7 @@ from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.builds import command
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
 installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
@@ -204,10 +204,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines += [f"{parts}    config: {config}\n" for config in (GRADIENTS, ORDERED)]
     text = "version: 1\nname: attention\nkernels:\n" + "".join(lines)
     (folder / "attention.yaml").write_text(text.replace("True", "true"))
-    command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
-    )
+    asked = command("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 
@@ -224,10 +222,8 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
         text = text.replace(python, yaml)
     (folder / "chosen.yaml").write_text(text)
-    command = ["build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
-    )
+    asked = command("build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 

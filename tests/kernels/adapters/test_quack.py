@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import requires
 from pathlib import Path
@@ -21,6 +20,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.builds import command
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
@@ -56,6 +56,7 @@ LAUNCHED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, "residual": True}, {**LAUNCH, "cluster": 2, "tma": True}),
     ("quack.layernorm_bwd", {**HALF, "hidden": 1280}, {**LAUNCH, "row_threads": 128, "reload": "both", "stages": 3}),
 ]
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
 NAMES = ["-".join(map(str, (op, *config.values()))) for op, config in CONFIGS]
 
 
@@ -257,14 +258,11 @@ def test_the_extra_installs_the_version_that_the_adapter_supports() -> None:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every config above, compiled in real workers for both targets."""
     folder = tmp_path_factory.mktemp("quack")
-    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
-    lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in rows]
+    lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    command = ["build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=900
-    )
+    asked = command("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 
@@ -273,8 +271,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], None]) -> None:
     use(cache)
-    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
-    for (op, config, tuned), target in itertools.product(rows, ("sm_90a", "sm_100a")):
+    for (op, config, tuned), target in itertools.product(ROWS, ("sm_90a", "sm_100a")):
         kernel = loader.get(op, {**config, **tuned}, target=target)
         declaration = declaration_of(load(find(op)))
         assert declaration.inputs and declaration.problems
