@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels import DType, Tuned
+from precast.kernels import DType
 from precast.kernels.authoring import hints
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.errors import ConfigError
