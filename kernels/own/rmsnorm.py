@@ -1,7 +1,7 @@
 """``rmsnorm``: divide every row by the root of its mean square, and multiply by a weight for each column.
 
 The compiled function is called as ``rmsnorm(x, weight, out, eps)``: ``x`` and ``out`` of any number of rows, ``hidden``
-columns, and row strides of their own that keep every row aligned to 16 bytes; ``out`` may be ``x`` itself.
+columns, and any row strides that keep every row aligned to 16 bytes; ``out`` may be ``x`` itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """No row, one, as many as a block takes and one more or less, padded rows, and a large matrix last.
+    """No row, one row, about as many as a block takes, padded rows, and a large matrix last.
 
     >>> problems({"dtype": "bfloat16", "hidden": 4096, "threads": 128})[0]
     {'rows': 0, 'x_padding': 0, 'out_padding': 0}
@@ -64,7 +64,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, ``weight``, ``out`` and ``eps`` of one problem; paddings lie between rows, and belong to no tensor."""
+    """``x``, ``weight``, ``out`` and ``eps`` of one problem. Padding is memory between the rows."""
     dtype, hidden, rows = str(config["dtype"]), configs.integer(config, "hidden"), problem["rows"]
     x_stride, out_stride = (hidden + problem.get(f"{name}_padding", 0) for name in ("x", "out"))
     return {
@@ -83,12 +83,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """A sum in float32, of parts that are all positive, then four operations, and the rounding to the stored dtype."""
+    """A sum of positive values in float32, then four operations, and the rounding to the stored dtype."""
     return rounding.tolerance(str(config["dtype"]), 4e-6)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
-    """Four operations an element; the matrix read once and written once, the weights read once.
+    """Four operations for each element; the matrix read once and written once, the weights read once.
 
     >>> cost({"dtype": "bfloat16", "hidden": 4096}, {"rows": 2})
     Cost(flops=32768, bytes=40960)
@@ -98,7 +98,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def launch(config: Config) -> LaunchPlan:
-    """As many rows a block as its threads allow, and one block where there is no row.
+    """As many rows to a block as its threads allow, and one block where there is no row.
 
     >>> launch({"dtype": "bfloat16", "hidden": 128, "threads": 128}).launch({"x.shape[0]": 33}).grid
     (3, 1, 1)

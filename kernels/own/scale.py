@@ -36,7 +36,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Lengths around every boundary: none, one element, a vector, a tile, and many tiles with a rest; a large one last.
+    """Lengths around every boundary: none, one element, a vector, a tile, several tiles and a part; a large one last.
 
     >>> [p["n"] for p in problems({"dtype": "bfloat16", "threads": 128, "unroll": 4})][:5]
     [0, 1, 7, 8, 9]
@@ -57,7 +57,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The products in float64, of the factor as float32 holds it."""
+    """The products in float64, with the factor rounded to float32."""
     import torch
 
     factor = torch.tensor(inputs["factor"], dtype=torch.float32).double().item()
@@ -65,12 +65,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """One rounding in float32, one to the stored dtype."""
+    """One rounding in float32, and one to the stored dtype."""
     return rounding.tolerance(str(config["dtype"]), 2.0**-23)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
-    """One multiplication an element; each read once and written once.
+    """One multiplication for each element, which is read once and written once.
 
     >>> cost({"dtype": "bfloat16"}, {"n": 1000})
     Cost(flops=1000, bytes=4000)
@@ -80,7 +80,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def launch(config: Config) -> LaunchPlan:
-    """One block a tile, and one for an empty tensor.
+    """One block for each tile, and one for an empty tensor.
 
     >>> launch({"dtype": "bfloat16", "threads": 128, "unroll": 4}).launch({"x.shape[0]": 5000}).grid
     (2, 1, 1)

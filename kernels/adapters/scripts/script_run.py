@@ -17,7 +17,7 @@ from precast.kernels.authoring.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One run of ``kernel_fn``: what it launched, with which arguments, and which of them it returned, in order."""
+    """The launch of one run of ``kernel_fn``: the compiled object, its arguments, and which of them were returned."""
 
     compiled: Any
     arguments: Mapping[str, Any]
@@ -27,14 +27,14 @@ class Launch:
 
 @dataclass(slots=True)
 class ScriptRun:
-    """A module in the contract, and what its compiled objects were called with."""
+    """A kernel script, and the launches of its compiled objects."""
 
     name: str
     module: Any = None
     launches: list[tuple[LaunchRecorder, tuple[Any, ...]]] = field(default_factory=list)
 
     def load(self) -> Any:
-        """Import the module anew: what it compiles while it is imported, it compiles again."""
+        """Import the module again, so that it compiles again what it compiles at import."""
         spec = importlib.util.find_spec(self.name)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -49,13 +49,13 @@ class ScriptRun:
         return module
 
     def call(self, inputs: Any) -> Launch:
-        """Run ``kernel_fn`` on inputs and see what it launches."""
+        """Run ``kernel_fn`` on inputs, and return what it launches."""
         inputs = as_list(inputs)
         self.launches.clear()
         returned = as_list(self.module.kernel_fn(*inputs))
         if len(self.launches) != 1:
             raise SourceError(
-                f"{self.name}: kernel_fn called {len(self.launches)} objects that cute.compile has made: "
+                f"{self.name}: kernel_fn called {len(self.launches)} objects returned by cute.compile: "
                 "it must call one, once (compile it with cute.compile, and call what that returns)"
             )
         launched, values = self.launches[0]
@@ -64,7 +64,7 @@ class ScriptRun:
         found = [places.get(_memory(value)) for value in returned]
         if not found or None in found:
             raise SourceError(
-                f"{self.name}: kernel_fn returns what it did not hand to the compiled object: "
+                f"{self.name}: kernel_fn returns something that it did not pass to the compiled object: "
                 "return the tensors that the kernel writes"
             )
         held = frozenset(map(_memory, inputs))
@@ -73,7 +73,7 @@ class ScriptRun:
 
     @contextlib.contextmanager
     def watching(self, *, stubs: bool) -> Iterator[None]:
-        """While the block runs, what ``cute.compile`` gives is called with nothing, and says so to ``launches``.
+        """While the block runs, calls of compiled objects are recorded in ``launches`` and launch nothing.
 
         With ``stubs`` nothing is compiled either.
         """
@@ -102,7 +102,7 @@ class ScriptRun:
 
         def refuse(*args: Any, **kwargs: Any) -> Any:
             raise SourceError(
-                f"{self.name}: a @cute.jit function is called as it is: compile it once with cute.compile, "
+                f"{self.name}: a @cute.jit function is called directly: compile it once with cute.compile, "
                 "and have kernel_fn call what that returns"
             )
 
@@ -117,7 +117,7 @@ class ScriptRun:
 
 
 class LaunchRecorder:
-    """What stands for a compiled object: called, it notes the arguments and launches nothing."""
+    """Replaces a compiled object: a call records the arguments and launches nothing."""
 
     def __init__(self, run: ScriptRun, function: Any, compiled: Any) -> None:
         self._run, self._function, self.compiled = run, function, compiled
@@ -126,19 +126,19 @@ class LaunchRecorder:
         self._run.launches.append((self, args))
 
     def names(self, count: int) -> Sequence[str]:
-        """The names of its arguments: those of the function's parameters that are not constants."""
+        """The names of its arguments: the function's parameters that are not compile-time constants."""
         parameters = inspect.signature(self._function).parameters.values()
         names = [p.name for p in parameters if "Constexpr" not in str(p.annotation)]
         return names[:count] if len(names) >= count else [f"arg{i}" for i in range(count)]
 
 
 def _tensor(value: Any) -> Any:
-    """The tensor behind a view of the compiler's; anything else as it is."""
+    """The tensor behind a view made by ``from_dlpack``; any other value unchanged."""
     return getattr(value, "_precast_tensor", value)
 
 
 def _memory(value: Any) -> int | None:
-    """What two tensors share when one is a view of the other."""
+    """The identity of a tensor's memory, which its views share; None for other values."""
     import torch
 
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None

@@ -1,4 +1,4 @@
-"""``scale`` on the device: a block handles one tile; every thread moves ``unroll`` vectors of 16 bytes."""
+"""``scale`` on the device: a block handles one tile; every thread handles ``unroll`` vectors of 16 bytes."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
@@ -18,8 +18,8 @@ from precast.kernels.own.tiles import Tile
 class Scale:
     """``out = x * factor``, computed in float32.
 
-    Lengths and offsets are 64 bits wide. All loads of a full tile are in flight before its first store; the last tile,
-    where it is not full, goes vector by vector, and what is left after the last whole vector, an element a thread.
+    Lengths and offsets are 64 bits wide. All loads of a full tile are issued before its first store. The last tile,
+    where it is not full, is done vector by vector, and the elements after the last whole vector one by each thread.
     """
 
     def __init__(self, tile: Tile) -> None:

@@ -128,7 +128,7 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
         worker.kill()
     assert "flashinfer.norm.kernels.rmsnorm:_get_compiled_rmsnorm_kernel" in error
     assert "it takes (dtype, hidden, weight_bias, enable_pdl, sm_version, contiguous)" in error
-    assert "pip install 'flashinfer-python==0.7.2.post1', or mend the adapter" in error
+    assert "pip install 'flashinfer-python==0.7.2.post1', or correct the adapter" in error
 
 
 @pytest.mark.parametrize("op", sorted({op for op, _, _ in CASES}))
