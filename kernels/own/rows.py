@@ -53,7 +53,7 @@ class Split:
 
     @property
     def held(self) -> bool:
-        """Whether a row and its weights stay in registers: four each for a vector, at most half of a thread's in all."""
+        """Whether a row and its weights stay in registers: four each for a vector, at most half of a thread's."""
         registers = min(255, 65536 // self.threads)
         return self.steps <= min(_HELD_STEPS, registers // 16)
 

@@ -1,4 +1,4 @@
-"""Collect what a GPU machine without a network needs to run tests/gpu: wheels, and nothing of the compiler.
+"""Collect what a GPU machine without a network needs to run tests/gpu: wheels without the compiler.
 
     python tests/gpu/kit.py DEST CACHE... [--python 3.12]
 

@@ -1,7 +1,7 @@
-"""Cases of attention: random sequences in each of the layouts, and attention over them as the textbook has it.
+"""Cases of attention: random sequences in each of the layouts, and the reference that is computed from its definition.
 
-Layouts: ``dense`` has ``q`` ``[batch, queries, heads, size]`` and ``k``, ``v`` alike; ``cached`` the same with fewer
-keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``;
+Layouts: ``dense`` has ``q`` ``[batch, queries, heads, size]`` and ``k``, ``v`` likewise; ``cached`` is the same with
+fewer keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``;
 ``paged`` packs the queries and has the keys in pages of one size, wherever the page table says.
 """
 
@@ -15,7 +15,7 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.loader.format.config import Config
 
 LAYOUTS = ("dense", "cached", "varlen", "paged")
-_PEAKED = 4.0  # a spread of scores that leaves some keys of many to count, so that results are not all near zero
+_PEAKED = 4.0  # a spread of scores with which few keys dominate, so that results are not all near zero
 _LEFT, _RIGHT = 127, 64
 
 
@@ -32,7 +32,7 @@ def sizes(config: Config) -> tuple[int, int, int]:
 
 
 def problems(config: Config) -> list[Problem]:
-    """One query, odd lengths, heads that stand apart, and last what a model has; few queries each where it decodes."""
+    """One query, odd lengths, padded heads, and the sizes of a model last; few queries in each where it decodes."""
     group, _, _ = sizes(config)
     heads = max(1, 16 // group)
     if config["decode"]:
@@ -186,9 +186,9 @@ def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, si
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Weights are rounded to the stored dtype before they meet the values, in torch's flash attention as here.
+    """Weights are rounded to the stored dtype before they multiply the values, as in torch's flash attention.
 
-    Each may be off by half a unit in its last place, and they meet values of both signs, which may cancel.
+    Each may be off by half a unit in its last place, and the products have both signs and may cancel.
     """
     unit = 2.0**-8 if config["dtype"] == "bfloat16" else 2.0**-11
     return Tolerance(rtol=unit, atol=2.0 * unit)

@@ -1,4 +1,4 @@
-"""``attention_combine``: one result out of the parts that ``attention_split`` leaves."""
+"""``attention_combine``: combines the partial results of ``attention_split``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """One part, a few, an odd number and as many as there may be; single queries and many."""
+    """One part, a few, an odd number, and the largest number; single queries and many."""
     most = configs.integer(config, "most")
     shapes = [(1, 1, 1, 1), (3, 2, 17, 3), (most - 1, 5, 1, 8), (most, 2, 33, 4), (8, 64, 1, 32)]
     fixed = configs.integer(config, "heads")
@@ -38,7 +38,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Parts whose weights differ much, some with no weight at all."""
+    """Parts whose weights differ by much, some with a weight of zero."""
     import torch
 
     splits, batch, queries, heads = (problem[name] for name in ("splits", "batch", "queries", "heads"))
@@ -106,7 +106,7 @@ def attention_combine(
     ``dtype``, and ``lse`` ``[batch, queries, heads]`` of float32, laid out like ``lse_partial``. At most ``most``
     splits. With ``varlen``, ``batch`` and ``queries`` are one dimension, the tokens, ``cu_seqlens`` ``[batch + 1]`` of
     int32 says where each sequence begins, and the kernel is for one number of query heads, ``heads``: called with
-    another it leaves results out, and says nothing.
+    another number, it silently leaves results unwritten.
     """
     splits, batch, queries, heads = most, 2, 64, heads or 8
     tokens = (batch * queries,) if layout == "varlen" else (batch, queries)

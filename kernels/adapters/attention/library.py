@@ -1,4 +1,4 @@
-"""The library itself, which head sizes it takes, and how one of its functions is made to compile."""
+"""FlashAttention-4: the version, the head sizes it takes, and how its functions are compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refusal(config: Config, target: Target) -> str | None:
 
 
 def head_refusal(size: int, size_v: int, target: Target) -> str | None:
-    """Why heads of these sizes cannot be had on a target.
+    """Why heads of these sizes cannot be built for a target, or None.
 
     >>> head_refusal(100, 100, Target.parse("sm_90a"))
     'head_dim is 100 and head_dim_v 100: use multiples of 8'
@@ -59,10 +59,10 @@ def tensor(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def run(function: str, arguments: Any, *caches: str) -> Any:
-    """Run one of the library's functions without a GPU, and give the objects that it compiled for these caches.
+    """Run one of the library's functions without a GPU, and return the objects that it compiled for these caches.
 
     ``arguments`` makes the arguments by name, where tensors have no memory. The caches are those of functions of the
-    same module; each is a fresh one, so that nothing is taken from an earlier run, or from a disk.
+    same module. Each is replaced by an empty one, so that nothing comes from an earlier run or from a disk.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 

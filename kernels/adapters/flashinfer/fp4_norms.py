@@ -42,7 +42,7 @@ def problems(config: Config) -> Sequence[Problem]:
 def _values(config: Config, rows: int, *, device: Any, seed: int) -> tuple[Any, Any, float]:
     """What is normed, the weights, and a power of two that makes its mean square a part of one.
 
-    With the rest of one as ``eps``, the norm divides by very nearly one: no value crosses a rounding edge.
+    With the difference to one as ``eps``, the norm divides by nearly one, so that no value crosses a rounding edge.
     """
     import torch
 
@@ -62,7 +62,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def added_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """The same values as the sum of two."""
+    """The same values, as the sum of ``x`` and ``residual``."""
     return _inputs(config, problem["rows"], added=True, device=device, seed=seed)
 
 
@@ -101,7 +101,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Of the residual, which is rounded once; bytes are compared as they are."""
+    """For the residual, which is rounded once; bytes must be equal."""
     return rounding.tolerance(str(config["dtype"]), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The library itself, and what its kernels have in common."""
+"""FlashInfer: its version, and what its kernels have in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDEST = 65_536
 
 
 def compiled(source: str, **arguments: Any) -> Any:
-    """Call one of its compile functions; it must compile, and not fetch what it has compiled for someone before."""
+    """Call one of its compile functions, with its cache on disk disabled."""
     os.environ["FLASHINFER_CUTE_DSL_DISABLE_CACHE"] = "1"
     return FLASHINFER.call(source, **arguments)
 
@@ -29,7 +29,7 @@ def sm_version() -> int:
 
 
 def refusal(config: Config, *, dtypes: Sequence[str] = HALVES, width: str = "hidden", divisor: int = 8) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it."""
+    """Why a config cannot be built, or None: the library is missing, or does not support the dtype or the width."""
     reason = FLASHINFER.obstacle()
     if reason:
         return reason
@@ -39,7 +39,7 @@ def refusal(config: Config, *, dtypes: Sequence[str] = HALVES, width: str = "hid
 
 
 def width_refusal(name: str, size: int, divisor: int) -> str | None:
-    """Why a width is none that the kernels take.
+    """Why the kernels do not take a width, or None.
 
     >>> width_refusal("hidden", 100, 16)
     'hidden is 100, which 16 does not divide: use 96 or 112'

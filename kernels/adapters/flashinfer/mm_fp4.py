@@ -22,7 +22,7 @@ _NAMES = {
 
 
 class Address(int):
-    """The address of a tensor, which keeps the tensor alive."""
+    """The address of a tensor's data, which keeps the tensor alive."""
 
     tensor: Any
 
@@ -48,7 +48,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def tile_refusal(config: Config) -> str | None:
-    """Why the tile and the cluster do not go together, or with the hardware."""
+    """Why a tile or a cluster is not supported, or None."""
     tile, cluster = _pair(config, "tile"), _pair(config, "cluster")
     if tile not in _TILES:
         return f"tile is {tile[0]} by {tile[1]}: use one of {', '.join(f'{m}x{n}' for m, n in _TILES)}"
@@ -74,7 +74,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Random codes and scales; the scales lie in tiles of 128 by 4, and go by address."""
+    """Random codes and scales; the scales are in tiles of 128 by 4, and passed by address."""
     import torch
 
     m, n, k = problem["m"], problem["n"], problem["k"]
@@ -103,7 +103,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The product in float64 of what the codes and scales mean."""
+    """The product in float64 of the decoded values."""
     return {"out": _meaning(config, inputs, "a") @ _meaning(config, inputs, "b").T * inputs["alpha"].double()}
 
 

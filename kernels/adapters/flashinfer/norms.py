@@ -33,7 +33,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def supports_fp8(config: Config, target: Target) -> str | None:
-    """The same, for rows that are stored in FP8: 16 bytes hold twice as many."""
+    """The same for rows that are stored in FP8, where 16 bytes hold 16 elements."""
     return library.refusal(config, divisor=16)
 
 
@@ -63,7 +63,7 @@ def rmsnorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def fp8_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The norm in float64, divided by the scale and held to what FP8 can store."""
+    """The norm in float64, divided by the scale and clamped to the range of FP8."""
     x = inputs["x"].double()
     if "residual" not in inputs:
         return {"out": _stored(_normalised(x, config, inputs), inputs)}
@@ -95,7 +95,7 @@ def tolerance(config: Config) -> Tolerance:
 
 
 def fused_tolerance(config: Config) -> Tolerance:
-    """The same; a sum of two halves that nearly cancel is exact, and its norm as exact as its largest term."""
+    """The same; where two terms of a sum nearly cancel, the error is in proportion to the terms."""
     return Tolerance(rtol=tolerance(config).rtol, atol=4e-6)
 
 
@@ -181,7 +181,7 @@ def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bo
     """``rmsnorm_fp8(x, weight, out, rows, scale, eps)``: the norm over ``scale``, stored as ``float8_e4m3fn``.
 
     ``x`` and ``out`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
-    ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are held to it.
+    ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are clamped to it.
     """
     function = "rmsnorm:_get_compiled_rmsnorm_quant_kernel"
     return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)

@@ -16,7 +16,7 @@ from precast.loader.format.target import Target
 
 _GLOBAL_SCALE = 3.0
 _LAYOUTS = {"128x4": 0, "linear": 2}  # the library's numbers for them
-_GRID = 512  # blocks to try it with; any number is right
+_GRID = 512  # blocks to verify it with; results are the same with any number
 _ROWS_AT_ONCE = 128
 
 
@@ -41,7 +41,7 @@ def _scale_shape(config: Config, rows: int, block: int) -> int:
 
 
 def _counts(config: Config, rows: int, block: int, *, both: bool) -> dict[str, int]:
-    """What the library calls its kernels with beside tensors: rows, and padded rows or a number of blocks."""
+    """The arguments that are not tensors: rows, padded rows or scale blocks, and the number of blocks to launch."""
     if config["layout"] == "linear":
         total = rows * (configs.integer(config, "columns") // block)
         return {**({"rows": rows} if both else {}), "scale_blocks": total, "grid": _GRID}
@@ -175,7 +175,7 @@ def mxfp8_quantize(
     ``rows * columns / 32``, as many as ``scales`` holds.
 
     ``x`` is ``[rows, columns]`` and contiguous, ``out`` bytes of the same shape. ``grid`` is how many blocks to launch:
-    4 for each SM are enough. Two threads for a scale suit large matrices, four small ones.
+    4 for each SM are enough. Two threads for each scale suit large matrices, four suit small ones.
     """
     layouts = {"linear": "linear", "128x4": "swizzled"}
     extra = {} if layout == "linear" else {"sf_layout": _LAYOUTS[layout]}

@@ -88,7 +88,7 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Exponents of numbers up to 30 in float32; a gradient is the difference of a probability and one, of weights."""
+    """Exponentials of numbers up to 30 in float32; a gradient may be the difference of a probability and one."""
     stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol if config.get("dx", True) else 2e-5, atol=1e-5)
 
@@ -131,8 +131,8 @@ def cross_entropy(
     """Cross-entropy of rows of logits: ``(x, target, -, loss, lse, dx, weight, ignore_index)``, - for None.
 
     ``x`` is ``[rows, classes]``, with a row stride that keeps rows aligned to 16 bytes (or to as much of them as
-    ``classes`` allows); ``target`` ``[rows]`` holds a class each, or ``ignore_index``: any other number reads memory it
-    should not. ``loss`` ``[rows]`` and, with ``lse``, the logarithm of each row's sum of exponents are float32. With
+    ``classes`` allows); ``target`` ``[rows]`` holds a class each, or ``ignore_index``: any other number reads outside
+    the row. ``loss`` ``[rows]`` and, with ``lse``, the logarithm of each row's sum of exponents are float32. With
     ``dx`` the gradient of the loss's sum is written in the same pass (it may be ``x`` itself), and with ``weight`` each
     class has a weight ``[classes]`` of float32. At least one row.
     """

@@ -39,7 +39,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def launch_refusal(config: Config) -> str | None:
-    """Why the tuned keys do not go together.
+    """Why the combination of tuned keys is not supported, or None.
 
     >>> some = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
     >>> launch_refusal({**some, "cluster": 2, "stages": 2})
@@ -72,8 +72,8 @@ def launch_refusal(config: Config) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Few rows and many, for one block and for many, but for one alone where blocks take several rows at a time: which
-    of them share the last is the library's affair."""
+    """Few rows and many, for one block and for many. Only one where blocks take several rows at a time: the library
+    decides which block takes which rows, and the partial sums depend on it."""
     narrow = configs.integer(config, "hidden") <= _ONE_ROW_A_STEP
     if config.get("threads") is not None:
         narrow = config["threads"] != config["row_threads"]
@@ -117,7 +117,7 @@ def _by_block(rows: Any, blocks: int) -> Any:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Sums of products of both signs: what cancels leaves an error in proportion to its parts, not to the sum."""
+    """Sums of products of both signs: where they cancel, the error is in proportion to the terms, not to the sum."""
     stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=2e-4)
 

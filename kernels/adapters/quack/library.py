@@ -1,4 +1,4 @@
-"""The library itself, and what its kernels have in common."""
+"""quack: its version, and what its kernels have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUACK = PinnedPackage(distribution="quack-kernels", version="0.6.5", extra="quac
 TARGETS = ("sm_90+",)
 _LEAST = 32  # bits
 _THREADS, _WARP = 256, 32
-_SHARED = 64 << 10  # columns; narrower rows are shared by so few blocks that each is full
+_SHARED = 64 << 10  # columns: narrower rows are split among so few blocks that each is full
 _CLUSTERS = {
     16: ((16 << 10, 1), (32 << 10, 2), (64 << 10, 4), (128 << 10, 8)),
     32: ((32 << 10, 1), (64 << 10, 2), (128 << 10, 4), (256 << 10, 8)),
@@ -22,7 +22,7 @@ _WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to
 
 
 def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it.
+    """Why a config cannot be built, or None: the library is missing, or does not support the dtype or the width.
 
     Without a divisor, rows need only be read 4 bytes at a time, the least that an asynchronous copy takes.
     """
@@ -44,10 +44,11 @@ def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
 
 
 def unshared(config: Config, width: str, vector: int) -> str | None:
-    """Why a row is not shared well by the blocks of a cluster, where each first scales by the largest that it has seen.
+    """Why a row cannot be split among the blocks of a cluster by the library's one-pass softmax, or None.
 
-    A warp without a column has seen none: the library's one-pass softmax then writes NaN into every row. Rows of this
-    many columns go to clusters of 256 threads a block, and the last blocks may be left with little or nothing.
+    Each warp first scales by the largest value that it has read. One without a column has read none, and the kernel
+    then writes NaN into every row. Rows of this many columns go to clusters of blocks of 256 threads, and the last
+    blocks may get few columns or none.
     """
     size, dtype = configs.integer(config, width), str(config["dtype"])
     if _fills(size, dtype, vector):
@@ -75,7 +76,7 @@ def vector(dtype: str) -> int:
 
 
 def step(width: int, *dtypes: str) -> int:
-    """What divides the row strides of matrices of this width: as much of 16 bytes as the width allows.
+    """What must divide the row strides of matrices of this width: as much of 16 bytes as the width allows.
 
     >>> step(4096, "bfloat16"), step(4096, "bfloat16", "float32"), step(33, "bfloat16")
     (8, 4, 1)

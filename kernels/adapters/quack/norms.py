@@ -36,7 +36,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def matrix_refusal(config: Config) -> str | None:
-    """Why such rows and weights cannot be normalised, or None."""
+    """Why rows and weights of a config are not supported, or None."""
     reason = library.refusal(config, "hidden")
     if reason is None and config["weight_dtype"] is not None:
         reason = configs.unsupported_dtype(config, "weight_dtype")
@@ -44,7 +44,7 @@ def matrix_refusal(config: Config) -> str | None:
 
 
 def launch_refusal(config: Config) -> str | None:
-    """Why the tuned keys do not go together.
+    """Why the combination of tuned keys is not supported, or None.
 
     >>> launch_refusal({"hidden": 4096, "threads": 128, "row_threads": 256, "cluster": 1, "reload": "no"})
     'row_threads is 256, and threads 128: use as many or fewer of 8, 16, 32, 64, 128, 256 to a row'
@@ -58,7 +58,7 @@ def launch_refusal(config: Config) -> str | None:
 
 
 def threads_refusal(config: Config) -> str | None:
-    """Why a row cannot be shared by so many threads and blocks, or None."""
+    """Why a row cannot be split among so many threads and blocks, or None."""
     threads, rows, cluster = (configs.integer(config, key) for key in ("threads", "row_threads", "cluster"))
     if threads not in (128, 256):
         return f"threads is {threads}: use 128 or 256"
@@ -94,7 +94,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def tolerance(config: Config) -> Tolerance:
     """Sums in float32 and an approximate root, then the rounding to the stored dtype.
 
-    Subtracting a mean, and adding a bias, leave values near zero whose error is that of what cancelled.
+    Subtracting a mean or adding a bias may cancel, which leaves the error of the larger terms.
     """
     stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=4e-6) if "bias" in config or config.get("residual") else stored

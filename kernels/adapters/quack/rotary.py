@@ -26,7 +26,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """One token, few, an odd number of tokens and heads, heads that stand apart, and a large batch last."""
+    """One token, few, an odd number of tokens and heads, padded heads, and a large batch last."""
     shapes = [(1, 1, 1, 0), (2, 17, 3, 8), (3, 129, 5, 24), (2, 1031, 4, 0), (4, 4096, 16, 0)]
     return [{"batch": b, "tokens": t, "heads": h, "padding": p} for b, t, h, p in shapes]
 

@@ -57,13 +57,13 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Exponents of numbers up to 30 in float32, whose error they multiply, then the rounding to the stored dtype."""
+    """Exponentials of numbers up to 30 in float32, which multiply the error, then the rounding of the result."""
     stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol, atol=max(stored.atol, 1e-7))
 
 
 def backward_tolerance(config: Config) -> Tolerance:
-    """A difference of a value and a sum of both signs leaves an error in proportion to its parts."""
+    """A difference of a value and a sum of both signs: the error is in proportion to the terms."""
     return Tolerance(rtol=tolerance(config).rtol, atol=4e-6)
 
 

@@ -1,4 +1,4 @@
-"""``quack.topk``: the largest values of rows and where they stand, as a mixture of experts routes its tokens."""
+"""``quack.topk``: the largest values of rows and their columns, as a mixture of experts routes its tokens."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A stable sort: of equal values the one further left comes first."""
+    """A stable sort: of equal values the leftmost comes first."""
     k = configs.integer(config, "k")
     values, indices = inputs["x"].double().sort(dim=-1, descending=True, stable=True)
     values = values[:, :k]
@@ -102,9 +102,9 @@ def topk(dtype: DType, width: int, k: int, softmax: bool = False) -> Any:
     """The ``k`` largest of each row, in falling order: ``(x, values, indices)``, the last of int32.
 
     ``x`` is ``[rows, width]``, ``values`` and ``indices`` are ``[rows, k]``; 8 divides the row strides of all, for
-    float32 4, so that the rows of results stand further apart than ``k`` where that is less. With ``softmax``,
+    float32 4, so that the rows of results are further apart than ``k`` where ``k`` is less. With ``softmax``,
     ``values`` is the softmax over them. The kernel sorts in float32 with the column in the lowest bits of each number:
     of equal values the leftmost comes first, and a float32 loses as many bits as a column needs (11 fraction bits are
-    left of 23 at 4096 columns); bfloat16 and float16 lose none that they have. At least one row.
+    left of 23 at 4096 columns); bfloat16 and float16 lose none. At least one row.
     """
     return QUACK.call("quack.topk:TopK.compile", dtype=to_cutlass(dtype), N=width, k=k, softmax=softmax)

@@ -41,7 +41,7 @@ def full(function: Any, **config: Any) -> dict[str, Any]:
 
 
 def small(function: Any) -> Any:
-    """The declaration, less the problem that is there to be measured, and the longest before it."""
+    """The declaration without the problem that is only for timing, and the longest before it."""
     declaration = declaration_of(function)
     problems = declaration.problems
     assert problems is not None
@@ -139,10 +139,10 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, {**BF16, "heads_per_kv": 0}, SM90, "heads_per_kv is 0: use a number from 1 to 128"),
         (attention, {**BF16, "layout": "paged"}, SM90, "page is None: use one of 16"),
         (attention, {**BF16, "page": 16}, SM90, "leave it out, or use layout 'paged'"),
-        (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and sm_103a"),
         (attention, {**BF16, "two_cta": True, "causal": True}, SM100, "dense layout without causal"),
         (attention, {**BF16, "two_cta": True, "heads_per_kv": 5}, SM100, "heads_per_kv that divide 128"),
-        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and its like"),
+        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and sm_103a"),
         (attention, {**BF16, "keys_tile": 48}, SM100, "keys_tile is 48: use one of 64, 96, 128"),
         (attention, {**BF16, "keys_tile": 64, "two_cta": True}, SM100, "leave one of them out"),
         (attention, {**BF16, "queries_tile": 192}, SM100, "queries_tile is for sm_90a, not sm_100a"),
@@ -152,7 +152,7 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention_split, {**BF16, "clc": True}, SM100, "clc is for the layout cached with query heads that share"),
         (attention_split, {**SHARED, "clc": True, "layout": "dense"}, SM100, "dense with causal or window only"),
         (attention_split, {**SHARED, "clc": True, "layout": "paged", "page": 16}, SM100, "clc is for pages of 128"),
-        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and sm_103a"),
         (attention_bwd, {**BF16, "head_dim": 64, "two_cta": True}, SM100, "with a head_dim of 128: use false"),
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
         (attention_split, BF16, SM90, "use 'attention' there"),

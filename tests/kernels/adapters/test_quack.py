@@ -65,7 +65,7 @@ def full(op: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def small(op: str, config: dict[str, Any]) -> Any:
-    """The declaration, less the problem that is there to be measured."""
+    """The declaration without the problem that is only for timing."""
     from dataclasses import replace
 
     declaration = declaration_of(load(find(op)))

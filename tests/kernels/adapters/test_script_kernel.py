@@ -1,4 +1,4 @@
-"""Files with ``kernel_fn``, ``reference_fn`` and ``get_inputs``: built, loaded and verified as they stand."""
+"""Files with ``kernel_fn``, ``reference_fn`` and ``get_inputs``: built, loaded and verified without change."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch
     loader.caches(refresh=True)
     try:
         for target in ("sm_90a", "sm_100a"):
-            kernels = {
-                op: loader.get(op, {}, target=target) for op in ("script.relu", "script.axpy", "script.double")
-            }
+            kernels = {op: loader.get(op, {}, target=target) for op in ("script.relu", "script.axpy", "script.double")}
             taken = {op: [(a.name, a.written) for a in k.signature.passed] for op, k in kernels.items()}
             assert taken == {
                 "script.relu": [("x", False), ("out", True)],
