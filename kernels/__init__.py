@@ -1,6 +1,10 @@
-"""What to compile: the authoring interface, and this project's kernels. Importing it imports neither DSL nor torch."""
+"""What to compile: the interface for kernel authors, and this project's kernels.
+
+Importing it imports neither the DSL nor torch.
+"""
 
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.loader.format.launch_plan import LaunchPlan
 
-__all__ = ["Cost", "DType", "Declaration", "Tolerance", "Tuned", "declaration_of", "kernel"]
+__all__ = ["Cost", "DType", "Declaration", "LaunchPlan", "Tolerance", "Tuned", "declaration_of", "kernel"]

@@ -21,6 +21,7 @@ from precast.build.inputs.sources import SourceDigests, source_digest
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import DSL, version_of
 from precast.build.plan.plan import Plan, Variant
+from precast.kernels.authoring.adapter import adapter_sources
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.target import Target
@@ -159,7 +160,7 @@ def this_builder() -> dict[str, str]:
     return {
         "host": platform.machine(),
         **{name: version_of(name) for name in (DSL, "apache-tvm-ffi", "precast")},
-        **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in _COMPILING},
+        **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in (*_COMPILING, *adapter_sources())},
     }
 
 

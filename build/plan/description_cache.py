@@ -16,6 +16,7 @@ from precast.build.link.toolchain import PACKAGES
 from precast.build.plan.describer import Describer, Description, NotDescribed, describing
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.plan import Variant
+from precast.kernels.authoring.adapter import adapter_sources
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.config import to_json
@@ -25,7 +26,6 @@ from precast.loader.format.target import Target
 # The code that reads a declaration: when it changes, so may the description.
 _READERS = (
     "precast.build.child.describer_main",
-    "precast.kernels.adapters.script_kernel",
     "precast.kernels.authoring.declare",
     "precast.loader.format.config",
 )
@@ -109,7 +109,7 @@ class DescriptionCache:
     def _reading(self) -> list[Any]:
         if not self._readers:
             versions = [version(name) for name in PACKAGES]
-            self._readers = [versions, *(self._sources.digest(name) for name in _READERS)]
+            self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapter_sources()))]
         return self._readers
 
     def _noted(self, key: str) -> Description | None:

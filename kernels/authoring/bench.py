@@ -1,4 +1,4 @@
-"""Benching: how long a kernel takes on a problem, as the GPU's own clock says."""
+"""Benching: how long a kernel takes on a problem, measured with CUDA events."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.format.config import Config
 
 _LAUNCHES = 20
-_FLUSH = 256 << 20  # more than any GPU's second-level cache
+_FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """One problem: the median of the launches' times and the spread of the middle half, in microseconds.
+    """One problem: the median time of a launch and half of the interquartile range, in microseconds.
 
-    ``bytes`` and ``flops`` are what the declaration says a launch has to do at the least; 0 where it says nothing.
+    ``bytes`` and ``flops`` are the least work of a launch, by the declaration's ``cost``; 0 without one.
     """
 
     problem: Problem
@@ -43,9 +43,9 @@ def bench(
     problems: list[Problem],
     device: Any = "cuda",
 ) -> Iterator[Timing]:
-    """Time the launches of some problems, each with a cold second-level cache, as in a model where others ran between.
+    """Time the launches of some problems, each with a cold L2 cache, as in a model where other kernels ran before.
 
-    Every launch is a CUDA graph of its own kernel alone, so that the host's time is not in it.
+    Every launch is a CUDA graph of this kernel alone, so that it takes no time on the host.
     """
     if declaration.inputs is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel inputs")
@@ -64,7 +64,7 @@ def bench(
 
 
 def benched(declaration: Declaration, config: Config) -> list[Problem]:
-    """The problems of a declaration that are worth timing: those that have work, the large ones last."""
+    """The problems of a declaration that have work to time."""
     if declaration.problems is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel problems, or name some")
     return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if "padding" not in n)]

@@ -1,4 +1,4 @@
-"""Declarations: what an author says of a kernel beyond the function that compiles it. All but the op is optional."""
+"""Declarations: what an author states about a kernel, beside the function that compiles it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ _ATTRIBUTE = "__precast__"
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may lie from the reference: ``|result - expected| <= atol + rtol * |expected|``."""
+    """How far a result may be from the reference: ``|result - expected| <= atol + rtol * |expected|``.
+
+    A declaration gives it for a config:
+
+    >>> def tolerance(config: Config) -> Tolerance:
+    ...     return Tolerance(rtol=2.0**-8 if config["dtype"] == "bfloat16" else 1e-6, atol=0.0)
+    >>> tolerance({"dtype": "bfloat16"})
+    Tolerance(rtol=0.00390625, atol=0.0)
+    """
 
     rtol: float
     atol: float
@@ -31,29 +39,41 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a launch has to do at the least: floating-point operations, and bytes to and from memory."""
+    """The least work of one launch: floating-point operations, and bytes read from and written to memory.
+
+    A declaration gives it for a config and a problem; ``precast bench`` divides it by the measured time:
+
+    >>> def cost(config: Config, problem: Problem) -> Cost:
+    ...     return Cost(flops=problem["n"], bytes=2 * 4 * problem["n"])  # read once, written once, four bytes each
+    >>> cost({}, {"n": 1000}).bytes
+    8000
+    """
 
     flops: int
     bytes: int
 
 
 class Inputs(Protocol):
-    """All arguments of the compiled function, by name and in call order; the outputs among them hold anything."""
+    """Makes all arguments of the compiled function, by name and in call order; outputs may hold any values."""
 
     def __call__(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What is known of a kernel without compiling it.
+    """What is known of a kernel without compiling it. All but ``op`` and ``keys`` is optional.
 
-    ``supports`` gives a reason why a config cannot be built for a target, or None. ``problems`` are the shapes to
-    verify and bench a config with; ``inputs`` makes every argument for one of them; ``outputs`` names those that the
-    kernel writes, and ``in_place`` those of them that it reads before; ``reference`` computes what they must hold, in
-    float32 or better; ``workspace`` is the scratch memory it needs, in bytes. ``arguments`` gives the compiled
-    function's arguments better names than its own: a mapping, or a function from a config to one. ``launch`` says how
-    a cubin of it is launched; without it a kernel is shipped with its own host code only. A new ``version`` says that
-    the kernel's results or arguments have changed.
+    - ``targets``: patterns of the targets it can be built for, such as ``sm_80+``; none means any.
+    - ``supports``: gives the reason why a config cannot be built for a target, or None.
+    - ``problems``: the sizes to verify and bench a config with.
+    - ``inputs``: makes every argument for one problem.
+    - ``outputs``: the arguments that the kernel writes; ``in_place``: those of them that it also reads.
+    - ``reference``: computes what the outputs must hold, in float32 or better.
+    - ``tolerance``: how far the outputs may be from that. Without it they must be equal.
+    - ``cost``: the least work of a launch, from which ``bench`` computes rates.
+    - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
+      to one.
+    - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     """
 
     op: str
@@ -67,10 +87,8 @@ class Declaration:
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
     cost: Callable[[Config, Problem], Cost] | None = None
-    workspace: Callable[[Config, Problem], int] | None = None
     arguments: Names = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
-    version: str = ""
 
     def refusal(self, config: Config, target: Target) -> str | None:
         """Why a full config cannot be built for a target, or None where it can.
@@ -84,7 +102,7 @@ class Declaration:
 
     @property
     def verifiable(self) -> bool:
-        """Whether the declaration says enough to run the kernel and check what it wrote."""
+        """Whether the declaration has all that is needed to run the kernel and check its results."""
         return None not in (self.problems, self.inputs, self.reference) and bool(self.outputs)
 
 
@@ -100,12 +118,12 @@ def kernel(
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None,
     tolerance: Callable[[Config], Tolerance] | None = None,
     cost: Callable[[Config, Problem], Cost] | None = None,
-    workspace: Callable[[Config, Problem], int] | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
-    version: str = "",
 ) -> Callable[[F], F]:
-    """Declare a function that compiles one kernel. The function itself stays as it is, and is called as before.
+    """Declare a function that compiles one kernel. The function itself is returned unchanged.
+
+    Its parameters are the kernel's config keys. See ``Declaration`` for what each argument means.
 
     >>> @kernel(op="double", targets=["sm_80+"])
     ... def double(dtype: str, threads: int = 128): ...
@@ -126,10 +144,8 @@ def kernel(
             reference=reference,
             tolerance=tolerance,
             cost=cost,
-            workspace=workspace,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
-            version=version,
         )
         return attach(function, declaration)
 
@@ -148,8 +164,12 @@ def attach(function: F, declaration: Declaration) -> F:
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
-    """The declaration of a function; for one that carries none, what its signature says, under the given op.
+    """The declaration of a function. One without ``@kernel`` gets the given op, and its config keys by its signature.
 
+    >>> @kernel(op="double")
+    ... def double(dtype: str): ...
+    >>> declaration_of(double).op, declaration_of(double, op="mine.double").op
+    ('double', 'mine.double')
     >>> def plain(n: int): ...
     >>> declaration_of(plain, op="mine.plain").keys
     (Key(name='n', type='int', tuned=False, has_default=False, default=None, choices=()),)
@@ -171,7 +191,7 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
 
 
 def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str, str]:
-    """What a function's declaration calls the arguments of its compiled object; empty where they keep their names."""
+    """The new names that a function's declaration gives to arguments; empty where they keep their own."""
     declared = getattr(function, _ATTRIBUTE, None)
     if not isinstance(declared, Declaration):
         return {}
@@ -180,21 +200,19 @@ def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str,
 
 
 def outputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The arguments that a function's declaration says its compiled object writes; none where it declares nothing."""
+    """The arguments that the compiled object writes, by the function's declaration; none where it declares nothing."""
     declared = getattr(function, _ATTRIBUTE, None)
     return declared.outputs if isinstance(declared, Declaration) else ()
 
 
 def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:
-    """How a function's declaration says that a cubin of its compiled object is launched; None where it does not say."""
+    """The launch plan for a cubin of the function, by its declaration; None where it declares none."""
     declared = getattr(function, _ATTRIBUTE, None)
     if not isinstance(declared, Declaration) or declared.launch is None:
         return None
     plan = declared.launch(config)
     if not isinstance(plan, LaunchPlan):
-        raise DeclarationError(
-            f"{name_of(function)}: launch gave {plan!r}: return a precast.loader.format.launch_plan.LaunchPlan"
-        )
+        raise DeclarationError(f"{name_of(function)}: launch returned {plan!r}: return a precast.kernels.LaunchPlan")
     return plan
 
 
@@ -207,18 +225,18 @@ def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> 
 def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     where = name_of(function)
     if not isinstance(declaration.op, str) or not OP_NAME.admits(declaration.op):
-        raise DeclarationError(f"{where}: op {declaration.op!r} is no name: use lower-case letters, digits, _ and dots")
-    if not isinstance(declaration.version, str):
-        raise DeclarationError(f"{where}: version is {declaration.version!r}: write a string")
+        raise DeclarationError(
+            f"{where}: op {declaration.op!r} is not a valid name: use lower-case letters, digits, _ and dots"
+        )
     for name in () if callable(declaration.arguments) else declaration.arguments.values():
         if not isinstance(name, str) or not NAME.admits(name):
-            raise DeclarationError(f"{where}: arguments: {name!r} is no name: use letters, digits and _")
+            raise DeclarationError(f"{where}: arguments: {name!r} is not a valid name: use letters, digits and _")
     for pattern in declaration.targets:
         try:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "workspace", "launch"):
+    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

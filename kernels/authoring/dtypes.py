@@ -1,4 +1,4 @@
-"""The one place where dtype names meet the classes of torch and of the DSL; neither is imported before it is needed."""
+"""Conversion of dtype names to the classes of torch and the DSL, and back; neither is imported early."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def to_cutlass(name: str) -> Any:
 
 
 def is_torch(value: object) -> bool:
-    """Whether a value is a ``torch.dtype``; torch itself need not be there.
+    """Whether a value is a ``torch.dtype``; torch need not be installed.
 
     >>> is_torch("bfloat16")
     False
@@ -74,7 +74,7 @@ def _is_torch_dtype(cls: type) -> bool:
 
 
 def is_cutlass(value: object) -> bool:
-    """Whether a value is one of the DSL's numeric classes, or their base; the DSL itself need not be there.
+    """Whether a value is one of the DSL's numeric classes, or their base; the DSL need not be installed.
 
     >>> is_cutlass(float)
     False

@@ -1,4 +1,4 @@
-"""What can be wrong with a kernel's declaration, or with the place it is named by."""
+"""Errors in a kernel's declaration, or in the reference to its function."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from precast.loader.errors import PrecastError
 
 
 class DeclarationError(PrecastError, TypeError):
-    """A function cannot be a kernel as it stands: its signature, hints or declaration say what precast cannot keep."""
+    """A function cannot be a kernel: its signature, hints or declaration hold something unsupported."""
 
 
 class SourceError(PrecastError, ImportError):
-    """A ``module:function`` is misspelt, or what it names cannot be imported or called."""
+    """A ``module:function`` is misspelt, or cannot be imported or called."""
 
 
 class UnknownOp(PrecastError, LookupError):

@@ -1,4 +1,12 @@
-"""Type hints: what each says about a config value, and how the function wants that value handed over."""
+"""Type hints: the type of a config key, and the form in which the function takes its value.
+
+``DType`` and ``Tuned`` are the hints of precast itself:
+
+>>> from precast.kernels.authoring.schema import keys_of
+>>> def norm(dtype: DType, hidden: int, threads: Tuned[int] = 128): ...
+>>> [(key.name, key.type, key.tuned) for key in keys_of(norm)]
+[('dtype', 'dtype', False), ('hidden', 'int', False), ('threads', 'int', True)]
+"""
 
 from __future__ import annotations
 
@@ -26,10 +34,10 @@ class _Mark:
 _DTYPE, _TUNED = _Mark("dtype"), _Mark("tuned")
 
 DType = Annotated[str, _DTYPE]
-"""A dtype by its canonical name, such as ``"bfloat16"``; a plain ``str`` to the type checker."""
+"""A dtype by its canonical name, such as ``"bfloat16"``. The type checker sees a ``str``."""
 
 Tuned = Annotated[T, _TUNED]
-"""A key among whose values the loader may choose: ``threads: Tuned[int] = 128`` is an ``int`` to the type checker."""
+"""A key among whose values the loader may choose. The type checker sees ``threads: Tuned[int]`` as an ``int``."""
 
 Hand = Callable[[Any], Any]
 
@@ -39,7 +47,7 @@ def _as_is(value: Any) -> Any:
 
 
 def _any(value: Any) -> Any:
-    """An untyped parameter may be spelt as the code it goes to spells it: ``cutlass.BFloat16``, ``torch.bfloat16``."""
+    """The value of an untyped parameter, which may be written as in code: ``cutlass.BFloat16``, ``torch.bfloat16``."""
     if isinstance(value, str) and value.startswith("cutlass."):
         name = dtypes.CUTLASS_NAMES.get(value.removeprefix("cutlass."))
         return dtypes.to_cutlass(name) if name else value
@@ -53,7 +61,7 @@ def _any(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a type hint says: the type of the config key, its choices, its kind, and how the value is handed over."""
+    """What a type hint says: the type of the config key, its choices, whether it is tuned, how it is passed."""
 
     type: str = "any"
     hand: Hand = _any
@@ -111,7 +119,7 @@ def _read_class(cls: type) -> Hint:
 
 
 def _read_text(text: str, names: Mapping[str, Any]) -> Hint:
-    """A hint in quotes. Names that only type checkers see cannot be looked up: a dtype is known by its spelling."""
+    """A quoted hint. Names imported for type checkers only cannot be looked up: dtypes are known by their text."""
     try:
         value = eval(text, dict(names))
     except Exception:
@@ -136,7 +144,7 @@ def _read_generic(hint: object, origin: object, args: tuple[Any, ...], names: Ma
         return _read_list(tuple if origin is tuple else list, args, names)
     if origin is type:
         return _type_of(args[0], names)
-    if getattr(origin, "__name__", "") == "Constexpr":  # the DSL's own mark for what precast calls a config value
+    if getattr(origin, "__name__", "") == "Constexpr":  # how the DSL marks compile-time constants
         return read(args[0], names)
     if isinstance(origin, type) and issubclass(origin, _NEVER):
         raise DeclarationError(f"{hint} {_CANNOT}")
@@ -162,7 +170,9 @@ def _read_literal(values: tuple[Any, ...]) -> Hint:
     types_ = {type(v).__name__ for v in values if v is not None}
     bad = types_ - {"str", "int", "bool"}
     if bad:
-        raise DeclarationError(f"Literal of {', '.join(sorted(bad))} is not kept: use str, int, bool or None in it")
+        raise DeclarationError(
+            f"Literal of {', '.join(sorted(bad))} is not supported: use str, int, bool or None in it"
+        )
     kind = types_.pop() if len(types_) == 1 else "any"
     return Hint(f"{kind}?" if None in values else kind, _as_is, choices=values)
 
@@ -200,7 +210,7 @@ def _read_list(make: type, args: tuple[Any, ...], names: Mapping[str, Any]) -> H
 
 
 def _read_fixed(args: tuple[Any, ...], names: Mapping[str, Any]) -> Hint:
-    """``tuple[int, int]``: as many values as it names, no more and no fewer."""
+    """``tuple[int, int]``: a list of exactly as many values."""
     items = [read(a, names) for a in args if a != ()]
     kinds = {i.type for i in items}
 

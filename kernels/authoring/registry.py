@@ -1,4 +1,4 @@
-"""The registry: which function compiles which op. Ops are found by entry points: nothing is imported to list them."""
+"""The registry: which function compiles which op. Ops are entry points, so that listing them imports nothing."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+from precast.kernels.authoring.adapter import adapt_class, adapt_function
 from precast.kernels.authoring.errors import SourceError, UnknownOp
+from precast.kernels.authoring.extras import installing
 from precast.loader.format.config import suggest
 from precast.loader.format.patterns import OP_NAME
 
 GROUP = "precast.kernels"
-_SOURCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+_FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FunctionRef:
-    """Where a kernel function stands: ``module:function``, and the distribution that registers it, if one does.
+    """The place of a kernel function: ``module:function``, and the distribution that registers it, if one does.
 
     >>> FunctionRef.parse("quack.rmsnorm:_compile_rmsnorm_fwd")
-    Source(module='quack.rmsnorm', function='_compile_rmsnorm_fwd', distribution='')
+    FunctionRef(module='quack.rmsnorm', function='_compile_rmsnorm_fwd', distribution='')
     """
 
     module: str
@@ -32,7 +34,7 @@ class FunctionRef:
     @classmethod
     def parse(cls, text: str, distribution: str = "") -> FunctionRef:
         """Read ``module:function``; the function may be an attribute of a class, with dots."""
-        match = _SOURCE.fullmatch(text) if isinstance(text, str) else None
+        match = _FUNCTION_REF.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise SourceError(
                 f"{text!r} names no function: write 'module:function', such as 'mylib.norms:compile_norm'"
@@ -77,17 +79,16 @@ def find(op: str) -> FunctionRef:
 
 
 def load(source: FunctionRef) -> Callable[..., Any]:
-    """Import the module and give the function; a class of CUTLASS's operators becomes one, and so does a whole file
-    with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
+    """Import the module and return the function. Where an adapter takes what the source names, the function it makes.
+
+    See also: ``precast.kernels.authoring.adapter``, for what is taken besides functions.
 
     >>> load(FunctionRef.parse("json:dumps"))([1])
     '[1]'
     """
-    if source.function == "kernel_fn":
-        from precast.kernels.adapters.script_kernel import script_kernel
-
-        if (found := script_kernel(source.module)) is not None:
-            return found
+    adapted = adapt_function(source.module, source.function)
+    if adapted is not None:
+        return adapted
     value: Any = _module(source)
     seen = source.module
     for name in source.function.split("."):
@@ -97,20 +98,13 @@ def load(source: FunctionRef) -> Callable[..., Any]:
             public = [n for n in dir(value) if not n.startswith("__") and callable(getattr(value, n, None))]
             raise SourceError(f"{source}: {seen!r} has no {name!r}{suggest(name, public)}") from None
         seen = f"{seen}.{name}"
-    if _is_operator(value):
-        from precast.kernels.adapters.operators.ops import kernel_of
-
-        return kernel_of(value)
+    adapted = adapt_class(value) if isinstance(value, type) else None
+    if adapted is not None:
+        return adapted
     if not callable(value):
         kind = type(value).__name__
         raise SourceError(f"{source} is {kind}, not a function: name the function that compiles the kernel")
     return value  # type: ignore[no-any-return]
-
-
-def _is_operator(value: object) -> bool:
-    """Whether a value is a class of CUTLASS's operators; their package need not be there."""
-    bases = value.__mro__ if isinstance(value, type) else ()
-    return any(base.__module__ == "cutlass.operators.base" and base.__name__ == "Operator" for base in bases)
 
 
 def _module(source: FunctionRef) -> Any:
@@ -118,12 +112,13 @@ def _module(source: FunctionRef) -> Any:
         return importlib.import_module(source.module)
     except ModuleNotFoundError as error:
         missing = error.name or ""
+        command = installing(missing)
         if source.module == missing or source.module.startswith(f"{missing}."):
             raise SourceError(
                 f"{source}: there is no module {missing!r}: "
-                "install its distribution, or add its folder to 'path:' in the manifest"
+                f"{command or 'install its distribution'}, or add its folder to 'path:' in the manifest"
             ) from error
-        raise SourceError(f"{source}: importing it needs the module {missing!r}: install it") from error
+        raise SourceError(f"{source}: importing it needs the module {missing!r}: {command or 'install it'}") from error
     except Exception as error:
         kind = type(error).__name__
-        raise SourceError(f"{source}: importing it failed with {kind}: {error}; fix the module") from error
+        raise SourceError(f"{source}: importing it failed with {kind}: {error}; correct the module") from error

@@ -1,4 +1,4 @@
-"""Schemas: the config keys of a function, read from its signature; and the call that hands a config to it."""
+"""Schemas: the config keys of a function, read from its signature; and the call with the values of a config."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOSE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kernel function: its config key, and how the value is handed over."""
+    """One parameter of a kernel function: its config key, and the form in which it takes the value."""
 
     key: Key
     hand: hints.Hand
@@ -101,7 +101,7 @@ def _inner(function: Any) -> Any:
 
 
 def _names(function: Any) -> dict[str, Any]:
-    """The names that a function's quoted hints may use: its module's, and its closure's."""
+    """The names that a function's quoted hints may use: those of its module and its closure."""
     inner = _inner(function)
     if isinstance(inner, type):
         return dict(vars(sys.modules.get(inner.__module__, sys)))
@@ -137,7 +137,7 @@ def _parameter(function: Callable[..., Any], parameter: inspect.Parameter, names
 
 
 def _by_default(hint: Hint, default: object) -> Hint:
-    """Where the hint says nothing, a default that is a dtype does."""
+    """The hint of a parameter whose type is unknown and whose default is a dtype."""
     if hint.type not in ("any", "any?"):
         return hint
     if dtypes.is_torch(default):

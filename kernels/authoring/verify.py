@@ -1,4 +1,4 @@
-"""Verifying: launch on fresh random inputs with poisoned outputs, and hold what was written against the reference."""
+"""Verifying: launch on random inputs with poisoned outputs, and compare the results with the reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the output is what the reference says."""
+        """Whether the output is within the tolerance of the reference."""
         return not self.fault
 
     def __str__(self) -> str:
@@ -37,8 +37,8 @@ def verify(
 ) -> Iterator[Check]:
     """Launch every problem that the declaration names, and check every output.
 
-    Every byte behind an output is poisoned before the launch, the padding between its rows too: what is left unwritten
-    shows, and so does what is written where it should not be. An output that is None is one the config does without.
+    Every byte behind an output is poisoned before the launch, including the padding between its rows. So values that
+    are left unwritten are found, and so are writes outside the output. An output that is None is skipped.
     """
     if not declaration.verifiable:
         raise DeclarationError(
@@ -47,7 +47,7 @@ def verify(
     assert declaration.problems and declaration.inputs and declaration.reference
     for number, problem in enumerate(declaration.problems(config)):
         values = declaration.inputs(config, problem, device=device, seed=seed + 1000 * number)
-        expected = declaration.reference(config, values)  # before the launch: a kernel may work in place
+        expected = declaration.reference(config, values)  # before the launch: a kernel may change its inputs
         outputs = [name for name in declaration.outputs if values[name] is not None]
         for name in outputs:
             held = values[name].clone() if name in declaration.in_place else None
@@ -60,7 +60,7 @@ def verify(
 
 
 def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
-    """By name where the values cover what the kernel takes: what its target does not take is then left out."""
+    """Pass values by name where they cover all that the kernel takes, less those that its target does not take."""
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.vacant} if isinstance(signature, Signature) else {""}
     if taken <= set(values):
@@ -89,7 +89,7 @@ def _check(declaration: Declaration, config: Config, problem: Problem, name: str
     found = result.to(torch.float64) if result.dtype.is_floating_point else result
     expected = expected.to(found.dtype)
     if found.shape != expected.shape:
-        fault = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: mend the reference"
+        fault = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference"
         return Check(problem=problem, output=name, error=math.inf, fault=fault)
     error = 0.0
     if found.numel():
@@ -126,7 +126,7 @@ def _spill(result: Any) -> str:
 
 
 def outcome(checks: list[Check]) -> Mapping[str, Any]:
-    """A summary of checks, as evidence keeps it."""
+    """A summary of checks, as it is stored in a cache as evidence."""
     return {
         "problems": len({tuple(c.problem.items()) for c in checks}),
         "failed": [str(c) for c in checks if not c.passed],

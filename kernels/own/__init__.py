@@ -1,1 +1,1 @@
-"""The kernels of this project: models of how one is written."""
+"""The kernels of this project: examples of how one is written."""

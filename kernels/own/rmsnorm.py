@@ -1,7 +1,7 @@
 """``rmsnorm``: divide every row by the root of its mean square, and multiply by a weight for each column.
 
 The compiled function is called as ``rmsnorm(x, weight, out, eps)``: ``x`` and ``out`` of any number of rows, ``hidden``
-columns, and row strides of their own that keep every row aligned to 16 bytes; ``out`` may be ``x`` itself.
+columns, and any row strides that keep every row aligned to 16 bytes; ``out`` may be ``x`` itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -30,10 +30,10 @@ def supports(config: Config, target: Target) -> str | None:
     """
     if config["threads"] not in _THREADS:
         return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
-    refused = samples.unsupported_dtype(config)
+    refused = configs.unsupported_dtype(config)
     if refused:
         return refused
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
+    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
     vector = 128 // bits(dtype)
     below = hidden // vector * vector
     if below <= 0:
@@ -47,13 +47,13 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """No row, one, as many as a block takes and one more or less, padded rows, and a large matrix last.
+    """No row, one row, about as many as a block takes, padded rows, and a large matrix last.
 
     >>> problems({"dtype": "bfloat16", "hidden": 4096, "threads": 128})[0]
     {'rows': 0, 'x_padding': 0, 'out_padding': 0}
     """
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
-    split = Split.of(hidden, bits(dtype), samples.integer(config, "threads"))
+    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
+    split = Split.of(hidden, bits(dtype), configs.integer(config, "threads"))
     pad, large = split.vector, max(1, (1 << 27) // hidden)
     small = sorted({0, 1, 2, split.rows - 1, split.rows, split.rows + 1, 5 * split.rows + 3})
     paddings = [(0, 0), (pad, 0), (0, 3 * pad), (pad, pad)]
@@ -64,13 +64,13 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, ``weight``, ``out`` and ``eps`` of one problem; paddings lie between rows, and belong to no tensor."""
-    dtype, hidden, rows = str(config["dtype"]), samples.integer(config, "hidden"), problem["rows"]
+    """``x``, ``weight``, ``out`` and ``eps`` of one problem. Padding is memory between the rows."""
+    dtype, hidden, rows = str(config["dtype"]), configs.integer(config, "hidden"), problem["rows"]
     x_stride, out_stride = (hidden + problem.get(f"{name}_padding", 0) for name in ("x", "out"))
     return {
-        "x": samples.normal((rows, hidden), dtype, device=device, seed=seed, row_stride=x_stride),
-        "weight": samples.normal((hidden,), dtype, device=device, seed=seed + 1),
-        "out": samples.empty((rows, hidden), dtype, device=device, row_stride=out_stride),
+        "x": tensors.normal((rows, hidden), dtype, device=device, seed=seed, row_stride=x_stride),
+        "weight": tensors.normal((hidden,), dtype, device=device, seed=seed + 1),
+        "out": tensors.empty((rows, hidden), dtype, device=device, row_stride=out_stride),
         "eps": _EPS,
     }
 
@@ -83,28 +83,28 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """A sum in float32, of parts that are all positive, then four operations, and the rounding to the stored dtype."""
-    return samples.tolerance(str(config["dtype"]), 4e-6)
+    """A sum of positive values in float32, then four operations, and the rounding to the stored dtype."""
+    return rounding.tolerance(str(config["dtype"]), 4e-6)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
-    """Four operations an element; the matrix read once and written once, the weights read once.
+    """Four operations for each element; the matrix read once and written once, the weights read once.
 
     >>> cost({"dtype": "bfloat16", "hidden": 4096}, {"rows": 2})
     Cost(flops=32768, bytes=40960)
     """
-    elements = problem["rows"] * samples.integer(config, "hidden")
-    return Cost(4 * elements, (2 * elements + samples.integer(config, "hidden")) * bits(str(config["dtype"])) // 8)
+    elements = problem["rows"] * configs.integer(config, "hidden")
+    return Cost(4 * elements, (2 * elements + configs.integer(config, "hidden")) * bits(str(config["dtype"])) // 8)
 
 
 def launch(config: Config) -> LaunchPlan:
-    """As many rows a block as its threads allow, and one block where there is no row.
+    """As many rows to a block as its threads allow, and one block where there is no row.
 
     >>> launch({"dtype": "bfloat16", "hidden": 128, "threads": 128}).launch({"x.shape[0]": 33}).grid
     (3, 1, 1)
     """
-    threads = samples.integer(config, "threads")
-    split = Split.of(samples.integer(config, "hidden"), bits(str(config["dtype"])), threads)
+    threads = configs.integer(config, "threads")
+    split = Split.of(configs.integer(config, "hidden"), bits(str(config["dtype"])), threads)
     blocks = ("max", ("ceil_div", "x.shape[0]", split.rows), 1)
     return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "weight", "out", "eps"))
 
@@ -120,7 +120,6 @@ def launch(config: Config) -> LaunchPlan:
     tolerance=tolerance,
     cost=cost,
     launch=launch,
-    version="1",
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:
     """Compile ``rmsnorm(x, weight, out, eps)`` for one dtype and row length."""

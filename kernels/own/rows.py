@@ -1,8 +1,9 @@
-"""How the threads of a block share rows: pure arithmetic, settled before anything is compiled."""
+"""How the threads of a block share rows: index arithmetic, for device code and tests alike."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 WARP = 32
 _VECTOR_BITS = 128
@@ -13,7 +14,8 @@ _HELD_STEPS = 8
 class Split:
     """A block of ``threads`` takes ``rows`` rows; ``lanes`` share a row of ``vectors`` vectors in ``steps`` steps.
 
-    In step ``s``, lane ``i`` has the vector ``s * lanes + i``, so that neighbours read neighbouring memory.
+    Neighbouring lanes take neighbouring vectors. The methods that take a thread or a row take plain integers or the
+    DSL's: device code calls them with the latter.
     """
 
     vector: int
@@ -58,3 +60,23 @@ class Split:
     def whole(self, step: int) -> bool:
         """Whether every lane has a vector in this step."""
         return (step + 1) * self.lanes <= self.vectors
+
+    def blocks(self, rows: Any) -> Any:
+        """How many blocks ``rows`` rows take.
+
+        >>> Split.of(hidden=128, bits=16, threads=128).blocks(33)
+        3
+        """
+        return (rows + self.rows - 1) // self.rows
+
+    def row(self, first: Any, thread: Any) -> Any:
+        """The row of a thread, in the block whose first row is ``first``."""
+        return first + thread // self.lanes
+
+    def index(self, thread: Any, step: Any) -> Any:
+        """The vector of its row that a thread takes in a step, if the row has that many."""
+        return thread % self.lanes + step * self.lanes
+
+    def first_warp(self, thread: Any) -> Any:
+        """The first of the warps that share a thread's row, where several do."""
+        return thread // self.lanes * self.warps

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.own.tiles import Tile
 from precast.loader.format.config import Config
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Target
@@ -31,17 +32,16 @@ def supports(config: Config, target: Target) -> str | None:
         return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
     if config["unroll"] not in _UNROLL:
         return f"unroll is {config['unroll']}: use one of {', '.join(map(str, _UNROLL))}"
-    return samples.unsupported_dtype(config)
+    return configs.unsupported_dtype(config)
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Lengths around every boundary: none, one element, a vector, a tile, and many tiles with a rest; a large one last.
+    """Lengths around every boundary: none, one element, a vector, a tile, several tiles and a part; a large one last.
 
     >>> [p["n"] for p in problems({"dtype": "bfloat16", "threads": 128, "unroll": 4})][:5]
     [0, 1, 7, 8, 9]
     """
-    vector = 128 // bits(str(config["dtype"]))
-    tile = vector * samples.integer(config, "threads") * samples.integer(config, "unroll")
+    vector, tile = _tile(config).vector, _tile(config).size
     lengths = [0, 1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, 7 * tile + 3 * vector + 1, 1 << 26]
     return [{"n": n} for n in lengths]
 
@@ -50,14 +50,14 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """``x``, ``out`` and ``factor`` of one problem."""
     dtype, n = str(config["dtype"]), problem["n"]
     return {
-        "x": samples.normal((n,), dtype, device=device, seed=seed),
-        "out": samples.empty((n,), dtype, device=device),
+        "x": tensors.normal((n,), dtype, device=device, seed=seed),
+        "out": tensors.empty((n,), dtype, device=device),
         "factor": 1.7 - seed % 5,
     }
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The products in float64, of the factor as float32 holds it."""
+    """The products in float64, with the factor rounded to float32."""
     import torch
 
     factor = torch.tensor(inputs["factor"], dtype=torch.float32).double().item()
@@ -65,12 +65,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """One rounding in float32, one to the stored dtype."""
-    return samples.tolerance(str(config["dtype"]), 2.0**-23)
+    """One rounding in float32, and one to the stored dtype."""
+    return rounding.tolerance(str(config["dtype"]), 2.0**-23)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
-    """One multiplication an element; each read once and written once.
+    """One multiplication for each element, which is read once and written once.
 
     >>> cost({"dtype": "bfloat16"}, {"n": 1000})
     Cost(flops=1000, bytes=4000)
@@ -80,15 +80,19 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def launch(config: Config) -> LaunchPlan:
-    """One block a tile, and one for an empty tensor.
+    """One block for each tile, and one for an empty tensor.
 
     >>> launch({"dtype": "bfloat16", "threads": 128, "unroll": 4}).launch({"x.shape[0]": 5000}).grid
     (2, 1, 1)
     """
-    threads, unroll = samples.integer(config, "threads"), samples.integer(config, "unroll")
-    tile = 128 // bits(str(config["dtype"])) * threads * unroll
-    blocks = ("max", ("ceil_div", "x.shape[0]", tile), 1)
-    return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "out", "factor"))
+    tile = _tile(config)
+    blocks = ("max", ("ceil_div", "x.shape[0]", tile.size), 1)
+    return LaunchPlan(grid=(blocks, 1, 1), block=(tile.threads, 1, 1), parameters=("x", "out", "factor"))
+
+
+def _tile(config: Config) -> Tile:
+    vector = 128 // bits(str(config["dtype"]))
+    return Tile(vector, configs.integer(config, "threads"), configs.integer(config, "unroll"))
 
 
 @kernel(
@@ -102,7 +106,6 @@ def launch(config: Config) -> LaunchPlan:
     tolerance=tolerance,
     cost=cost,
     launch=launch,
-    version="1",
 )
 def scale(dtype: DType, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:
     """Compile ``scale(x, out, factor)`` for one dtype."""

@@ -11,7 +11,7 @@ from tests.conftest import no_device
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without a cache there is nothing to launch, and that is said instead of passed over."""
+    """Without a cache there is nothing to launch: an error, so that such a run does not count as passed."""
     here = [item for item in items if Path(__file__).parent in item.path.parents]
     if here and not no_device():
         from precast import loader

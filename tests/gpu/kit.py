@@ -1,4 +1,4 @@
-"""Collect what a GPU machine without a network needs to run tests/gpu: wheels, and nothing of the compiler.
+"""Collect what a GPU machine without a network needs to run tests/gpu: wheels without the compiler.
 
     python tests/gpu/kit.py DEST CACHE... [--python 3.12]
 
@@ -34,7 +34,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "precast.cli.main", "wheel", cache, "-o", dest], check=True)
     tag = f"cp{options.python.replace('.', '')}"
     command = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", "--implementation", "cp"]
-    command += ["--python-version", options.python, "--abi", tag, "--abi", "abi3", "--abi", "none", "-d", dest]
+    command += ["--python-version", options.python, "--abi", tag, "--abi", "abi3", "--abi", "none", "-d", str(dest)]
     for glibc in GLIBCS:
         command += ["--platform", f"manylinux_2_{glibc}_x86_64"]
     command += ["--platform", "manylinux2014_x86_64", *(pinned(name) for name in NEEDED)]

@@ -54,7 +54,7 @@ def test_gradients(case: Any, lengths: list[int]) -> None:
     found = launch(config, q, k, v, out, dout, lse, lengths)
     torch.cuda.synchronize()
     for name, mine, right in zip("qkv", found, expected, strict=True):
-        # Over a single key the gradient of a query is nothing: then what is left may be of the size of one rounding.
+        # Over a single key the gradient of a query is zero, so the error may be as large as one rounding.
         least = 2.0**-8 * right.numel() ** 0.5
         error = (mine.double() - right).norm() / max(right.norm().item(), least)
         assert error < 0.01, f"d{name} is off by {error:.3g} of its norm"

@@ -28,7 +28,7 @@ if preloaded:
     loader.freeze()
 kernel = loader.get("rmsnorm", config)
 if preloaded:
-    import tvm_ffi  # its import is no work of CUDA's
+    import tvm_ffi  # its import does no CUDA work
 times = []
 for _ in range(20):
     torch.cuda.synchronize()
@@ -73,7 +73,7 @@ def test_the_callers_stream_is_as_before() -> None:
 
 
 def test_preloading_while_another_stream_captures() -> None:
-    """A graph that someone records meanwhile is not disturbed."""
+    """A graph capture in progress is not disturbed."""
     import torch
 
     x, y = torch.randn(1000, device="cuda"), torch.empty(1000, device="cuda")

@@ -1,4 +1,4 @@
-"""Files with kernel_fn, reference_fn and get_inputs: what was built of them computes what they say."""
+"""Kernel scripts, files with kernel_fn, reference_fn and get_inputs: what is built computes what the file says."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_computes_what_the_file_says(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_one_that_takes_no_stream_is_not_tried_by_a_preload() -> None:
-    """It would launch for real, with tensors that are nowhere."""
+    """It would really launch, with tensors that have no memory."""
     if "script.relu" not in loader.ops():
         pytest.skip("no cache holds the files: put one of tests/gpu/scripts.yaml in the kit")
     done = loader.preload(["script.relu", "script.axpy"])

@@ -8,7 +8,7 @@ from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import find, known_ops, load
 from precast.loader.format.target import Capability
 
-# Ops whose parts make sense one after the other only: a test of their own launches them.
+# Ops whose parts only make sense in sequence: a separate test launches them.
 CHAINED = ("attention_bwd",)
 
 

@@ -1,4 +1,4 @@
-"""``attention_bwd``: the gradients of attention, in the kernels that FlashAttention runs one after the other."""
+"""``attention_bwd``: the gradients of attention, in the kernels that FlashAttention runs in sequence."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def supports(config: Config, target: Target) -> str | None:
     if reason is None and cases.sizes(config)[1] not in (64, 128):
         reason = f"head_dim is {config['head_dim']}: use 64 or 128"
     if reason is None and config["two_cta"] and (target.major == 9 or cases.sizes(config)[1] != 128):
-        reason = "two_cta is for sm_100a and its like, with a head_dim of 128: use false"
+        reason = "two_cta is for sm_100a and sm_103a, with a head_dim of 128: use false"
     return reason
 
 
-@kernel(op="attention_bwd", targets=library.TARGETS, supports=supports, arguments=ARGUMENTS, version="1")
+@kernel(op="attention_bwd", targets=library.TARGETS, supports=supports, arguments=ARGUMENTS)
 def attention_bwd(
     dtype: DType,
     head_dim: int,
@@ -57,7 +57,7 @@ def attention_bwd(
     - ``dkv(accum, dq, scale)`` does the same for keys, with ``softmax_scale``, and for values, with 1.
 
     All else but what is like ``q``, ``k`` and ``v`` is of float32, and contiguous. With ``varlen`` there is no
-    dimension ``batch``, and ``cu_seqlens_q`` and ``cu_seqlens_k`` go where an argument is called so.
+    dimension ``batch``, and arguments named ``cu_seqlens_q`` and ``cu_seqlens_k`` are passed.
 
     With ``two_cta``, two blocks share each product: FlashAttention's own choice for heads of 128 on sm_100a. With
     ``deterministic``, blocks add up in a fixed order, and ``main`` also takes ``dq_turns`` ``[batch, heads, Q / 128,
@@ -90,5 +90,5 @@ def attention_bwd(
         }
 
     parts = library.run("_flash_attn_bwd", arguments, "_bwd_preprocess", "_flash_attn_bwd", "_bwd_postprocess_convert")
-    # One object serves queries and keys where their tiles are alike.
+    # Queries and keys share one object where their tiles are the same.
     return parts if heads_per_kv == 1 or len(parts) == 4 else (*parts, parts[-1])

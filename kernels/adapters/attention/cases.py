@@ -1,7 +1,7 @@
-"""Cases of attention: random sequences in each of the layouts, and attention over them as the textbook has it.
+"""Cases of attention: random sequences in each of the layouts, and the reference that is computed from its definition.
 
-Layouts: ``dense`` has ``q`` ``[batch, queries, heads, size]`` and ``k``, ``v`` alike; ``cached`` the same with fewer
-keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``;
+Layouts: ``dense`` has ``q`` ``[batch, queries, heads, size]`` and ``k``, ``v`` likewise; ``cached`` is the same with
+fewer keys in use than there is room for; ``varlen`` packs sequences of different lengths, ``[tokens, heads, size]``;
 ``paged`` packs the queries and has the keys in pages of one size, wherever the page table says.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.loader.format.config import Config
 
 LAYOUTS = ("dense", "cached", "varlen", "paged")
-_PEAKED = 4.0  # a spread of scores that leaves some keys of many to count, so that results are not all near zero
+_PEAKED = 4.0  # a spread of scores with which few keys dominate, so that results are not all near zero
 _LEFT, _RIGHT = 127, 64
 
 
@@ -26,13 +26,13 @@ def packed(config: Config) -> bool:
 
 def sizes(config: Config) -> tuple[int, int, int]:
     """Heads for each key head, and the sizes of a key and of a value."""
-    size = samples.integer(config, "head_dim")
-    size_v = size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v")
-    return samples.integer(config, "heads_per_kv"), size, size_v
+    size = configs.integer(config, "head_dim")
+    size_v = size if config.get("head_dim_v") is None else configs.integer(config, "head_dim_v")
+    return configs.integer(config, "heads_per_kv"), size, size_v
 
 
 def problems(config: Config) -> list[Problem]:
-    """One query, odd lengths, heads that stand apart, and last what a model has; few queries each where it decodes."""
+    """One query, odd lengths, padded heads, and the sizes of a model last; few queries in each where it decodes."""
     group, _, _ = sizes(config)
     heads = max(1, 16 // group)
     if config["decode"]:
@@ -62,7 +62,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     if layout == "varlen":
         room = (sum(lengths_k),)
     elif layout == "paged":
-        page = samples.integer(config, "page")
+        page = configs.integer(config, "page")
         most = -(-problem["keys"] // page)
         table = _pages(problem["batch"], most, device, seed)
         room = (table.numel() + 3, page)
@@ -77,7 +77,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         "k": make(room, heads, size, seed + 1),
         "v": make(room, heads, size_v, seed + 2),
         "out": make(tokens, group * heads, size_v, None),
-        "lse": samples.empty(lse_shape, "float32", device=device) if config["lse"] else None,
+        "lse": tensors.empty(lse_shape, "float32", device=device) if config["lse"] else None,
         "softmax_scale": size**-0.5,
         "cu_seqlens_q": starts(lengths_q) if packed(config) else None,
         "cu_seqlens_k": starts(lengths_k) if layout == "varlen" else None,
@@ -85,7 +85,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         "page_table": table,
         "window_left": window[0],
         "window_right": window[1],
-        "sink": samples.normal((group * heads,), str(config["dtype"]), device=device, seed=seed + 3)
+        "sink": tensors.normal((group * heads,), str(config["dtype"]), device=device, seed=seed + 3)
         if config["sink"]
         else None,
         "max_seqlen_q": max(lengths_q),
@@ -117,9 +117,9 @@ def strided(shape: tuple[int, ...], dtype: str, padding: int, *, device: Any, se
     """A tensor with ``padding`` elements between its rows: normally distributed, or to be written without a seed."""
     full = (*shape[:-1], shape[-1] + padding)
     made = (
-        samples.empty(full, dtype, device=device)
+        tensors.empty(full, dtype, device=device)
         if seed is None
-        else samples.normal(full, dtype, device=device, seed=seed)
+        else tensors.normal(full, dtype, device=device, seed=seed)
     )
     return made[..., : shape[-1]]
 
@@ -186,9 +186,9 @@ def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, si
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Weights are rounded to the stored dtype before they meet the values, in torch's flash attention as here.
+    """Weights are rounded to the stored dtype before they multiply the values, as in torch's flash attention.
 
-    Each may be off by half a unit in its last place, and they meet values of both signs, which may cancel.
+    Each may be off by half a unit in its last place, and the products have both signs and may cancel.
     """
     unit = 2.0**-8 if config["dtype"] == "bfloat16" else 2.0**-11
     return Tolerance(rtol=unit, atol=2.0 * unit)

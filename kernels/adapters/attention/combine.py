@@ -1,4 +1,4 @@
-"""``attention_combine``: one result out of the parts that ``attention_split`` leaves."""
+"""``attention_combine``: combines the partial results of ``attention_split``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.attention import library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.authoring.hints import DType
@@ -22,7 +22,7 @@ def supports(config: Config, target: Target) -> str | None:
     reason = library.refusal(config, target)
     if reason is None and config["most"] not in _MOST:
         reason = f"most is {config['most']}: use one of {', '.join(map(str, _MOST))}"
-    if reason is None and (samples.integer(config, "heads") > 0) != (config["layout"] == "varlen"):
+    if reason is None and (configs.integer(config, "heads") > 0) != (config["layout"] == "varlen"):
         reason = (
             f"heads is {config['heads']}: give their number with layout varlen, which compiles it in, and only there"
         )
@@ -30,28 +30,28 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """One part, a few, an odd number and as many as there may be; single queries and many."""
-    most = samples.integer(config, "most")
+    """One part, a few, an odd number, and the largest number; single queries and many."""
+    most = configs.integer(config, "most")
     shapes = [(1, 1, 1, 1), (3, 2, 17, 3), (most - 1, 5, 1, 8), (most, 2, 33, 4), (8, 64, 1, 32)]
-    fixed = samples.integer(config, "heads")
+    fixed = configs.integer(config, "heads")
     return [{"splits": s, "batch": b, "queries": q, "heads": fixed or h} for s, b, q, h in shapes]
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Parts whose weights differ much, some with no weight at all."""
+    """Parts whose weights differ by much, some with a weight of zero."""
     import torch
 
     splits, batch, queries, heads = (problem[name] for name in ("splits", "batch", "queries", "heads"))
-    varlen, size = config["layout"] == "varlen", samples.integer(config, "head_dim")
+    varlen, size = config["layout"] == "varlen", configs.integer(config, "head_dim")
     tokens = (batch * queries,) if varlen else (batch, queries)
     by_head = (*tokens[:-1], heads, tokens[-1])
-    weights = samples.normal((splits, *by_head), "float32", device=device, seed=seed + 1).mul_(3.0)
+    weights = tensors.normal((splits, *by_head), "float32", device=device, seed=seed + 1).mul_(3.0)
     weights[1::3] = -torch.inf
     return {
-        "out_partial": samples.normal((splits, *tokens, heads, size), "float32", device=device, seed=seed),
+        "out_partial": tensors.normal((splits, *tokens, heads, size), "float32", device=device, seed=seed),
         "lse_partial": weights.transpose(-1, -2),
-        "out": samples.empty((*tokens, heads, size), str(config["dtype"]), device=device),
-        "lse": samples.empty(by_head, "float32", device=device).transpose(-1, -2) if config["lse"] else None,
+        "out": tensors.empty((*tokens, heads, size), str(config["dtype"]), device=device),
+        "lse": tensors.empty(by_head, "float32", device=device).transpose(-1, -2) if config["lse"] else None,
         "cu_seqlens": torch.arange(0, batch * queries + 1, queries, dtype=torch.int32, device=device)
         if varlen
         else None,
@@ -67,12 +67,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def tolerance(config: Config) -> Tolerance:
     """A weighted sum in float32, of values of both signs, then the rounding to the stored dtype."""
-    return Tolerance(rtol=samples.tolerance(str(config["dtype"]), 1e-5).rtol, atol=2e-5)
+    return Tolerance(rtol=rounding.tolerance(str(config["dtype"]), 1e-5).rtol, atol=2e-5)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
     """Every part read once, the result written once."""
-    size = samples.integer(config, "head_dim")
+    size = configs.integer(config, "head_dim")
     rows = problem["batch"] * problem["queries"] * problem["heads"]
     memory = rows * (problem["splits"] * (size + 1) * 32 + size * bits(str(config["dtype"])))
     return Cost(2 * rows * problem["splits"] * size, memory // 8)
@@ -89,7 +89,6 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def attention_combine(
     dtype: DType,
@@ -107,7 +106,7 @@ def attention_combine(
     ``dtype``, and ``lse`` ``[batch, queries, heads]`` of float32, laid out like ``lse_partial``. At most ``most``
     splits. With ``varlen``, ``batch`` and ``queries`` are one dimension, the tokens, ``cu_seqlens`` ``[batch + 1]`` of
     int32 says where each sequence begins, and the kernel is for one number of query heads, ``heads``: called with
-    another it leaves results out, and says nothing.
+    another number, it silently leaves results unwritten.
     """
     splits, batch, queries, heads = most, 2, 64, heads or 8
     tokens = (batch * queries,) if layout == "varlen" else (batch, queries)

@@ -1,4 +1,4 @@
-"""``attention`` and ``attention_split``: the forward pass, whole, or in parts over the keys."""
+"""``attention`` and ``attention_split``: the forward pass, in one kernel or in parts over the keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from precast.kernels.adapters.attention import cases, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
@@ -19,7 +19,7 @@ ARGUMENTS = {
 }  # fmt: skip
 _PAGES = (16, 32, 64, 128)
 _TILES = (64, 96, 128)
-_QUERIES_TILE = 128  # the only one that the library has for sm_100a and its like
+_QUERIES_TILE = 128  # the only one that the library has for sm_100a and sm_103a
 _LARGE_TILE = (192, 128)  # queries and keys
 _WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
 _SPLITS = 4
@@ -44,19 +44,19 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def _tile_refusal(config: Config, target: Target) -> str | None:
-    """Why the keys cannot be taken so many at a time."""
-    tile = samples.integer(config, "keys_tile")
+    """Why ``keys_tile`` cannot be used, or None."""
+    tile = configs.integer(config, "keys_tile")
     if target.major == 9:
-        return f"keys_tile is for sm_100a and its like, not {target}: leave it out"
+        return f"keys_tile is for sm_100a and sm_103a, not {target}: leave it out"
     if config["two_cta"]:
-        return "keys_tile is for blocks that work alone, and two_cta true: leave one of them out"
+        return "keys_tile is for single blocks, and two_cta is true: leave one of them out"
     if tile not in _TILES:
         return f"keys_tile is {tile}: use one of {', '.join(map(str, _TILES))}"
     return None
 
 
 def _large_refusal(config: Config, target: Target) -> str | None:
-    """Why the queries cannot be taken so many at a time."""
+    """Why ``queries_tile`` cannot be used, or None."""
     _, size, size_v = cases.sizes(config)
     if target.major != 9:
         return f"queries_tile is for sm_90a, not {target}: leave it out"
@@ -70,10 +70,10 @@ def _large_refusal(config: Config, target: Target) -> str | None:
 
 
 def _pair_refusal(config: Config, target: Target) -> str | None:
-    """Why two blocks cannot share one product."""
+    """Why two blocks cannot share one product, or None."""
     group, size, size_v = cases.sizes(config)
     if target.major == 9:
-        return f"two_cta is for sm_100a and its like, not {target}: use false"
+        return f"two_cta is for sm_100a and sm_103a, not {target}: use false"
     if config["layout"] != "dense" or config["causal"] or config["window"] or config["decode"]:
         return "two_cta is for the dense layout without causal, window and decode: use false"
     if (size, size_v) not in ((128, 128), (192, 128)) or 128 % group:
@@ -86,13 +86,13 @@ def _pair_refusal(config: Config, target: Target) -> str | None:
 def split_supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built for a target, or None."""
     if target.major == 9:
-        return f"FlashAttention-4 splits keys on sm_100a and its like, not on {target}: use 'attention' there"
+        return f"FlashAttention-4 splits keys on sm_100a and sm_103a, not on {target}: use 'attention' there"
     reason = supports({**config, "head_dim_v": None}, target)
     return reason or (_takeover_refusal(config) if config.get("clc") else None)
 
 
 def _takeover_refusal(config: Config) -> str | None:
-    """Why blocks cannot take over work of others: where the library would pass over the wish for it."""
+    """Why cluster launch control cannot be used, or None: in these cases the library would ignore the option."""
     layout = config["layout"]
     if layout == "paged" and config["page"] != _WHOLE_PAGE:
         return f"clc is for pages of {_WHOLE_PAGE}, not of {config['page']}: use false"
@@ -113,11 +113,11 @@ def compile_forward(
     queries_tile: int | None = None,
     clc: bool = False,
 ) -> Any:
-    """Run the library's forward pass for such a config, and give the object it compiled."""
+    """Run the library's forward pass for a config, and return the object that it compiled."""
     library.FLASH.switch(
         "flash_attn.cute.utils",
         _fa_disable_2cta_enabled=not two_cta,
-        # What the library presumes of the CUDA that torch was built with, which is not what compiles here.
+        # The library looks at the CUDA version that torch was built with, which is not the one that compiles here.
         _fa_disable_2cta_cuda12=False,
         _fa_clc_enabled=clc,
     )
@@ -131,7 +131,7 @@ def compile_forward(
             "pack_gqa": pack and config["heads_per_kv"] > 1,
             "num_splits": splits,
             "tile_mn": _LARGE_TILE if large else tile,
-            "mma_pv_is_rs": False if large else None,  # in registers the larger tile would spill
+            "mma_pv_is_rs": False if large else None,  # with P in registers, the larger tile would spill
             "disable_scheduler_metadata": True,
         }
 
@@ -140,8 +140,8 @@ def compile_forward(
 
 
 def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the library's forward pass. Sizes that the object takes at the call are what decides its kind:
-    one query for each sequence where it is to decode, many otherwise."""
+    """The arguments of the library's forward pass, which chooses the kind of kernel by their sizes: one query for each
+    sequence for decoding, many otherwise."""
     group, size, size_v = cases.sizes(config)
     dtype, layout, heads = config["dtype"], config["layout"], group * _KV_HEADS
     queries, keys = (1 if config["decode"] else 4096), _KEYS
@@ -181,7 +181,6 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     tolerance=cases.tolerance,
     cost=cases.cost,
     arguments=ARGUMENTS,
-    version="1",
 )
 def attention(
     dtype: DType,
@@ -234,7 +233,6 @@ def attention(
     targets=library.TARGETS,
     supports=split_supports,
     arguments=ARGUMENTS,
-    version="1",
 )
 def attention_split(
     dtype: DType,

@@ -1,17 +1,17 @@
-"""The library itself, which head sizes it takes, and how one of its functions is made to compile."""
+"""FlashAttention-4: the version, the head sizes it takes, and how its functions are compiled without a GPU."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import to_torch
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-FLASH = Upstream(distribution="flash-attn-4", version="4.0.0b36", extra="flash-attention")
+FLASH = PinnedPackage(distribution="flash-attn-4", version="4.0.0b36", extra="flash-attention")
 INTERFACE = "flash_attn.cute.interface"
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")
 DTYPES = ("float16", "bfloat16")
@@ -24,17 +24,17 @@ def refusal(config: Config, target: Target) -> str | None:
         return reason
     if config["dtype"] not in DTYPES:
         return f"dtype {config['dtype']!r} is not supported: use one of {', '.join(DTYPES)}"
-    group = samples.integer(config, "heads_per_kv") if "heads_per_kv" in config else 1
+    group = configs.integer(config, "heads_per_kv") if "heads_per_kv" in config else 1
     if not 1 <= group <= 128:
         return f"heads_per_kv is {group}: use a number from 1 to 128"
-    size = samples.integer(config, "head_dim")
+    size = configs.integer(config, "head_dim")
     return head_refusal(
-        size, size if config.get("head_dim_v") is None else samples.integer(config, "head_dim_v"), target
+        size, size if config.get("head_dim_v") is None else configs.integer(config, "head_dim_v"), target
     )
 
 
 def head_refusal(size: int, size_v: int, target: Target) -> str | None:
-    """Why heads of these sizes cannot be had on a target.
+    """Why heads of these sizes cannot be built for a target, or None.
 
     >>> head_refusal(100, 100, Target.parse("sm_90a"))
     'head_dim is 100 and head_dim_v 100: use multiples of 8'
@@ -59,10 +59,10 @@ def tensor(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def run(function: str, arguments: Any, *caches: str) -> Any:
-    """Run one of the library's functions without a GPU, and give the objects that it compiled for these caches.
+    """Run one of the library's functions without a GPU, and return the objects that it compiled for these caches.
 
     ``arguments`` makes the arguments by name, where tensors have no memory. The caches are those of functions of the
-    same module; each is a fresh one, so that nothing is taken from an earlier run, or from a disk.
+    same module. Each is replaced by an empty one, so that nothing comes from an earlier run or from a disk.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -1,7 +1,7 @@
-"""Block-scaled numbers: a few bits an element, a scale for each block of a row. References, and data to try them on.
+"""Block-scaled numbers: a few bits for each element, a scale for each block of a row. References, and test data.
 
-The hardware multiplies by approximate reciprocals, so that a value halfway between two codes may fall either way. The
-samples keep away from every such edge, of codes and of scales: their bytes are determined, and are compared as bytes.
+The hardware multiplies by approximate reciprocals, so that a value halfway between two codes may be rounded either way.
+The test values keep away from every such edge, of codes and of scales, so that their bytes are exact.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 _CODES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # of float4_e2m1fn; the fourth bit is the sign
 _MIDDLES = tuple((a + b) / 2 for a, b in itertools.pairwise(_CODES))
-# Scales at least 2 per cent from becoming another, and how far values go towards the edges around their codes.
+# Scales at least 2 per cent from a rounding edge, and how far values go towards the edges around their codes.
 _SURE = {"float8_e4m3fn": ((1.125, 1.25, 1.375, 1.5), 0.7), "float8_e8m0fnu": ((0.96,), 0.5)}
 _FP8_MOST = 448.0
 
@@ -98,8 +98,8 @@ def unswizzled(flat: Any, rows: int, columns: int) -> Any:
     return ordered.reshape(tiles * 128, groups * 4)[:rows, :columns]
 
 
-def fp4_samples(rows: int, columns: int, block: int, scale_dtype: str, *, device: Any, seed: int) -> Any:
-    """Values in float64 that are surely one code each, in blocks that surely have one scale."""
+def fp4_values(rows: int, columns: int, block: int, scale_dtype: str, *, device: Any, seed: int) -> Any:
+    """Values in float64 away from the rounding edges of codes, in blocks away from those of scales."""
     import torch
 
     sure, kept = _SURE[scale_dtype]
@@ -121,7 +121,7 @@ def fp4_samples(rows: int, columns: int, block: int, scale_dtype: str, *, device
     return (values * scales.repeat_interleave(block, dim=1)).to(device)
 
 
-def mxfp8_samples(rows: int, columns: int, *, device: Any, seed: int) -> Any:
+def mxfp8_values(rows: int, columns: int, *, device: Any, seed: int) -> Any:
     """Values in float64, each near one that float8_e4m3fn has times a power of two; the largest of a block is 320."""
     import torch
 

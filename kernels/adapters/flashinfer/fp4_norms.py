@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.flashinfer import blocks, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -25,14 +26,14 @@ def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     block, _ = _BLOCKS[str(config["format"])]
     reason = library.refusal(config, divisor=block)
-    if reason is None and samples.integer(config, "hidden") < 64:
+    if reason is None and configs.integer(config, "hidden") < 64:
         reason = f"hidden is {config['hidden']}: use 64 or more"
     return reason
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """Any number of rows; whole tiles of 128 where scales are swizzled, since the padding of others is not written."""
-    found = library.row_problems(samples.integer(config, "hidden"), largest=1 << 23)
+    found = row_problems(configs.integer(config, "hidden"), largest=1 << 23)
     if config["layout"] == "linear":
         return [{"rows": p["rows"]} for p in found]
     return [{"rows": 128}, {"rows": 256}, {"rows": 1024}]
@@ -41,13 +42,13 @@ def problems(config: Config) -> Sequence[Problem]:
 def _values(config: Config, rows: int, *, device: Any, seed: int) -> tuple[Any, Any, float]:
     """What is normed, the weights, and a power of two that makes its mean square a part of one.
 
-    With the rest of one as ``eps``, the norm divides by very nearly one: no value crosses a rounding edge.
+    With the difference to one as ``eps``, the norm divides by nearly one, so that no value crosses a rounding edge.
     """
     import torch
 
-    hidden = samples.integer(config, "hidden")
+    hidden = configs.integer(config, "hidden")
     block, scale_dtype = _BLOCKS[str(config["format"])]
-    wanted = blocks.fp4_samples(rows, hidden, block, scale_dtype, device=device, seed=seed)
+    wanted = blocks.fp4_values(rows, hidden, block, scale_dtype, device=device, seed=seed)
     draw = torch.Generator(device="cpu").manual_seed(seed + 1)
     weight = (2.0 ** -torch.randint(0, 2, (hidden,), generator=draw).double()).to(device)
     spread = wanted / weight
@@ -61,14 +62,14 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def added_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """The same values as the sum of two."""
+    """The same values, as the sum of ``x`` and ``residual``."""
     return _inputs(config, problem["rows"], added=True, device=device, seed=seed)
 
 
 def _inputs(config: Config, rows: int, *, added: bool, device: Any, seed: int) -> dict[str, Any]:
     import torch
 
-    dtype, hidden = to_torch(str(config["dtype"])), samples.integer(config, "hidden")
+    dtype, hidden = to_torch(str(config["dtype"])), configs.integer(config, "hidden")
     block, _ = _BLOCKS[str(config["format"])]
     values, weight, factor = _values(config, rows, device=device, seed=seed)
     total = values.to(dtype)
@@ -77,12 +78,12 @@ def _inputs(config: Config, rows: int, *, added: bool, device: Any, seed: int) -
     found = {"x": -total, "residual": 2 * total} if added else {"x": total}
     found |= {
         "weight": weight.to(dtype),
-        "out": samples.empty((rows, hidden // 2), "uint8", device=device),
-        "scales": samples.empty(shape, "uint8", device=device),
+        "out": tensors.empty((rows, hidden // 2), "uint8", device=device),
+        "scales": tensors.empty(shape, "uint8", device=device),
     }
     if added:
-        found["linear_scales"] = samples.empty((rows, hidden // block), "uint8", device=device)
-        found["norm"] = samples.empty((rows * hidden if config["norm"] else 8,), str(config["dtype"]), device=device)
+        found["linear_scales"] = tensors.empty((rows, hidden // block), "uint8", device=device)
+        found["norm"] = tensors.empty((rows * hidden if config["norm"] else 8,), str(config["dtype"]), device=device)
     scale = torch.full((1,), 1 / factor, dtype=torch.float32, device=device)
     return {**found, "global_scale": scale, "rows": rows, "eps": 1.0 - float(values.square().mean())}
 
@@ -100,8 +101,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Of the residual, which is rounded once; bytes are compared as they are."""
-    return samples.tolerance(str(config["dtype"]), 0.0)
+    """For the residual, which is rounded once; bytes must be equal."""
+    return rounding.tolerance(str(config["dtype"]), 0.0)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -116,7 +117,7 @@ def added_cost(config: Config, problem: Problem) -> Cost:
 
 def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
     block, _ = _BLOCKS[str(config["format"])]
-    elements = problem["rows"] * samples.integer(config, "hidden")
+    elements = problem["rows"] * configs.integer(config, "hidden")
     stored = matrices * elements * bits(str(config["dtype"])) // 8
     return Cost(6 * elements, stored + elements // 2 + elements // block)
 
@@ -131,7 +132,6 @@ def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
     reference=reference,
     cost=cost,
     arguments=_NAMES,
-    version="1",
 )
 def rmsnorm_fp4(
     dtype: DType,
@@ -171,7 +171,6 @@ def rmsnorm_fp4(
     tolerance=tolerance,
     cost=added_cost,
     arguments=_NAMES,
-    version="1",
 )
 def add_rmsnorm_fp4(
     dtype: DType,

@@ -1,4 +1,4 @@
-"""The library itself, and what its kernels have in common."""
+"""FlashInfer: its version, and what its kernels have in common."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Problem
+from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.kernels.authoring import configs
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-FLASHINFER = Upstream(distribution="flashinfer-python", version="0.7.2.post1", extra="flashinfer")
+FLASHINFER = PinnedPackage(distribution="flashinfer-python", version="0.7.2.post1", extra="flashinfer")
 HALVES = ("float16", "bfloat16")
 _WIDEST = 65_536
 
 
 def compiled(source: str, **arguments: Any) -> Any:
-    """Call one of its compile functions; it must compile, and not fetch what it has compiled for someone before."""
+    """Call one of its compile functions, with its cache on disk disabled."""
     os.environ["FLASHINFER_CUTE_DSL_DISABLE_CACHE"] = "1"
     return FLASHINFER.call(source, **arguments)
 
@@ -30,17 +29,17 @@ def sm_version() -> int:
 
 
 def refusal(config: Config, *, dtypes: Sequence[str] = HALVES, width: str = "hidden", divisor: int = 8) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it."""
+    """Why a config cannot be built, or None: the library is missing, or does not support the dtype or the width."""
     reason = FLASHINFER.obstacle()
     if reason:
         return reason
     if config["dtype"] not in dtypes:
         return f"dtype {config['dtype']!r} is not supported: use one of {', '.join(dtypes)}"
-    return width_refusal(width, samples.integer(config, width), divisor)
+    return width_refusal(width, configs.integer(config, width), divisor)
 
 
 def width_refusal(name: str, size: int, divisor: int) -> str | None:
-    """Why a width is none that the kernels take.
+    """Why the kernels do not take a width, or None.
 
     >>> width_refusal("hidden", 100, 16)
     'hidden is 100, which 16 does not divide: use 96 or 112'
@@ -51,13 +50,3 @@ def width_refusal(name: str, size: int, divisor: int) -> str | None:
     if size != below:
         return f"{name} is {size}, which {divisor} does not divide: use {below} or {below + divisor}"
     return None
-
-
-def row_problems(width: int, *, largest: int = 1 << 25, pad: int = 0) -> Sequence[Problem]:
-    """One row, few, an odd number, one more than a tile of 128, and a large matrix last.
-
-    >>> row_problems(4096)[0]
-    {'rows': 1, 'padding': 0}
-    """
-    cases = [(1, 0), (2, pad), (17, 0), (129, pad), (1031, 3 * pad), (max(64, largest // width), 0)]
-    return [{"rows": rows, "padding": padding} for rows, padding in cases]

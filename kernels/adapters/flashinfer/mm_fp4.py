@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.flashinfer import blocks, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 class Address(int):
-    """The address of a tensor, which keeps the tensor alive."""
+    """The address of a tensor's data, which keeps the tensor alive."""
 
     tensor: Any
 
@@ -48,7 +48,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def tile_refusal(config: Config) -> str | None:
-    """Why the tile and the cluster do not go together, or with the hardware."""
+    """Why a tile or a cluster is not supported, or None."""
     tile, cluster = _pair(config, "tile"), _pair(config, "cluster")
     if tile not in _TILES:
         return f"tile is {tile[0]} by {tile[1]}: use one of {', '.join(f'{m}x{n}' for m, n in _TILES)}"
@@ -74,7 +74,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Random codes and scales; the scales lie in tiles of 128 by 4, and go by address."""
+    """Random codes and scales; the scales are in tiles of 128 by 4, and passed by address."""
     import torch
 
     m, n, k = problem["m"], problem["n"], problem["k"]
@@ -92,7 +92,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     return {
         "a": codes(m),
         "b": codes(n),
-        "out": samples.empty((m, n), str(config["out_dtype"]), device=device),
+        "out": tensors.empty((m, n), str(config["out_dtype"]), device=device),
         "a_tiles": -(-m // 128),
         "b_tiles": -(-n // 128),
         "k_tiles": -(-(k // block) // 4),
@@ -103,7 +103,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The product in float64 of what the codes and scales mean."""
+    """The product in float64 of the decoded values."""
     return {"out": _meaning(config, inputs, "a") @ _meaning(config, inputs, "b").T * inputs["alpha"].double()}
 
 
@@ -121,7 +121,7 @@ def _meaning(config: Config, inputs: Mapping[str, Any], name: str) -> Any:
 
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32 whose terms cancel, then the rounding to the stored dtype."""
-    return Tolerance(rtol=samples.tolerance(str(config["out_dtype"]), 1e-6).rtol, atol=2e-2)
+    return Tolerance(rtol=rounding.tolerance(str(config["out_dtype"]), 1e-6).rtol, atol=2e-2)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -146,7 +146,6 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments=_NAMES,
-    version="1",
 )
 def mm_fp4(
     out_dtype: DType,

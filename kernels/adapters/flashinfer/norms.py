@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from precast.kernels.adapters.flashinfer import library
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.hints import DType
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _NORMS = "flashinfer.norm.kernels"
-_EPS = 1e-6
-_SCALE = 1 / 32
 _FP8 = "float8_e4m3fn"
+_MATRIX = ("rows", "hidden")
+_X = Tensor("x", _MATRIX)
+_WEIGHT = Tensor("weight", ("hidden",))
+_RESIDUAL = Tensor("residual", _MATRIX, role="in_out")
+_OUT_FP8 = Tensor("out", _MATRIX, _FP8, role="out")
+_SCALE = Tensor("scale", (1,), "float32")
+_ROWS = Constant("rows", "rows")
+_EPS = Constant("eps", 1e-6)
 NAMES = {"mX": "x", "mW": "weight", "mY": "out", "mR": "residual", "mS": "scale", "M": "rows"}
 
 
@@ -26,94 +33,23 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def supports_fp8(config: Config, target: Target) -> str | None:
-    """The same, for rows that are stored in FP8: 16 bytes hold twice as many."""
+    """The same for rows that are stored in FP8, where 16 bytes hold 16 elements."""
     return library.refusal(config, divisor=16)
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Rows by themselves, and where the config allows it rows that stand apart."""
-    pad = 16 if config.get("strided") else 0
-    return library.row_problems(samples.integer(config, "hidden"), pad=pad)
+    """Contiguous rows, and where the config allows it rows that are further apart."""
+    return row_problems(configs.integer(config, "hidden"), pad=16 if config.get("strided") else 0)
 
 
-def _matrix(config: Config, problem: Problem, *, device: Any, seed: int | None, dtype: str = "") -> Any:
-    dtype = dtype or str(config["dtype"])
-    hidden = samples.integer(config, "hidden")
-    shape, stride = (problem["rows"], hidden), hidden + problem["padding"]
-    if seed is None:
-        return samples.empty(shape, dtype, device=device, row_stride=stride)
-    return samples.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
+def layernorm_problems(config: Config) -> Sequence[Problem]:
+    """Contiguous rows, and rows that are further apart."""
+    return row_problems(configs.integer(config, "hidden"), pad=8)
 
 
-def _row(config: Config, *, device: Any, seed: int, dtype: str = "") -> Any:
-    width = samples.integer(config, "hidden")
-    return samples.normal((width,), dtype or str(config["dtype"]), device=device, seed=seed)
-
-
-def _scale(device: Any) -> Any:
-    import torch
-
-    return torch.full((1,), _SCALE, dtype=torch.float32, device=device)
-
-
-def rmsnorm_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, ``weight``, ``out``, the number of rows and ``eps``."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "out": _matrix(config, problem, device=device, seed=None),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
-
-
-def fp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """The same, with ``out`` of FP8 and a scale."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "out": _matrix(config, problem, device=device, seed=None, dtype=_FP8),
-        "rows": problem["rows"],
-        "scale": _scale(device),
-        "eps": _EPS,
-    }
-
-
-def fused_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x`` and ``residual``, which are both read and written."""
-    return {
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "residual": _matrix(config, problem, device=device, seed=seed + 2),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
-
-
-def fused_fp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``out`` of FP8 first, then what is read."""
-    return {
-        "out": _matrix(config, problem, device=device, seed=None, dtype=_FP8),
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "residual": _matrix(config, problem, device=device, seed=seed + 2),
-        "weight": _row(config, device=device, seed=seed + 1),
-        "rows": problem["rows"],
-        "scale": _scale(device),
-        "eps": _EPS,
-    }
-
-
-def layernorm_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``out`` and ``x``, then gamma and beta of their own dtype."""
-    weight = str(config["weight_dtype"])
-    return {
-        "out": _matrix(config, problem, device=device, seed=None),
-        "x": _matrix(config, problem, device=device, seed=seed),
-        "gamma": _row(config, device=device, seed=seed + 1, dtype=weight),
-        "beta": _row(config, device=device, seed=seed + 2, dtype=weight),
-        "rows": problem["rows"],
-        "eps": _EPS,
-    }
+def set_scale(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """The scale that FP8 results are divided by."""
+    inputs["scale"].fill_(1 / 32)
 
 
 def _normalised(x: Any, config: Config, inputs: Mapping[str, Any]) -> Any:
@@ -127,7 +63,7 @@ def rmsnorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def fp8_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The norm in float64, divided by the scale and held to what FP8 can store."""
+    """The norm in float64, divided by the scale and clamped to the range of FP8."""
     x = inputs["x"].double()
     if "residual" not in inputs:
         return {"out": _stored(_normalised(x, config, inputs), inputs)}
@@ -155,11 +91,11 @@ def layernorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, 
 
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32, an approximate root, and the rounding to the stored dtype."""
-    return samples.tolerance(str(config["dtype"]), 8e-6)
+    return rounding.tolerance(str(config["dtype"]), 8e-6)
 
 
 def fused_tolerance(config: Config) -> Tolerance:
-    """The same; a sum of two halves that nearly cancel is exact, and its norm as exact as its largest term."""
+    """The same; where two terms of a sum nearly cancel, the error is in proportion to the terms."""
     return Tolerance(rtol=tolerance(config).rtol, atol=4e-6)
 
 
@@ -168,35 +104,33 @@ def fp8_tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=2.0**-4 + 2.0**-10, atol=2.0**-10 * 1.01)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """The matrix read once and written once, the weights read once."""
-    return _traffic(config, problem, matrices=2)
+def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided: bool, pdl: bool, **fp8: Any) -> Any:
+    return library.compiled(
+        f"{_NORMS}.{function}",
+        dtype_str=dtype,
+        H=hidden,
+        weight_bias=weight_bias,
+        enable_pdl=pdl,
+        sm_version=library.sm_version(),
+        contiguous=not strided,
+        **fp8,
+    )
 
 
-def fused_cost(config: Config, problem: Problem) -> Cost:
-    """Two matrices read once and written once, the weights read once."""
-    return _traffic(config, problem, matrices=4)
-
-
-def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
-    hidden = samples.integer(config, "hidden")
-    elements = problem["rows"] * hidden
-    return Cost(4 * elements, (matrices * elements + hidden) * bits(str(config["dtype"])) // 8)
-
-
-@kernel(
+RMSNORM = RowKernel(
     op="flashinfer.rmsnorm",
-    targets=["sm_80+"],
+    targets=("sm_80+",),
     supports=supports,
+    arguments=(_X, _WEIGHT, Tensor("out", _MATRIX, role="out"), _ROWS, _EPS),
+    names=NAMES,
     problems=problems,
-    inputs=rmsnorm_inputs,
-    outputs=["out"],
     reference=rmsnorm_reference,
     tolerance=tolerance,
-    cost=cost,
-    arguments=NAMES,
-    version="1",
+    flops=4,
 )
+
+
+@RMSNORM
 def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm(x, weight, out, rows, eps)``: root-mean-square norm of the rows of a matrix.
 
@@ -204,31 +138,19 @@ def rmsnorm(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool =
     ``weight`` is ``[hidden]``. ``weight_bias`` is added to the weight (1.0 in Gemma). ``pdl`` lets the launch overlap
     the kernel before it.
     """
-    return library.compiled(
-        f"{_NORMS}.rmsnorm:_get_compiled_rmsnorm_kernel",
-        dtype_str=dtype,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    return _compile("rmsnorm:_get_compiled_rmsnorm_kernel", dtype, hidden, weight_bias, strided, pdl)
 
 
-@kernel(
+FUSED_ADD_RMSNORM = replace(
+    RMSNORM,
     op="flashinfer.fused_add_rmsnorm",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=problems,
-    inputs=fused_inputs,
-    outputs=["x", "residual"],
-    in_place=["x", "residual"],
+    arguments=(Tensor("x", _MATRIX, role="in_out"), _RESIDUAL, _WEIGHT, _ROWS, _EPS),
     reference=fused_reference,
     tolerance=fused_tolerance,
-    cost=fused_cost,
-    arguments=NAMES,
-    version="1",
 )
+
+
+@FUSED_ADD_RMSNORM
 def fused_add_rmsnorm(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
 ) -> Any:
@@ -237,63 +159,42 @@ def fused_add_rmsnorm(
     ``x`` and ``residual`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
     ``weight`` is ``[hidden]``. The norm is of the sum before it is rounded.
     """
-    return library.compiled(
-        f"{_NORMS}.fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_kernel",
-        dtype_str=dtype,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
+    return _compile(
+        "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_kernel", dtype, hidden, weight_bias, strided, pdl
     )
 
 
-@kernel(
+RMSNORM_FP8 = replace(
+    RMSNORM,
     op="flashinfer.rmsnorm_fp8",
-    targets=["sm_89+"],
+    targets=("sm_89+",),
     supports=supports_fp8,
-    problems=problems,
-    inputs=fp8_inputs,
-    outputs=["out"],
+    arguments=(_X, _WEIGHT, _OUT_FP8, _ROWS, _SCALE, _EPS),
+    prepare=set_scale,
     reference=fp8_reference,
     tolerance=fp8_tolerance,
-    cost=cost,
-    arguments=NAMES,
-    version="1",
 )
+
+
+@RMSNORM_FP8
 def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
     """``rmsnorm_fp8(x, weight, out, rows, scale, eps)``: the norm over ``scale``, stored as ``float8_e4m3fn``.
 
     ``x`` and ``out`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
-    ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are held to it.
+    ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are clamped to it.
     """
-    return library.compiled(
-        f"{_NORMS}.rmsnorm:_get_compiled_rmsnorm_quant_kernel",
-        dtype_str=dtype,
-        out_dtype_str=_FP8,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        use_hw_fp8=True,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    function = "rmsnorm:_get_compiled_rmsnorm_quant_kernel"
+    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
 
 
-@kernel(
+FUSED_ADD_RMSNORM_FP8 = replace(
+    RMSNORM_FP8,
     op="flashinfer.fused_add_rmsnorm_fp8",
-    targets=["sm_89+"],
-    supports=supports_fp8,
-    problems=problems,
-    inputs=fused_fp8_inputs,
-    outputs=["out", "residual"],
-    in_place=["residual"],
-    reference=fp8_reference,
-    tolerance=fp8_tolerance,
-    cost=fused_cost,
-    arguments=NAMES,
-    version="1",
+    arguments=(_OUT_FP8, _X, _RESIDUAL, _WEIGHT, _ROWS, _SCALE, _EPS),
 )
+
+
+@FUSED_ADD_RMSNORM_FP8
 def fused_add_rmsnorm_fp8(
     dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
 ) -> Any:
@@ -302,32 +203,29 @@ def fused_add_rmsnorm_fp8(
     ``out``, ``x`` and ``residual`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8
     divides; ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device, by which the norm is divided.
     """
-    return library.compiled(
-        f"{_NORMS}.fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_quant_kernel",
-        dtype_str=dtype,
-        out_dtype_str=_FP8,
-        H=hidden,
-        weight_bias=weight_bias,
-        enable_pdl=pdl,
-        use_hw_fp8=True,
-        sm_version=library.sm_version(),
-        contiguous=not strided,
-    )
+    function = "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_quant_kernel"
+    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
 
 
-@kernel(
+LAYERNORM = replace(
+    RMSNORM,
     op="flashinfer.layernorm",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=lambda config: library.row_problems(samples.integer(config, "hidden"), pad=8),
-    inputs=layernorm_inputs,
-    outputs=["out"],
+    arguments=(
+        Tensor("out", _MATRIX, role="out"),
+        _X,
+        Tensor("gamma", ("hidden",), "weight_dtype"),
+        Tensor("beta", ("hidden",), "weight_dtype"),
+        _ROWS,
+        _EPS,
+    ),
+    names={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
+    problems=layernorm_problems,
     reference=layernorm_reference,
     tolerance=fused_tolerance,
-    cost=cost,
-    arguments={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
-    version="1",
 )
+
+
+@LAYERNORM
 def layernorm(dtype: DType, hidden: int, weight_dtype: DType = "float32", pdl: bool = False) -> Any:
     """``layernorm(out, x, gamma, beta, rows, eps)``: layer norm of the rows of a matrix.
 

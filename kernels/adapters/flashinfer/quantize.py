@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.flashinfer import blocks, library
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _GLOBAL_SCALE = 3.0
 _LAYOUTS = {"128x4": 0, "linear": 2}  # the library's numbers for them
-_GRID = 512  # blocks to try it with; any number is right
+_GRID = 512  # blocks to verify it with; results are the same with any number
 _ROWS_AT_ONCE = 128
 
 
@@ -31,32 +32,32 @@ def mxfp8_supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """Rows that fill their tiles of 128, and rows that do not."""
-    return [{"rows": p["rows"]} for p in library.row_problems(samples.integer(config, "columns"), largest=1 << 23)]
+    return [{"rows": p["rows"]} for p in row_problems(configs.integer(config, "columns"), largest=1 << 23)]
 
 
 def _scale_shape(config: Config, rows: int, block: int) -> int:
-    columns = samples.integer(config, "columns") // block
+    columns = configs.integer(config, "columns") // block
     return rows * columns if config["layout"] == "linear" else -(-rows // 128) * 128 * (-(-columns // 4) * 4)
 
 
 def _counts(config: Config, rows: int, block: int, *, both: bool) -> dict[str, int]:
-    """What the library calls its kernels with beside tensors: rows, and padded rows or a number of blocks."""
+    """The arguments that are not tensors: rows, padded rows or scale blocks, and the number of blocks to launch."""
     if config["layout"] == "linear":
-        total = rows * (samples.integer(config, "columns") // block)
+        total = rows * (configs.integer(config, "columns") // block)
         return {**({"rows": rows} if both else {}), "scale_blocks": total, "grid": _GRID}
     return {"rows": rows, "padded_rows": -(-rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE, "grid": _GRID}
 
 
 def _bytes(*shape: int, device: Any) -> Any:
-    return samples.empty(shape, "uint8", device=device)
+    return tensors.empty(shape, "uint8", device=device)
 
 
 def nvfp4_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """Values whose codes and scales are away from every rounding edge, and room for what they become."""
     import torch
 
-    rows, columns = problem["rows"], samples.integer(config, "columns")
-    values = blocks.fp4_samples(rows, columns, 16, "float8_e4m3fn", device=device, seed=seed) / _GLOBAL_SCALE
+    rows, columns = problem["rows"], configs.integer(config, "columns")
+    values = blocks.fp4_values(rows, columns, 16, "float8_e4m3fn", device=device, seed=seed) / _GLOBAL_SCALE
     x = values.to(to_torch(str(config["dtype"])))
     found = {
         "x": x,
@@ -77,8 +78,8 @@ def nvfp4_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]
 
 def mxfp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """Values whose codes and scales are away from every rounding edge, and room for what they become."""
-    rows, columns = problem["rows"], samples.integer(config, "columns")
-    values = blocks.mxfp8_samples(rows, columns, device=device, seed=seed)
+    rows, columns = problem["rows"], configs.integer(config, "columns")
+    values = blocks.mxfp8_values(rows, columns, device=device, seed=seed)
     return {
         "x": values.to(to_torch(str(config["dtype"]))),
         "out": _bytes(rows, columns, device=device),
@@ -99,13 +100,13 @@ def _laid_out(config: Config, scales: Any) -> Any:
 
 def nvfp4_cost(config: Config, problem: Problem) -> Cost:
     """The matrix read once; half a byte an element and a byte a block written."""
-    elements = problem["rows"] * samples.integer(config, "columns")
+    elements = problem["rows"] * configs.integer(config, "columns")
     return Cost(2 * elements, elements * bits(str(config["dtype"])) // 8 + elements // 2 + elements // 16)
 
 
 def mxfp8_cost(config: Config, problem: Problem) -> Cost:
     """The matrix read once; a byte an element and a byte a block written."""
-    elements = problem["rows"] * samples.integer(config, "columns")
+    elements = problem["rows"] * configs.integer(config, "columns")
     return Cost(2 * elements, elements * bits(str(config["dtype"])) // 8 + elements + elements // 32)
 
 
@@ -122,7 +123,6 @@ def mxfp8_cost(config: Config, problem: Problem) -> Cost:
         "mInput": "x", "mOutput": "out", "mScales": "scales", "M": "rows", "padded_M": "padded_rows",
         "total_sf_blocks": "scale_blocks", "num_blocks": "grid", "mPreQuantScale": "pre_quant_scale",
     },
-    version="1",
 )  # fmt: skip
 def nvfp4_quantize(dtype: DType, columns: int, layout: Literal["128x4", "linear"] = "128x4", pdl: bool = False) -> Any:
     """Rows to NVFP4: ``float4_e2m1fn`` with one ``float8_e4m3fn`` scale for 16 elements.
@@ -159,7 +159,6 @@ def nvfp4_quantize(dtype: DType, columns: int, layout: Literal["128x4", "linear"
         "mInput": "x", "mOutput": "out", "mScales": "scales", "M": "rows", "padded_M": "padded_rows",
         "total_sf_blocks": "scale_blocks", "num_blocks": "grid",
     },
-    version="1",
 )  # fmt: skip
 def mxfp8_quantize(
     dtype: DType,
@@ -176,7 +175,7 @@ def mxfp8_quantize(
     ``rows * columns / 32``, as many as ``scales`` holds.
 
     ``x`` is ``[rows, columns]`` and contiguous, ``out`` bytes of the same shape. ``grid`` is how many blocks to launch:
-    4 for each SM are enough. Two threads for a scale suit large matrices, four small ones.
+    4 for each SM are enough. Two threads for each scale suit large matrices, four suit small ones.
     """
     layouts = {"linear": "linear", "128x4": "swizzled"}
     extra = {} if layout == "linear" else {"sf_layout": _LAYOUTS[layout]}

@@ -1,4 +1,4 @@
-"""Block-scaled operators that take tensors. By themselves they take bare addresses and sizes, and check neither."""
+"""Block-scaled operators that take tensors. The library's own take addresses and sizes, and check neither."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def take_tensors(operator: Any, format_: tuple[str, str, int], out_major: str) -
     compile_ = operator.cute_compile
 
     def with_tensors(implementation: Any, *given: Any, target_sm: Any) -> Any:
-        layouts, _, clusters, stream, epilogue = given[5:]  # behind the five addresses; the size comes of the tensors
+        layouts, _, clusters, stream, epilogue = given[5:]  # after the five addresses; the sizes come from the tensors
         return compile_(
             blockscaled, implementation, dtype, layouts, clusters, epilogue, *tensors, stream, target_sm=target_sm
         )

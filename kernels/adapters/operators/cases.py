@@ -1,4 +1,4 @@
-"""Trials: shapes, random inputs, references and tolerances to verify and bench GEMMs with."""
+"""Cases of GEMMs: shapes, random inputs, references and tolerances to verify and bench with."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.loader.format.config import Config
 
-# Half a unit in the last place of a stored result, as a share of it; and what a result next to zero is rounded by.
+# Half a unit in the last place of a stored result, as a share of it; and the absolute rounding of a result near zero.
 _ROUNDING = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
 }  # fmt: skip
 _SMALLEST = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
-# Results are about one in size, whatever k is. A sum of up to 8192 products in float32, cut after each step, is off by
+# Results are about one in size for every k. A sum of up to 8192 products in float32, cut after each step, is off by
 # less than this; in float16 by as much as the other. Hopper shortens the sums of eight-bit products: torch's own, with
 # its fast accumulation, are off by as much to the last bit (tests/gpu/test_float8.py), up to 0.04 at a k of 8192.
 _ARITHMETIC = {"float64": 2.0**-40, "float32": 2.0**-11, "float16": 2.0**-3}
@@ -96,7 +96,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """The rounding of the result, and what sums may be off by.
+    """The rounding of the result, and the error of the sums.
 
     >>> tolerance({"dtype": "bfloat16", "out_dtype": "bfloat16"}).rtol
     0.00390625
@@ -185,7 +185,7 @@ def grouped_problems(config: Config) -> Sequence[Problem]:
 
 
 def grouped_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Rows dealt out to the groups at random; ``offsets`` holds where each group ends."""
+    """Rows assigned to groups at random; ``offsets`` holds where each group ends."""
     import torch
 
     operands = Operands(dtype=str(config["dtype"]), out_dtype=str(config["out_dtype"]))
@@ -267,7 +267,7 @@ def _matrix(dtype: str, problem: Problem, shape: tuple[int, int], row_major: boo
 
 
 def _stored(product: Any, dtype: str) -> Any:
-    """A float64 result in a form to compare with the stored one: integers as integers, the rest as it is."""
+    """A float64 result in a form to compare with the stored one: integers as integers, the rest unchanged."""
     import torch
 
     return product.round().to(torch.int64) if dtype in ("int8", "uint8", "int32") else product

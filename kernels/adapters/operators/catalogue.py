@@ -1,4 +1,4 @@
-"""The catalogue: which operators there are for some operands on a target, and why there is none.
+"""The catalogue: which operators exist for some operands on a target, or why none does.
 
 The operators' own metadata answers, before anything is compiled: each family lists the designs it has for the operands
 asked about, and its ``supports`` judges them.
@@ -14,11 +14,11 @@ from typing import Any
 from precast.kernels.adapters.operators import arguments
 from precast.kernels.adapters.operators.config import Design, Operands, shown
 from precast.kernels.adapters.operators.epilogue import Epilogue
-from precast.kernels.adapters.upstream import Upstream
+from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.loader.errors import PrecastError
 from precast.loader.format.target import Target
 
-OPERATORS = Upstream(distribution="nvidia-cutlass-operators", version="0.3.0", extra="cutlass")
+OPERATORS = PinnedPackage(distribution="nvidia-cutlass-operators", version="0.3.0", extra="cutlass")
 _FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 _TARGETS = ("sm_80", "sm_90a", "sm_100a")
 _TRIED: dict[str, tuple[Any, ...]] = {
@@ -62,7 +62,7 @@ def choose(question: arguments.Question, design: Design, target: Target, operato
 
 
 def _unmade(question: arguments.Question, design: Design, target: Target, operator: type | None) -> str | None:
-    """Epilogues that an operator says it supports, and then does not know how to translate, show when it is made."""
+    """Why an operator cannot translate an epilogue that its metadata supports: making the operator shows it."""
     try:
         choose(question, design, target, operator)
     except Exception as error:
@@ -82,7 +82,7 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
 
     try:
         given = arguments.make(question)
-    except (ValueError, TypeError, KeyError):  # the operators cannot even say what this would be
+    except (ValueError, TypeError, KeyError):  # the operators cannot describe these operands
         return ()
     _operators(given, Target.parse(target), operator, note)
     words = target.removeprefix("sm_")
@@ -90,8 +90,8 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
 
 
 def _stands(metadata: Any) -> bool:
-    """Whether an operator lists these operands. Asked for some that it does not list (eight-bit ones that are not
-    k-major on sm_90a), an operator may offer designs all the same."""
+    """Whether an operator lists these operands. An operator may offer designs for operands that it does not list, such
+    as eight-bit ones that are not k-major on sm_90a."""
     listed = _combinations(metadata.operator_class)
     return listed is None or metadata.operands in listed
 
@@ -120,7 +120,7 @@ def _operators(given: Any, target: Target, operator: type | None, accept: Callab
 
 
 def _no_operands(question: arguments.Question, target: Target, operator: type | None) -> str:
-    """Name the key that stands in the way, by changing one at a time."""
+    """Name the key that prevents it, by changing one at a time."""
     elsewhere = [t for t in _TARGETS if t != str(target) and designs(question, t, operator)]
     names = {f.name for f in fields(question)}
     for name, values in _TRIED.items():
@@ -154,7 +154,7 @@ def _typical(question: Any) -> Iterable[Any]:
 
 
 def _no_design(design: Design, has: tuple[Design, ...], target: Target) -> str:
-    """Say which key of the design to change; where no single one helps, what designs there are for its tile."""
+    """Name the key of the design to change; where no single one helps, list the designs for its tile."""
     for f in fields(Design):
         name = f.name
         works = {getattr(d, name) for d in has if replace(design, **{name: getattr(d, name)}).admits(d)}

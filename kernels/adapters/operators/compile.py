@@ -31,7 +31,7 @@ def compile_operator(question: arguments.Question, design: Design, operator: typ
 
 @contextlib.contextmanager
 def _callers_stream() -> Iterator[None]:
-    """Operators make their stream an argument; here it is the caller's current one, which nobody has to pass."""
+    """Operators make the stream an argument. Here it is the caller's current one, which is not passed."""
     from cutlass.cute import runtime
 
     original = runtime.make_fake_stream

@@ -1,7 +1,7 @@
 """Epilogues: an expression that is computed on the product before it is stored, such as ``relu(accum + bias)``.
 
 The names in it: ``accum``, the product; ``bias``, a vector of n; ``C``, a matrix like the result; ``alpha`` and
-``beta``, numbers. The expression goes to the operator as it is, and to torch for the reference.
+``beta``, numbers. The operator and the reference in torch read the same expression.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Epilogue:
 
     @classmethod
     def parse(cls, text: str) -> Epilogue:
-        """Read an expression that ``refusal`` finds nothing against.
+        """Read an expression that ``refusal`` accepts.
 
         >>> Epilogue.parse("relu(accum + bias)").inputs
         ('bias',)
@@ -69,7 +69,7 @@ class Epilogue:
 
 
 def _nodes(node: ast.expr) -> list[ast.expr]:
-    """An expression and all that it is computed from; the name of a function is no value."""
+    """An expression and all that it is computed from; the name of a function is not a value."""
     inner: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         inner = [node.left, node.right]

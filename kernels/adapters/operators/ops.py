@@ -2,8 +2,8 @@
 
 The config is the operators' own metadata: what is computed (dtypes, which dimension is contiguous, the epilogue) and,
 for the loader to choose among, how (tile, cluster, scheduler). The operators say what they support; a config that none
-of them has is refused with a reason before anything is compiled. An operator class of one's own, registered with its
-provider, is a kernel as it is: ``compile: "my_module:MyOperator"``.
+of them has is refused with a reason before anything is compiled. Any other operator class that is registered
+with its provider is a kernel without change: ``compile: "my_module:MyOperator"``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gemm_supports(config: Config, target: Target) -> str | None:
 
 
 def gemm_names(config: Config) -> Mapping[str, str]:
-    """What is passed, by the names that the operators' own functions have for it.
+    """Names for the arguments, by those that the operators' own functions have.
 
     >>> gemm_names({"epilogue": "relu(accum + bias)"})["_vararg_5"]
     'bias'
@@ -57,7 +57,6 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     reference=cases.reference,
     tolerance=cases.tolerance,
     cost=cases.cost,
-    version="1",
 )
 def gemm(
     dtype: DType,
@@ -84,7 +83,7 @@ def gemm(
 
     ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, sigmoid,
     tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
-    (floats). They stand between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
+    (floats). They are passed between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
     ``gemm(a, b, bias, out)``.
     """
     config = locals()
@@ -106,7 +105,6 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
     reference=cases.scaled_reference,
     tolerance=cases.tolerance,
     cost=cases.scaled_cost,
-    version="1",
 )
 def gemm_blockscaled(
     format: Literal["nvfp4", "mxfp4", "mxfp8"],
@@ -121,9 +119,9 @@ def gemm_blockscaled(
 
     ``nvfp4`` has a float8_e4m3fn scale for 16 values along k, ``mxfp4`` and ``mxfp8`` a float8_e8m0fnu one for 32.
     Four-bit values come packed, as uint8 of (rows, k / 2), the first of two in the low bits; eight-bit ones are
-    float8_e4m3fn. Nothing may stand between rows. Scales are flat, in the order tensor cores read: tiles of 128 rows
-    by 4 blocks, 512 scales each, along k first; rows and blocks that are missing in the last tile are there in memory.
-    That there are as many scales as this takes is not checked: it is the caller's to see to.
+    float8_e4m3fn. Rows must be contiguous. Scales are flat, in the order tensor cores read: tiles of 128 rows
+    by 4 blocks, 512 scales each, along k first; the last tile is whole in memory, too. The number of
+    scales is not checked: the caller must pass as many as that takes.
     """
     question = Scaled(format=format, out_dtype=out_dtype, out_major=out_major)
     design = {"tile": tile, "cluster": cluster, "operator": operator, "two_cta": True}
@@ -146,7 +144,6 @@ def grouped_supports(config: Config, target: Target) -> str | None:
     reference=cases.grouped_reference,
     tolerance=cases.tolerance,
     cost=cases.grouped_cost,
-    version="1",
 )
 def gemm_grouped(
     dtype: DType,
@@ -173,9 +170,9 @@ _FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[[Config], Question]]]
 
 
 def kernel_of(operator: type) -> Callable[..., Any]:
-    """A kernel out of an operator class: with the config of ``gemm`` or ``gemm_grouped``, by what the class takes.
+    """The kernel of an operator class, with the config of ``gemm`` or ``gemm_grouped``, by the arguments it takes.
 
-    See also: ``precast.kernels.authoring.registry.load``, which does this for a class that a manifest names.
+    This is the adapter for classes that derive from CUTLASS's ``Operator``: see ``precast.kernels.authoring.adapter``.
     """
     takes = operator.supported_args_type.__name__  # type: ignore[attr-defined]
     if takes not in _FAMILIES:

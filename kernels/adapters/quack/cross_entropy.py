@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _IGNORED = -100
+_MATRIX = ("rows", "classes")
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -22,49 +25,28 @@ def supports(config: Config, target: Target) -> str | None:
     refused = library.refusal(config, "classes")
     if refused or config.get("dx", True):  # with a gradient, a row's largest is known before anything is scaled
         return refused
-    step = library.step(samples.integer(config, "classes"), str(config["dtype"]))
+    step = library.step(configs.integer(config, "classes"), str(config["dtype"]))
     return library.unshared(config, "classes", step)
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    classes = samples.integer(config, "classes")
-    return library.row_problems(classes, library.step(classes, str(config["dtype"])))
+    classes = configs.integer(config, "classes")
+    return row_problems(classes, pad=library.step(classes, str(config["dtype"])))
 
 
-def _matrix(config: Config, problem: Problem, device: Any, seed: int | None = None) -> Any:
-    return library.matrix(config, problem, "classes", dtype=str(config["dtype"]), device=device, seed=seed)
-
-
-def _target(config: Config, problem: Problem, device: Any, seed: int) -> Any:
-    """Random classes; every fifth row is to be ignored."""
+def prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """Logits spread wide, random classes with every fifth row to be ignored, and positive weights."""
     import torch
 
-    generator = torch.Generator(device=device).manual_seed(seed)
-    classes = samples.integer(config, "classes")
-    target = torch.randint(0, classes, (problem["rows"],), generator=generator, device=device)
+    target = inputs["target"]
+    generator = torch.Generator(device=target.device).manual_seed(seed + 100)
+    classes = configs.integer(config, "classes")
+    target.copy_(torch.randint(0, classes, target.shape, generator=generator, device=target.device))
     target[4::5] = _IGNORED
-    return target.to(to_torch(str(config["target_dtype"])))
-
-
-def _weight(config: Config, device: Any, seed: int) -> Any:
-    if not config["weight"]:
-        return None
-    return samples.normal((samples.integer(config, "classes"),), "float32", device=device, seed=seed).abs_()
-
-
-def forward_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument that the config has, by name."""
-    return {
-        "x": _matrix(config, problem, device, seed).mul_(3.0),
-        "target": _target(config, problem, device, seed + 1),
-        "target_logit": None,
-        "loss": library.per_row(problem, device=device),
-        "lse": library.per_row(problem, device=device) if config["lse"] else None,
-        "dx": _matrix(config, problem, device) if config["dx"] else None,
-        "weight": _weight(config, device, seed + 2),
-        "ignore_index": _IGNORED,
-    }
+    inputs["x"].mul_(3.0)
+    if inputs["weight"] is not None:
+        inputs["weight"].abs_()
 
 
 def forward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,18 +74,10 @@ def _gradient(x: Any, lse: Any, target: Any) -> Any:
     return probabilities.scatter_add(1, hit, probabilities.new_full(hit.shape, -1.0))
 
 
-def backward_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument that the config has, by name. ``x`` and ``dx`` have the same strides."""
-    x = _matrix(config, problem, device, seed).mul_(3.0)
-    return {
-        "x": x,
-        "target": _target(config, problem, device, seed + 1),
-        "dloss": samples.normal((problem["rows"],), "float32", device=device, seed=seed + 3),
-        "dx": _matrix(config, problem, device),
-        "lse": x.double().logsumexp(dim=-1).float(),
-        "weight": _weight(config, device, seed + 2),
-        "ignore_index": _IGNORED,
-    }
+def backward_prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """The same, and ``lse`` as the forward pass writes it."""
+    prepare(config, inputs, seed)
+    inputs["lse"].copy_(inputs["x"].double().logsumexp(dim=-1))
 
 
 def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,39 +88,38 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Exponents of numbers up to 30 in float32; a gradient is the difference of a probability and one, of weights."""
-    stored = samples.tolerance(str(config["dtype"]), 2e-5)
+    """Exponentials of numbers up to 30 in float32; a gradient may be the difference of a probability and one."""
+    stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol if config.get("dx", True) else 2e-5, atol=1e-5)
 
 
-def forward_cost(config: Config, problem: Problem) -> Cost:
-    """The logits read once, and their gradient written where it is asked for."""
-    elements = problem["rows"] * samples.integer(config, "classes")
-    return Cost(5 * elements, (2 if config["dx"] else 1) * elements * bits(str(config["dtype"])) // 8)
-
-
-def backward_cost(config: Config, problem: Problem) -> Cost:
-    """The logits read once, their gradient written once."""
-    elements = problem["rows"] * samples.integer(config, "classes")
-    return Cost(5 * elements, 2 * elements * bits(str(config["dtype"])) // 8)
-
-
-@kernel(
+CROSS_ENTROPY = RowKernel(
     op="quack.cross_entropy",
     targets=library.TARGETS,
     supports=supports,
-    problems=problems,
-    inputs=forward_inputs,
-    outputs=["loss", "lse", "dx"],
-    reference=forward_reference,
-    tolerance=tolerance,
-    cost=forward_cost,
-    arguments={
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("target", ("rows",), "target_dtype"),
+        Constant("target_logit", None),
+        Tensor("loss", ("rows",), "float32", role="out"),
+        Tensor("lse", ("rows",), "float32", role="out", when="lse"),
+        Tensor("dx", _MATRIX, role="out", when="dx"),
+        Tensor("weight", ("classes",), "float32", when="weight"),
+        Constant("ignore_index", _IGNORED),
+    ),
+    names={
         "mX": "x", "mTarget": "target", "mTargetLogit": "target_logit", "mLoss": "loss", "mLSE": "lse", "mdX": "dx",
         "mWeight": "weight",
     },
-    version="1",
+    problems=problems,
+    prepare=prepare,
+    reference=forward_reference,
+    tolerance=tolerance,
+    flops=5,
 )  # fmt: skip
+
+
+@CROSS_ENTROPY
 def cross_entropy(
     dtype: DType,
     classes: int,
@@ -158,8 +131,8 @@ def cross_entropy(
     """Cross-entropy of rows of logits: ``(x, target, -, loss, lse, dx, weight, ignore_index)``, - for None.
 
     ``x`` is ``[rows, classes]``, with a row stride that keeps rows aligned to 16 bytes (or to as much of them as
-    ``classes`` allows); ``target`` ``[rows]`` holds a class each, or ``ignore_index``: any other number reads memory it
-    should not. ``loss`` ``[rows]`` and, with ``lse``, the logarithm of each row's sum of exponents are float32. With
+    ``classes`` allows); ``target`` ``[rows]`` holds a class each, or ``ignore_index``: any other number reads outside
+    the row. ``loss`` ``[rows]`` and, with ``lse``, the logarithm of each row's sum of exponents are float32. With
     ``dx`` the gradient of the loss's sum is written in the same pass (it may be ``x`` itself), and with ``weight`` each
     class has a weight ``[classes]`` of float32. At least one row.
     """
@@ -176,21 +149,27 @@ def cross_entropy(
     )
 
 
-@kernel(
+CROSS_ENTROPY_BWD = replace(
+    CROSS_ENTROPY,
     op="quack.cross_entropy_bwd",
-    targets=library.TARGETS,
-    supports=supports,
-    problems=problems,
-    inputs=backward_inputs,
-    outputs=["dx"],
-    reference=backward_reference,
-    tolerance=tolerance,
-    cost=backward_cost,
-    arguments={
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("target", ("rows",), "target_dtype"),
+        Tensor("dloss", ("rows",), "float32"),
+        Tensor("dx", _MATRIX, role="out"),
+        Tensor("lse", ("rows",), "float32"),
+        Tensor("weight", ("classes",), "float32", when="weight"),
+        Constant("ignore_index", _IGNORED),
+    ),
+    names={
         "mX": "x", "mTarget": "target", "mDLoss": "dloss", "mdX": "dx", "mLSE": "lse", "mWeight": "weight",
     },
-    version="1",
+    prepare=backward_prepare,
+    reference=backward_reference,
 )  # fmt: skip
+
+
+@CROSS_ENTROPY_BWD
 def cross_entropy_bwd(
     dtype: DType, classes: int, target_dtype: Literal["int32", "int64"] = "int64", weight: bool = False
 ) -> Any:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library, norms
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -18,6 +20,7 @@ ARGUMENTS = {
     "mX": "x", "mW": "weight", "mdO": "dout", "mdResO": "dresidual_out", "mRstd": "rstd", "mMean": "mean",
     "mdX": "dx", "mdW": "dweight", "mdRes": "dresidual", "mdB": "dbias", "sm_count": "blocks",
 }  # fmt: skip
+_MATRIX = ("rows", "hidden")
 _ONE_ROW_A_STEP = 512  # wider rows than this are taken one at a time by each block
 _WIDEST = 32 * 131_072  # bits
 _LAUNCH = ("threads", "row_threads", "cluster", "reload", "tma", "stages")
@@ -29,14 +32,14 @@ Reload = Literal["no", "wdy", "x", "both"]
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = norms.matrix_refusal(config)
-    if reason is None and samples.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
+    if reason is None and configs.integer(config, "hidden") * bits(str(config["dtype"])) > _WIDEST:
         widest = _WIDEST // bits(str(config["dtype"]))
         return f"hidden is {config['hidden']}: its rows do not fit a block's memory; use at most {widest}"
     return reason or launch_refusal(config)
 
 
 def launch_refusal(config: Config) -> str | None:
-    """Why the tuned keys do not go together.
+    """Why the combination of tuned keys is not supported, or None.
 
     >>> some = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
     >>> launch_refusal({**some, "cluster": 2, "stages": 2})
@@ -52,13 +55,13 @@ def launch_refusal(config: Config) -> str | None:
     reason = norms.threads_refusal(config)
     if reason:
         return reason
-    hidden, cluster, stages = (samples.integer(config, key) for key in ("hidden", "cluster", "stages"))
+    hidden, cluster, stages = (configs.integer(config, key) for key in ("hidden", "cluster", "stages"))
     if stages not in (2, 3):
         return f"stages is {stages}: use 2 or 3"
     width = bits(str(config["dtype"]))
     if config["tma"] and (hidden % cluster or hidden // cluster * width % 128):
         return f"tma is for rows whose shares are multiples of 16 bytes, and hidden is {hidden}: use false"
-    rows = samples.integer(config, "threads") // samples.integer(config, "row_threads")
+    rows = configs.integer(config, "threads") // configs.integer(config, "row_threads")
     memory = 2 * stages * rows * -(-hidden // cluster) * width // 8  # of the input, and of the result's gradient
     if memory > _MEMORY:
         return (
@@ -69,46 +72,23 @@ def launch_refusal(config: Config) -> str | None:
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """Few rows and many, for one block and for many, but for one alone where blocks take several rows at a time: which
-    of them share the last is the library's affair."""
-    narrow = samples.integer(config, "hidden") <= _ONE_ROW_A_STEP
+    """Few rows and many, for one block and for many. Only one where blocks take several rows at a time: the library
+    decides which block takes which rows, and the partial sums depend on it."""
+    narrow = configs.integer(config, "hidden") <= _ONE_ROW_A_STEP
     if config.get("threads") is not None:
         narrow = config["threads"] != config["row_threads"]
-    step = library.step(samples.integer(config, "hidden"), str(config["dtype"]))
+    step = library.step(configs.integer(config, "hidden"), str(config["dtype"]))
     shapes = [(1, 0, 1), (17, step, 1), (129, 0, 16), (300, 3 * step, 132), (4096, 0, 264)]
     return [{"rows": r, "padding": p, "blocks": 1 if narrow else b} for r, p, b in shapes]
 
 
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument that the config has, by name."""
-    import torch
-
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
-    layernorm = "bias" in config
-
-    def matrix(seed: int | None = None) -> Any:
-        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
-
-    def partial() -> Any:
-        return samples.empty((problem["blocks"], hidden), "float32", device=device)
-
-    x = matrix(seed)
-    mean = x.double().mean(dim=-1) if layernorm else torch.zeros((), dtype=torch.float64, device=device)
-    rstd = ((x.double() - mean.unsqueeze(-1)).square().mean(dim=-1) + 1e-6).rsqrt()
-    residual = bool(config.get("residual"))
-    return {
-        "x": x,
-        "weight": samples.normal((hidden,), norms.weight_dtype(config), device=device, seed=seed + 1),
-        "dout": matrix(seed + 2),
-        "dresidual_out": matrix(seed + 3) if residual else None,
-        "rstd": rstd.float(),
-        "mean": mean.float() if layernorm else None,
-        "dx": matrix(),
-        "dweight": partial(),
-        "dresidual": None,
-        "dbias": partial() if config.get("bias") else None,
-        "blocks": problem["blocks"],
-    }
+def prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """The statistics of ``x``, as the forward pass keeps them."""
+    x, mean = inputs["x"].double(), 0.0
+    if inputs["mean"] is not None:
+        inputs["mean"].copy_(x.mean(dim=-1))
+        mean = x.mean(dim=-1, keepdim=True)
+    inputs["rstd"].copy_(((x - mean).square().mean(dim=-1) + 1e-6).rsqrt())
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,17 +117,9 @@ def _by_block(rows: Any, blocks: int) -> Any:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Sums of products of both signs: what cancels leaves an error in proportion to its parts, not to the sum."""
-    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    """Sums of products of both signs: where they cancel, the error is in proportion to the terms, not to the sum."""
+    stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=2e-4)
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Every matrix read or written once; the partial sums written once."""
-    hidden = samples.integer(config, "hidden")
-    matrices = 4 if config.get("residual") else 3
-    memory = matrices * problem["rows"] * hidden * bits(str(config["dtype"])) + problem["blocks"] * hidden * 32
-    return Cost(10 * problem["rows"] * hidden, memory // 8)
 
 
 def _launch(
@@ -204,19 +176,33 @@ def _compile(
     )
 
 
-@kernel(
+RMSNORM_BWD = RowKernel(
     op="quack.rmsnorm_bwd",
     targets=library.TARGETS,
     supports=supports,
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Tensor("dout", _MATRIX),
+        Tensor("dresidual_out", _MATRIX, when="residual"),
+        Tensor("rstd", ("rows",), "float32"),
+        Constant("mean", None),
+        Tensor("dx", _MATRIX, role="out"),
+        Tensor("dweight", ("blocks", "hidden"), "float32", role="out"),
+        Constant("dresidual", None),
+        Constant("dbias", None),
+        Constant("blocks", "blocks"),
+    ),
+    names=ARGUMENTS,
     problems=problems,
-    inputs=inputs,
-    outputs=["dx", "dweight"],
+    prepare=prepare,
     reference=reference,
     tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
-    version="1",
+    flops=10,
 )
+
+
+@RMSNORM_BWD
 def rmsnorm_bwd(
     dtype: DType,
     hidden: int,
@@ -252,19 +238,26 @@ def rmsnorm_bwd(
     )
 
 
-@kernel(
+LAYERNORM_BWD = replace(
+    RMSNORM_BWD,
     op="quack.layernorm_bwd",
-    targets=library.TARGETS,
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["dx", "dweight", "dbias"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
-    version="1",
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Tensor("dout", _MATRIX),
+        Constant("dresidual_out", None),
+        Tensor("rstd", ("rows",), "float32"),
+        Tensor("mean", ("rows",), "float32"),
+        Tensor("dx", _MATRIX, role="out"),
+        Tensor("dweight", ("blocks", "hidden"), "float32", role="out"),
+        Constant("dresidual", None),
+        Tensor("dbias", ("blocks", "hidden"), "float32", role="out", when="bias"),
+        Constant("blocks", "blocks"),
+    ),
 )
+
+
+@LAYERNORM_BWD
 def layernorm_bwd(
     dtype: DType,
     hidden: int,

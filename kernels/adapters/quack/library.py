@@ -1,22 +1,19 @@
-"""The library itself, and what its kernels have in common."""
+"""quack: its version, and what its kernels have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd
-from typing import Any
 
-from precast.kernels.adapters.upstream import Upstream
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Problem
+from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.format.config import Config
 
-QUACK = Upstream(distribution="quack-kernels", version="0.6.5", extra="quack")
+QUACK = PinnedPackage(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)
 _LEAST = 32  # bits
 _THREADS, _WARP = 256, 32
-_SHARED = 64 << 10  # columns; narrower rows are shared by so few blocks that each is full
+_SHARED = 64 << 10  # columns: narrower rows are split among so few blocks that each is full
 _CLUSTERS = {
     16: ((16 << 10, 1), (32 << 10, 2), (64 << 10, 4), (128 << 10, 8)),
     32: ((32 << 10, 1), (64 << 10, 2), (128 << 10, 4), (256 << 10, 8)),
@@ -25,15 +22,15 @@ _WIDEST = 262_144  # of the largest vocabularies: cluster sizes are chosen up to
 
 
 def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
-    """Why a config cannot be built: the library is missing, or its dtype or width is not for it.
+    """Why a config cannot be built, or None: the library is missing, or does not support the dtype or the width.
 
     Without a divisor, rows need only be read 4 bytes at a time, the least that an asynchronous copy takes.
     """
-    reason = QUACK.obstacle() or samples.unsupported_dtype(config)
+    reason = QUACK.obstacle() or configs.unsupported_dtype(config)
     if reason:
         return reason
     divisor = divisor or max(1, _LEAST // bits(str(config["dtype"])))
-    size = samples.integer(config, width)
+    size = configs.integer(config, width)
     if not 0 < size <= _WIDEST:
         return f"{width} is {size}: use a number from {divisor} to {_WIDEST}"
     below = size // divisor * divisor
@@ -47,12 +44,13 @@ def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
 
 
 def unshared(config: Config, width: str, vector: int) -> str | None:
-    """Why a row is not shared well by the blocks of a cluster, where each first scales by the largest that it has seen.
+    """Why a row cannot be split among the blocks of a cluster by the library's one-pass softmax, or None.
 
-    A warp without a column has seen none: the library's one-pass softmax then writes NaN into every row. Rows of this
-    many columns go to clusters of 256 threads a block, and the last blocks may be left with little or nothing.
+    Each warp first scales by the largest value that it has read. One without a column has read none, and the kernel
+    then writes NaN into every row. Rows of this many columns go to clusters of blocks of 256 threads, and the last
+    blocks may get few columns or none.
     """
-    size, dtype = samples.integer(config, width), str(config["dtype"])
+    size, dtype = configs.integer(config, width), str(config["dtype"])
     if _fills(size, dtype, vector):
         return None
     steps = range(vector, _WIDEST, vector)
@@ -78,33 +76,9 @@ def vector(dtype: str) -> int:
 
 
 def step(width: int, *dtypes: str) -> int:
-    """What divides the row strides of matrices of this width: as much of 16 bytes as the width allows.
+    """What must divide the row strides of matrices of this width: as much of 16 bytes as the width allows.
 
     >>> step(4096, "bfloat16"), step(4096, "bfloat16", "float32"), step(33, "bfloat16")
     (8, 4, 1)
     """
     return gcd(width, *map(vector, dtypes))
-
-
-def row_problems(width: int, pad: int) -> Sequence[Problem]:
-    """One row, few, an odd number, rows that stand apart by as little as they may, and a large matrix last.
-
-    >>> row_problems(4096, 8)[0]
-    {'rows': 1, 'padding': 0}
-    """
-    cases = [(1, 0), (2, pad), (17, 0), (129, pad), (1031, 3 * pad), (max(64, (1 << 25) // width), 0)]
-    return [{"rows": rows, "padding": padding} for rows, padding in cases]
-
-
-def matrix(config: Config, problem: Problem, width: str, *, dtype: str, device: Any, seed: int | None) -> Any:
-    """A matrix of a problem's rows: normally distributed, or to be written where there is no seed."""
-    columns = samples.integer(config, width)
-    shape, stride = (problem["rows"], columns), columns + problem["padding"]
-    if seed is None:
-        return samples.empty(shape, dtype, device=device, row_stride=stride)
-    return samples.normal(shape, dtype, device=device, seed=seed, row_stride=stride)
-
-
-def per_row(problem: Problem, *, device: Any) -> Any:
-    """A float32 number for each row, to be written."""
-    return samples.empty((problem["rows"],), "float32", device=device)

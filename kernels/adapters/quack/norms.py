@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -19,6 +21,7 @@ ARGUMENTS = {
     "mRstd": "rstd", "mMean": "mean",
 }  # fmt: skip
 _EPS = 1e-6
+_MATRIX = ("rows", "hidden")
 _ROW_THREADS = (8, 16, 32, 64, 128, 256)
 
 
@@ -33,15 +36,15 @@ def supports(config: Config, target: Target) -> str | None:
 
 
 def matrix_refusal(config: Config) -> str | None:
-    """Why such rows and weights cannot be normalised, or None."""
+    """Why rows and weights of a config are not supported, or None."""
     reason = library.refusal(config, "hidden")
-    if reason is None and weight_dtype(config) not in samples.FLOATS:
-        reason = f"weight_dtype {weight_dtype(config)!r} is not supported: use one of {', '.join(samples.FLOATS)}"
+    if reason is None and config["weight_dtype"] is not None:
+        reason = configs.unsupported_dtype(config, "weight_dtype")
     return reason
 
 
 def launch_refusal(config: Config) -> str | None:
-    """Why the tuned keys do not go together.
+    """Why the combination of tuned keys is not supported, or None.
 
     >>> launch_refusal({"hidden": 4096, "threads": 128, "row_threads": 256, "cluster": 1, "reload": "no"})
     'row_threads is 256, and threads 128: use as many or fewer of 8, 16, 32, 64, 128, 256 to a row'
@@ -55,50 +58,22 @@ def launch_refusal(config: Config) -> str | None:
 
 
 def threads_refusal(config: Config) -> str | None:
-    """Why a row cannot be shared by so many threads and blocks, or None."""
-    threads, rows, cluster = (samples.integer(config, key) for key in ("threads", "row_threads", "cluster"))
+    """Why a row cannot be split among so many threads and blocks, or None."""
+    threads, rows, cluster = (configs.integer(config, key) for key in ("threads", "row_threads", "cluster"))
     if threads not in (128, 256):
         return f"threads is {threads}: use 128 or 256"
     if rows not in _ROW_THREADS or rows > threads:
         among = ", ".join(map(str, _ROW_THREADS))
         return f"row_threads is {rows}, and threads {threads}: use as many or fewer of {among} to a row"
-    if cluster not in (1, 2, 4, 8, 16) or rows * cluster > samples.integer(config, "hidden"):
+    if cluster not in (1, 2, 4, 8, 16) or rows * cluster > configs.integer(config, "hidden"):
         return f"cluster is {cluster}: use 1, 2, 4, 8 or 16, and no more threads than a row has columns"
     return None
 
 
-def pad(config: Config) -> int:
-    """What divides the row strides."""
-    return library.step(samples.integer(config, "hidden"), str(config["dtype"]), weight_dtype(config))
-
-
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    return library.row_problems(samples.integer(config, "hidden"), pad(config))
-
-
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument that the config has, by name."""
-    dtype, hidden = str(config["dtype"]), samples.integer(config, "hidden")
-
-    def matrix(seed: int | None = None) -> Any:
-        return library.matrix(config, problem, "hidden", dtype=dtype, device=device, seed=seed)
-
-    def row(seed: int) -> Any:
-        return samples.normal((hidden,), weight_dtype(config), device=device, seed=seed)
-
-    residual, statistics = bool(config.get("residual")), bool(config["statistics"])
-    return {
-        "x": matrix(seed),
-        "weight": row(seed + 1),
-        "bias": row(seed + 2) if config.get("bias") else None,
-        "residual": matrix(seed + 3) if residual else None,
-        "out": matrix(),
-        "residual_out": matrix() if residual else None,
-        "rstd": library.per_row(problem, device=device) if statistics else None,
-        "mean": library.per_row(problem, device=device) if statistics and "bias" in config else None,
-        "eps": _EPS,
-    }
+    hidden = configs.integer(config, "hidden")
+    return row_problems(hidden, pad=library.step(hidden, str(config["dtype"]), weight_dtype(config)))
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,19 +94,10 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def tolerance(config: Config) -> Tolerance:
     """Sums in float32 and an approximate root, then the rounding to the stored dtype.
 
-    Subtracting a mean, and adding a bias, leave values near zero whose error is that of what cancelled.
+    Subtracting a mean or adding a bias may cancel, which leaves the error of the larger terms.
     """
-    stored = samples.tolerance(str(config["dtype"]), 8e-6)
+    stored = rounding.tolerance(str(config["dtype"]), 8e-6)
     return Tolerance(rtol=stored.rtol, atol=4e-6) if "bias" in config or config.get("residual") else stored
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Every matrix read or written once, the weights once."""
-    hidden = samples.integer(config, "hidden")
-    matrices = 4 if config.get("residual") else 2
-    elements = problem["rows"] * hidden
-    memory = matrices * elements * bits(str(config["dtype"])) + hidden * bits(weight_dtype(config))
-    return Cost(4 * elements, memory // 8)
 
 
 def compile_forward(
@@ -167,19 +133,30 @@ def compile_forward(
     )
 
 
-@kernel(
+RMSNORM = RowKernel(
     op="quack.rmsnorm",
     targets=library.TARGETS,
     supports=supports,
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Constant("bias", None),
+        Tensor("residual", _MATRIX, when="residual"),
+        Tensor("out", _MATRIX, role="out"),
+        Tensor("residual_out", _MATRIX, role="out", when="residual"),
+        Tensor("rstd", ("rows",), "float32", role="out", when="statistics"),
+        Constant("mean", None),
+        Constant("eps", _EPS),
+    ),
+    names=ARGUMENTS,
     problems=problems,
-    inputs=inputs,
-    outputs=["out", "residual_out", "rstd"],
     reference=reference,
     tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
-    version="1",
+    flops=4,
 )
+
+
+@RMSNORM
 def rmsnorm(
     dtype: DType,
     hidden: int,
@@ -218,19 +195,24 @@ def rmsnorm(
     )
 
 
-@kernel(
+LAYERNORM = replace(
+    RMSNORM,
     op="quack.layernorm",
-    targets=library.TARGETS,
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["out", "rstd", "mean"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    arguments=ARGUMENTS,
-    version="1",
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("weight", ("hidden",), "weight_dtype"),
+        Tensor("bias", ("hidden",), "weight_dtype", when="bias"),
+        Constant("residual", None),
+        Tensor("out", _MATRIX, role="out"),
+        Constant("residual_out", None),
+        Tensor("rstd", ("rows",), "float32", role="out", when="statistics"),
+        Tensor("mean", ("rows",), "float32", role="out", when="statistics"),
+        Constant("eps", _EPS),
+    ),
 )
+
+
+@LAYERNORM
 def layernorm(
     dtype: DType,
     hidden: int,

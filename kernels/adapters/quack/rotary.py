@@ -7,7 +7,7 @@ from typing import Any
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
@@ -20,15 +20,13 @@ _WIDEST = 512
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = library.refusal(config, "dim", divisor=8)
-    if reason is None and samples.integer(config, "dim") > _WIDEST:
+    if reason is None and configs.integer(config, "dim") > _WIDEST:
         reason = f"dim is {config['dim']}: use a multiple of 8 up to {_WIDEST}"
-    if reason is None and config["table_dtype"] not in samples.FLOATS:
-        reason = f"table_dtype {config['table_dtype']!r} is not supported: use one of {', '.join(samples.FLOATS)}"
-    return reason
+    return reason or configs.unsupported_dtype(config, "table_dtype")
 
 
 def problems(config: Config) -> Sequence[Problem]:
-    """One token, few, an odd number of tokens and heads, heads that stand apart, and a large batch last."""
+    """One token, few, an odd number of tokens and heads, padded heads, and a large batch last."""
     shapes = [(1, 1, 1, 0), (2, 17, 3, 8), (3, 129, 5, 24), (2, 1031, 4, 0), (4, 4096, 16, 0)]
     return [{"batch": b, "tokens": t, "heads": h, "padding": p} for b, t, h, p in shapes]
 
@@ -37,15 +35,15 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """Every argument that the config has, by name; the tables are longer than the sequences."""
     import torch
 
-    dim, table = samples.integer(config, "dim"), str(config["table_dtype"])
+    dim, table = configs.integer(config, "dim"), str(config["table_dtype"])
     batch, tokens = problem["batch"], problem["tokens"]
     shape = (batch * tokens,) if config["varlen"] else (batch, tokens)
-    angles = samples.normal((2 * tokens + 3, dim // 2), "float32", device=device, seed=seed + 1).mul_(10.0)
+    angles = tensors.normal((2 * tokens + 3, dim // 2), "float32", device=device, seed=seed + 1).mul_(10.0)
     bounds = [tokens * i - (i % batch and tokens // 3) for i in range(batch + 1)]
     return {
         "x": _heads(config, problem, shape, device, seed),
-        "cos": samples.empty(tuple(angles.shape), table, device=device).copy_(angles.cos()),
-        "sin": samples.empty(tuple(angles.shape), table, device=device).copy_(angles.sin()),
+        "cos": tensors.empty(tuple(angles.shape), table, device=device).copy_(angles.cos()),
+        "sin": tensors.empty(tuple(angles.shape), table, device=device).copy_(angles.sin()),
         "offsets": torch.arange(batch, dtype=torch.int32, device=device) if config["offsets"] else None,
         "cu_seqlens": torch.tensor(bounds, dtype=torch.int32, device=device) if config["varlen"] else None,
         "out": _heads(config, problem, shape, device, None),
@@ -55,12 +53,12 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 def _heads(config: Config, problem: Problem, shape: tuple[int, ...], device: Any, seed: int | None) -> Any:
     """Heads of one dim, with ``padding`` elements between one and the next."""
-    dim, heads = samples.integer(config, "dim"), problem["heads"]
+    dim, heads = configs.integer(config, "dim"), problem["heads"]
     full = (*shape, heads, dim + problem["padding"])
     dtype = str(config["dtype"])
-    whole = samples.empty(full, dtype, device=device)
+    whole = tensors.empty(full, dtype, device=device)
     if seed is not None:
-        whole.copy_(samples.normal(full, dtype, device=device, seed=seed))
+        whole.copy_(tensors.normal(full, dtype, device=device, seed=seed))
     return whole[..., :dim]
 
 
@@ -69,7 +67,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     x, bounds, offsets = inputs["x"].double(), inputs["cu_seqlens"], inputs["offsets"]
-    dim = samples.integer(config, "dim")
+    dim = configs.integer(config, "dim")
     if bounds is None:
         starts = torch.zeros(len(x), dtype=torch.int64, device=x.device) if offsets is None else offsets.long()
         positions = starts.unsqueeze(1) + torch.arange(x.shape[1], device=x.device)
@@ -86,12 +84,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def tolerance(config: Config) -> Tolerance:
     """A sum of two products in float32, which may cancel, then the rounding to the stored dtype."""
-    return Tolerance(rtol=samples.tolerance(str(config["dtype"]), 1e-6).rtol, atol=2e-6)
+    return Tolerance(rtol=rounding.tolerance(str(config["dtype"]), 1e-6).rtol, atol=2e-6)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
     """Read once, written once, and the part of the tables that the tokens need."""
-    tokens, dim = problem["tokens"], samples.integer(config, "dim")
+    tokens, dim = problem["tokens"], configs.integer(config, "dim")
     elements = problem["batch"] * tokens * problem["heads"] * dim
     memory = 2 * elements * bits(str(config["dtype"])) + tokens * dim * bits(str(config["table_dtype"]))
     return Cost(3 * elements, memory // 8)
@@ -110,7 +108,6 @@ def cost(config: Config, problem: Problem) -> Cost:
     arguments={
         "mX": "x", "mCos": "cos", "mSin": "sin", "mSeqlenOffsets": "offsets", "mCuSeqlens": "cu_seqlens", "mO": "out",
     },
-    version="1",
 )  # fmt: skip
 def rotary(
     dtype: DType,

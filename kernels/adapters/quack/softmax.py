@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType
+from precast.kernels.authoring.row_kernel import RowKernel, Tensor, row_problems
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
+
+_MATRIX = ("rows", "width")
 
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    reason = samples.unsupported_dtype(config)
+    reason = configs.unsupported_dtype(config)
     return reason or library.refusal(config, "width", divisor=library.vector(str(config["dtype"])))
 
 
@@ -28,17 +32,12 @@ def forward_supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """The shapes to verify and bench with."""
-    return library.row_problems(samples.integer(config, "width"), library.vector(str(config["dtype"])))
+    return row_problems(configs.integer(config, "width"), pad=library.vector(str(config["dtype"])))
 
 
-def _matrix(config: Config, problem: Problem, device: Any, seed: int | None) -> Any:
-    return library.matrix(config, problem, "width", dtype=str(config["dtype"]), device=device, seed=seed)
-
-
-def forward_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, spread wide enough for peaked rows, and ``out``."""
-    x = _matrix(config, problem, device, seed)
-    return {"x": x.mul_(3.0), "out": _matrix(config, problem, device, None)}
+def forward_prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """Values spread wide enough for rows with a peak."""
+    inputs["x"].mul_(3.0)
 
 
 def forward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,15 +45,9 @@ def forward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
     return {"out": inputs["x"].double().softmax(dim=-1)}
 
 
-def backward_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``dout``, a softmax ``out``, and ``dx``."""
-    out = _matrix(config, problem, device, seed)
-    out.copy_(out.double().mul(3.0).softmax(dim=-1))
-    return {
-        "dout": _matrix(config, problem, device, seed + 1),
-        "out": out,
-        "dx": _matrix(config, problem, device, None),
-    }
+def backward_prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
+    """``out`` is a softmax."""
+    inputs["out"].copy_(inputs["out"].double().mul(3.0).softmax(dim=-1))
 
 
 def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,41 +57,31 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Exponents of numbers up to 30 in float32, whose error they multiply, then the rounding to the stored dtype."""
-    stored = samples.tolerance(str(config["dtype"]), 2e-5)
+    """Exponentials of numbers up to 30 in float32, which multiply the error, then the rounding of the result."""
+    stored = rounding.tolerance(str(config["dtype"]), 2e-5)
     return Tolerance(rtol=stored.rtol, atol=max(stored.atol, 1e-7))
 
 
 def backward_tolerance(config: Config) -> Tolerance:
-    """A difference of a value and a sum of both signs leaves an error in proportion to its parts."""
+    """A difference of a value and a sum of both signs: the error is in proportion to the terms."""
     return Tolerance(rtol=tolerance(config).rtol, atol=4e-6)
 
 
-def forward_cost(config: Config, problem: Problem) -> Cost:
-    """Read once, written once."""
-    elements = problem["rows"] * samples.integer(config, "width")
-    return Cost(5 * elements, 2 * elements * bits(str(config["dtype"])) // 8)
-
-
-def backward_cost(config: Config, problem: Problem) -> Cost:
-    """Two matrices read, one written."""
-    elements = problem["rows"] * samples.integer(config, "width")
-    return Cost(4 * elements, 3 * elements * bits(str(config["dtype"])) // 8)
-
-
-@kernel(
+SOFTMAX = RowKernel(
     op="quack.softmax",
     targets=library.TARGETS,
     supports=forward_supports,
+    arguments=(Tensor("x", _MATRIX), Tensor("out", _MATRIX, role="out")),
+    names={"mX": "x", "mO": "out"},
     problems=problems,
-    inputs=forward_inputs,
-    outputs=["out"],
+    prepare=forward_prepare,
     reference=forward_reference,
     tolerance=tolerance,
-    cost=forward_cost,
-    arguments={"mX": "x", "mO": "out"},
-    version="1",
+    flops=5,
 )
+
+
+@SOFTMAX
 def softmax(dtype: DType, width: int) -> Any:
     """Softmax of rows: ``(x, out)``, both ``[rows, width]``, each with row strides that keep rows aligned to 16 bytes.
 
@@ -108,19 +91,20 @@ def softmax(dtype: DType, width: int) -> Any:
     return QUACK.call("quack.softmax:Softmax.compile", dtype=value, out_dtype=value, N=width)
 
 
-@kernel(
+SOFTMAX_BWD = replace(
+    SOFTMAX,
     op="quack.softmax_bwd",
-    targets=library.TARGETS,
     supports=supports,
-    problems=problems,
-    inputs=backward_inputs,
-    outputs=["dx"],
+    arguments=(Tensor("dout", _MATRIX), Tensor("out", _MATRIX), Tensor("dx", _MATRIX, role="out")),
+    names={"mdY": "dout", "mY": "out", "mdX": "dx"},
+    prepare=backward_prepare,
     reference=backward_reference,
     tolerance=backward_tolerance,
-    cost=backward_cost,
-    arguments={"mdY": "dout", "mY": "out", "mdX": "dx"},
-    version="1",
+    flops=4,
 )
+
+
+@SOFTMAX_BWD
 def softmax_bwd(dtype: DType, width: int) -> Any:
     """Gradient of ``quack.softmax``: ``(dout, out, dx)``, all ``[rows, width]``; ``out`` is what the forward wrote.
 

@@ -1,4 +1,4 @@
-"""``quack.topk``: the largest values of rows and where they stand, as a mixture of experts routes its tokens."""
+"""``quack.topk``: the largest values of rows and their columns, as a mixture of experts routes its tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from precast.kernels.adapters.quack import library
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import samples
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
@@ -26,7 +26,7 @@ def supports(config: Config, target: Target) -> str | None:
     """
     reason = library.refusal(config, "width")
     least = library.vector(str(config["dtype"])) if reason is None else 1
-    return reason or limits(samples.integer(config, "width"), samples.integer(config, "k"), least)
+    return reason or limits(configs.integer(config, "width"), configs.integer(config, "k"), least)
 
 
 def limits(width: int, k: int, least: int) -> str | None:
@@ -52,19 +52,20 @@ def problems(config: Config) -> Sequence[Problem]:
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``values`` and ``indices``. The values of ``x`` have short fractions, and so many are equal."""
-    dtype, rows, k = str(config["dtype"]), problem["rows"], samples.integer(config, "k")
-    x = library.matrix(config, problem, "width", dtype=dtype, device=device, seed=seed)
+    dtype, rows, k = str(config["dtype"]), problem["rows"], configs.integer(config, "k")
+    width = configs.integer(config, "width")
+    x = tensors.normal((rows, width), dtype, device=device, seed=seed, row_stride=width + problem["padding"])
     apart = max(k, library.vector(dtype))
     return {
         "x": x.copy_(x.bfloat16()),
-        "values": samples.empty((rows, k), dtype, device=device, row_stride=apart),
-        "indices": samples.empty((rows, k), "int32", device=device, row_stride=apart),
+        "values": tensors.empty((rows, k), dtype, device=device, row_stride=apart),
+        "indices": tensors.empty((rows, k), "int32", device=device, row_stride=apart),
     }
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A stable sort: of equal values the one further left comes first."""
-    k = samples.integer(config, "k")
+    """A stable sort: of equal values the leftmost comes first."""
+    k = configs.integer(config, "k")
     values, indices = inputs["x"].double().sort(dim=-1, descending=True, stable=True)
     values = values[:, :k]
     return {"values": values.softmax(dim=-1) if config["softmax"] else values, "indices": indices[:, :k]}
@@ -73,14 +74,14 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def tolerance(config: Config) -> Tolerance:
     """Values are copied, or exponents of numbers below 10 in float32."""
     if config["softmax"]:
-        stored = samples.tolerance(str(config["dtype"]), 1e-5)
+        stored = rounding.tolerance(str(config["dtype"]), 1e-5)
         return Tolerance(rtol=stored.rtol, atol=max(stored.atol, 1e-7))
     return Tolerance(rtol=0.0, atol=1e-30)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
     """The matrix read once, the results written once."""
-    k, width = samples.integer(config, "k"), samples.integer(config, "width")
+    k, width = configs.integer(config, "k"), configs.integer(config, "width")
     memory = problem["rows"] * (width * bits(str(config["dtype"])) + k * (bits(str(config["dtype"])) + 32))
     return Cost(problem["rows"] * width, memory // 8)
 
@@ -96,15 +97,14 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments={"mX": "x", "mValues": "values", "mIndices": "indices"},
-    version="1",
 )
 def topk(dtype: DType, width: int, k: int, softmax: bool = False) -> Any:
     """The ``k`` largest of each row, in falling order: ``(x, values, indices)``, the last of int32.
 
     ``x`` is ``[rows, width]``, ``values`` and ``indices`` are ``[rows, k]``; 8 divides the row strides of all, for
-    float32 4, so that the rows of results stand further apart than ``k`` where that is less. With ``softmax``,
+    float32 4, so that the rows of results are further apart than ``k`` where ``k`` is less. With ``softmax``,
     ``values`` is the softmax over them. The kernel sorts in float32 with the column in the lowest bits of each number:
     of equal values the leftmost comes first, and a float32 loses as many bits as a column needs (11 fraction bits are
-    left of 23 at 4096 columns); bfloat16 and float16 lose none that they have. At least one row.
+    left of 23 at 4096 columns); bfloat16 and float16 lose none. At least one row.
     """
     return QUACK.call("quack.topk:TopK.compile", dtype=to_cutlass(dtype), N=width, k=k, softmax=softmax)

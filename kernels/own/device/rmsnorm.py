@@ -1,4 +1,4 @@
-"""``rmsnorm`` on the device: some lanes share a row, and a block takes as many rows as its threads allow."""
+"""``rmsnorm`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
@@ -30,18 +30,18 @@ class RmsNorm:
     def rmsnorm(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32, stream: Any) -> None:
         """Launch; no rows still take one block, which finds nothing to do."""
         rows = cute.size(x, mode=[0])  # x.shape[0] would be cut to 32 bits
-        blocks = cutlass.max(cutlass.Int32((rows + self.split.rows - 1) // self.split.rows), 1)
+        blocks = cutlass.max(cutlass.Int32(self.split.blocks(rows)), 1)
         self.kernel(x, weight, out, eps).launch(grid=[blocks, 1, 1], block=[self.split.threads, 1, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32) -> None:
-        """The rows of one block. All its threads agree on whether it has any, so they may meet at a barrier within."""
+        """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         total = cute.size(x, mode=[0])
         first = cutlass.Int64(block) * self.split.rows
         if first < total:
-            row = first + thread // self.split.lanes
+            row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             source, destination = safe * x.stride[0], safe * out.stride[0]
@@ -112,11 +112,11 @@ class RmsNorm:
 
     @cute.jit
     def index(self, step: Any) -> Any:
-        """Which vector of the row this lane has in a step."""
-        return cute.arch.thread_idx()[0] % self.split.lanes + step * self.split.lanes
+        """The vector of the row that this lane takes in a step."""
+        return self.split.index(cute.arch.thread_idx()[0], step)
 
     def sure(self, first: Any, i: int) -> bool:
-        """Whether it is known while compiling that every lane has a vector in the step ``first + i``."""
+        """Whether it is known at compile time that every lane has a vector in step ``first + i``."""
         return isinstance(first, int) and self.split.whole(first + i)
 
     @cute.jit
@@ -127,7 +127,7 @@ class RmsNorm:
 
     @cute.jit
     def factor(self, mine: cutlass.Float32, eps: cutlass.Float32) -> cutlass.Float32:
-        """What a row is multiplied with, from its lanes' sums: by shuffles in a warp, by shared memory across warps."""
+        """The factor of a row, from the sums of its lanes: by shuffles in a warp, by shared memory across warps."""
         total = cute.arch.warp_reduction_sum(mine, threads_in_group=min(self.split.lanes, WARP))
         if cutlass.const_expr(self.split.warps > 1):
             thread = cute.arch.thread_idx()[0]
@@ -138,7 +138,7 @@ class RmsNorm:
             if thread % WARP == 0:
                 sums[thread // WARP] = total
             cute.arch.sync_threads()
-            start = thread // self.split.lanes * self.split.warps
+            start = self.split.first_warp(thread)
             total = cutlass.Float32(0)
             for warp in cutlass.range_constexpr(self.split.warps):
                 total += sums[start + warp]

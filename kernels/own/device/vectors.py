@@ -1,4 +1,4 @@
-"""Vectors of 16 bytes: the widest access that every target has, and how kernels here read and write memory."""
+"""Vectors of 16 bytes: the widest memory access that every target has."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="name-defined,no-any-return"

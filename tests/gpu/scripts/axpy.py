@@ -1,5 +1,8 @@
 """Compiled at the first call and kept; two inputs, a constant, a stream, and a result that is a view."""
 
+# A kernel script as authors write them, without types.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+
 import functools
 
 import cuda.bindings.driver as cuda

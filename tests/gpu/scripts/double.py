@@ -1,4 +1,7 @@
-"""For TVM-FFI by its own word, on plain tensors, in place."""
+"""Compiled with its own TVM-FFI option, called with plain tensors, in place."""
+
+# A kernel script as authors write them, without types.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 import cutlass
 import cutlass.cute as cute

@@ -1,5 +1,8 @@
 """Rectified linear unit of a matrix."""
 
+# A kernel script as authors write them, without types.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import from_dlpack

@@ -1,4 +1,4 @@
-"""What a library's compile call asks for, in the words of an op; or why no op is for that."""
+"""What a library's compile call asks for, as an op and its config; or why no op supports it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 Answer = Callable[[Callable[[], "Asked"]], Callable[..., Any]]
-"""What stands in for compiling: it calls what says what is asked for, or refuses, and gives what to launch."""
+"""Replaces compiling: it calls the function that says what is asked for, and returns what to launch, or raises."""
 
 
-class NotApplicable(pytest.skip.Exception):  # type: ignore[name-defined, misc]
+class NotApplicable(pytest.skip.Exception):  # type: ignore[name-defined]
     """The test asks for what no op, or no cache, holds: it is skipped, with this reason."""
 
 

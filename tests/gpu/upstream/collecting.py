@@ -72,7 +72,7 @@ def answer(translate: Callable[[], Asked]) -> Callable[..., None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    """Run a test without memory; that it fails, at its assertions at the latest, is nothing to tell."""
+    """Run a test without memory. It always fails, at its assertions at the latest; this is not reported."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     global _count
@@ -95,7 +95,7 @@ def _here() -> Any:
     import torch
     from torch.overrides import TorchFunctionMode
 
-    class Here(TorchFunctionMode):  # type: ignore[misc]
+    class Here(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.Tensor.cuda:
                 return args[0]

@@ -1,4 +1,4 @@
-"""Run every suite on this machine's GPU, in processes beside each other, and print what they came to.
+"""Run every suite on this machine's GPU, in parallel processes, and print the results.
 
     python3 -m tests.gpu.upstream.launch FOLDER RESULTS [--seconds N]
 
@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("results", type=Path)
-    parser.add_argument("--seconds", type=float, default=3600, help="then stop what still runs, and say so")
+    parser.add_argument("--seconds", type=float, default=3600, help="then stop what still runs, and report it")
     options = parser.parse_args()
     folder, results = options.folder.resolve(), options.results.resolve()
     results.mkdir(parents=True, exist_ok=True)

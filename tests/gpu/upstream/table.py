@@ -1,4 +1,4 @@
-"""What the suites' tests came to, as a table. Reading and counting only."""
+"""The results of the suites, as a table. Reading and counting only."""
 
 from __future__ import annotations
 

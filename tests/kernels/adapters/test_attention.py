@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires
@@ -27,6 +26,7 @@ from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.builds import command
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
 installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
@@ -41,7 +41,7 @@ def full(function: Any, **config: Any) -> dict[str, Any]:
 
 
 def small(function: Any) -> Any:
-    """The declaration, less the problem that is there to be measured, and the longest before it."""
+    """The declaration without the problem that is only for timing, and the longest before it."""
     declaration = declaration_of(function)
     problems = declaration.problems
     assert problems is not None
@@ -139,10 +139,10 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, {**BF16, "heads_per_kv": 0}, SM90, "heads_per_kv is 0: use a number from 1 to 128"),
         (attention, {**BF16, "layout": "paged"}, SM90, "page is None: use one of 16"),
         (attention, {**BF16, "page": 16}, SM90, "leave it out, or use layout 'paged'"),
-        (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and sm_103a"),
         (attention, {**BF16, "two_cta": True, "causal": True}, SM100, "dense layout without causal"),
         (attention, {**BF16, "two_cta": True, "heads_per_kv": 5}, SM100, "heads_per_kv that divide 128"),
-        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and its like"),
+        (attention, {**BF16, "keys_tile": 64}, SM90, "keys_tile is for sm_100a and sm_103a"),
         (attention, {**BF16, "keys_tile": 48}, SM100, "keys_tile is 48: use one of 64, 96, 128"),
         (attention, {**BF16, "keys_tile": 64, "two_cta": True}, SM100, "leave one of them out"),
         (attention, {**BF16, "queries_tile": 192}, SM100, "queries_tile is for sm_90a, not sm_100a"),
@@ -152,7 +152,7 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention_split, {**BF16, "clc": True}, SM100, "clc is for the layout cached with query heads that share"),
         (attention_split, {**SHARED, "clc": True, "layout": "dense"}, SM100, "dense with causal or window only"),
         (attention_split, {**SHARED, "clc": True, "layout": "paged", "page": 16}, SM100, "clc is for pages of 128"),
-        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and its like"),
+        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and sm_103a"),
         (attention_bwd, {**BF16, "head_dim": 64, "two_cta": True}, SM100, "with a head_dim of 128: use false"),
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
         (attention_split, BF16, SM90, "use 'attention' there"),
@@ -204,10 +204,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines += [f"{parts}    config: {config}\n" for config in (GRADIENTS, ORDERED)]
     text = "version: 1\nname: attention\nkernels:\n" + "".join(lines)
     (folder / "attention.yaml").write_text(text.replace("True", "true"))
-    command = ["build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
-    )
+    asked = command("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 
@@ -224,10 +222,8 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
         text = text.replace(python, yaml)
     (folder / "chosen.yaml").write_text(text)
-    command = ["build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=1200
-    )
+    asked = command("build", folder / "chosen.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 

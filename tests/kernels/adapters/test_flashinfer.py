@@ -128,7 +128,7 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
         worker.kill()
     assert "flashinfer.norm.kernels.rmsnorm:_get_compiled_rmsnorm_kernel" in error
     assert "it takes (dtype, hidden, weight_bias, enable_pdl, sm_version, contiguous)" in error
-    assert "pip install 'flashinfer-python==0.7.2.post1', or mend the adapter" in error
+    assert "pip install 'flashinfer-python==0.7.2.post1', or correct the adapter" in error
 
 
 @pytest.mark.parametrize("op", sorted({op for op, _, _ in CASES}))
@@ -154,15 +154,15 @@ def test_inputs_and_references_agree(op: str, config: dict[str, Any], target: st
 @pytest.mark.parametrize("error", [-0.015, 0.015])
 def test_the_samples_are_away_from_every_edge(scale_dtype: str, error: float) -> None:
     block = 16 if scale_dtype == "float8_e4m3fn" else 32
-    values = blocks.fp4_samples(64, 256, block, scale_dtype, device="cpu", seed=1)
+    values = blocks.fp4_values(64, 256, block, scale_dtype, device="cpu", seed=1)
     exact = blocks.quantize_fp4(values, block=block, scale_dtype=scale_dtype, global_scale=1.0)
     moved = blocks.quantize_fp4(values * (1 + error), block=block, scale_dtype=scale_dtype, global_scale=1.0)
     assert all(torch.equal(a, b) for a, b in zip(exact, moved, strict=True))
     assert {int(c) for c in (exact[0] & 15).unique()} >= {1, 2, 3, 4, 5, 6, 7, 9, 15}
 
 
-def test_mxfp8_samples_are_away_from_every_edge() -> None:
-    values = blocks.mxfp8_samples(32, 256, device="cpu", seed=1)
+def test_mxfp8_values_are_away_from_every_edge() -> None:
+    values = blocks.mxfp8_values(32, 256, device="cpu", seed=1)
     exact, moved = blocks.quantize_mxfp8(values), blocks.quantize_mxfp8(values * (1 + 2.0**-8))
     assert all(torch.equal(a, b) for a, b in zip(exact, moved, strict=True))
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 
 # What a user may get wrong, for which target, and what has to be said of it.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "gemm": gemm,
+    "gemm_blockscaled": gemm_blockscaled,
+    "gemm_grouped": gemm_grouped,
+}
 MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     ("gemm", {"dtype": "float32", "out_dtype": "float32"}, "sm_90a", "dtype float32.*use dtype float16, bfloat16"),
     ("gemm", {"dtype": "int8", "out_dtype": "int8"}, "sm_90a", "accumulator float32.*use accumulator int32"),
@@ -103,8 +108,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
 
 
 def key(op: str, config: Mapping[str, Any], target: object) -> tuple[str, str, str]:
-    function = {"gemm": gemm, "gemm_blockscaled": gemm_blockscaled, "gemm_grouped": gemm_grouped}[op]
-    return op, str(sorted(complete(keys_of(function), config, op=op).items())), str(target)
+    return op, str(sorted(complete(keys_of(FUNCTIONS[op]), config, op=op).items())), str(target)
 
 
 @pytest.mark.parametrize(("op", "config", "target", "said"), MISTAKES)
@@ -155,8 +159,7 @@ def test_the_signature_names_what_inputs_makes(
     compiled: dict[tuple[str, str, str], Object], target: str, op: str, config: dict[str, Any]
 ) -> None:
     """The names and kinds of the compiled arguments are those of the sample inputs, in the same order."""
-    function = {"gemm": gemm, "gemm_blockscaled": gemm_blockscaled, "gemm_grouped": gemm_grouped}[op]
-    declared = declaration_of(function)
+    declared = declaration_of(FUNCTIONS[op])
     assert declared.problems and declared.inputs
     full = complete(declared.keys, config, op=op)
     inputs = declared.inputs(full, declared.problems(full)[1], device="cpu", seed=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import requires
 from pathlib import Path
@@ -15,12 +14,13 @@ import torch
 
 from precast import loader
 from precast.kernels import declaration_of
+from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.adapters.upstream import Upstream, UpstreamError
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.builds import command
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
@@ -56,6 +56,7 @@ LAUNCHED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("quack.rmsnorm_bwd", {**HALF, "hidden": 4096, "residual": True}, {**LAUNCH, "cluster": 2, "tma": True}),
     ("quack.layernorm_bwd", {**HALF, "hidden": 1280}, {**LAUNCH, "row_threads": 128, "reload": "both", "stages": 3}),
 ]
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
 NAMES = ["-".join(map(str, (op, *config.values()))) for op, config in CONFIGS]
 
 
@@ -64,7 +65,7 @@ def full(op: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def small(op: str, config: dict[str, Any]) -> Any:
-    """The declaration, less the problem that is there to be measured."""
+    """The declaration without the problem that is only for timing."""
     from dataclasses import replace
 
     declaration = declaration_of(load(find(op)))
@@ -224,28 +225,31 @@ def test_what_cannot_be_built_is_refused_while_planning(op: str, config: dict[st
 
 def test_another_release_is_refused_by_name_and_version() -> None:
     for other, words in (
-        (Upstream(distribution="pytest", version="0.1", extra="x"), "pytest 0.1 is what this adapter knows, and"),
-        (Upstream(distribution="no-such-library", version="0.1", extra="x"), "pip install 'precast[x]'"),
+        (
+            PinnedPackage(distribution="pytest", version="0.1", extra="x"),
+            "pytest 0.1 is the version that this adapter supports, and",
+        ),
+        (PinnedPackage(distribution="no-such-library", version="0.1", extra="x"), "pip install 'precast[x]'"),
     ):
         assert words in str(other.obstacle())
-        with pytest.raises(UpstreamError, match=other.distribution):
+        with pytest.raises(PackageError, match=other.distribution):
             other.module("json")
 
 
 def test_a_changed_parameter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "upstream_changed.py").write_text("def compile(dtype, width):\n    return width\n")
     monkeypatch.syspath_prepend(tmp_path)
-    library = Upstream(distribution="pytest", version=pytest.__version__, extra="x")
+    library = PinnedPackage(distribution="pytest", version=pytest.__version__, extra="x")
     assert library.call("upstream_changed:compile", dtype="a", width=3) == 3
     with pytest.raises(
-        UpstreamError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"
+        PackageError, match=r"upstream_changed:compile .*missing a required argument: 'width'.*dtype, w"
     ):
         library.call("upstream_changed:compile", dtype="a", N=3)
-    with pytest.raises(UpstreamError, match="upstream_changed has no tile, which its adapter sets"):
+    with pytest.raises(PackageError, match="upstream_changed has no tile, which its adapter sets"):
         library.switch("upstream_changed", tile=3)
 
 
-def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
+def test_the_extra_installs_the_version_that_the_adapter_supports() -> None:
     asked = [r.replace(" ", "") for r in requires("precast") or ()]
     assert f"{QUACK};extra=='{QUACK.extra}'" in [r.replace('"', "'") for r in asked]
 
@@ -254,14 +258,11 @@ def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every config above, compiled in real workers for both targets."""
     folder = tmp_path_factory.mktemp("quack")
-    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
-    lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in rows]
+    lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    command = ["build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *command], capture_output=True, text=True, timeout=900
-    )
+    asked = command("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"
 
@@ -270,8 +271,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], None]) -> None:
     use(cache)
-    rows = [(op, config, {}) for op, config in CONFIGS] + LAUNCHED
-    for (op, config, tuned), target in itertools.product(rows, ("sm_90a", "sm_100a")):
+    for (op, config, tuned), target in itertools.product(ROWS, ("sm_90a", "sm_100a")):
         kernel = loader.get(op, {**config, **tuned}, target=target)
         declaration = declaration_of(load(find(op)))
         assert declaration.inputs and declaration.problems

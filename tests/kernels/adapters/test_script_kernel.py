@@ -1,4 +1,4 @@
-"""Files with ``kernel_fn``, ``reference_fn`` and ``get_inputs``: built, loaded and verified as they stand."""
+"""Files with ``kernel_fn``, ``reference_fn`` and ``get_inputs``: built, loaded and verified without change."""
 
 from __future__ import annotations
 
@@ -45,14 +45,12 @@ def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch
     loader.caches(refresh=True)
     try:
         for target in ("sm_90a", "sm_100a"):
-            kernels = {
-                op: loader.get(op, {}, target=target) for op in ("contract.relu", "contract.axpy", "contract.double")
-            }
+            kernels = {op: loader.get(op, {}, target=target) for op in ("script.relu", "script.axpy", "script.double")}
             taken = {op: [(a.name, a.written) for a in k.signature.passed] for op, k in kernels.items()}
             assert taken == {
-                "contract.relu": [("x", False), ("out", True)],
-                "contract.axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
-                "contract.double": [("x", True)],
+                "script.relu": [("x", False), ("out", True)],
+                "script.axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
+                "script.double": [("x", True)],
             }
     finally:
         monkeypatch.undo()
@@ -101,7 +99,7 @@ def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
         ("def get_inputs", "def inputs", "has kernel_fn and reference_fn and no get_inputs: a kernel file has all"),
         ("def kernel_fn", "def kernel", "has reference_fn and get_inputs and no kernel_fn: a kernel file has all"),
         ("    compiled(view(x), view(out))", "    relu(view(x), view(out))", "compile it once with cute.compile"),
-        ("    compiled(view(x), view(out))", "    out.copy_(x)", "called 0 objects that cute.compile has made"),
+        ("    compiled(view(x), view(out))", "    out.copy_(x)", "called 0 objects returned by cute.compile"),
         ("    return out", "    return out + 1", "return the tensors that the kernel writes"),
         ("    return out", "    return None", "return the tensors that the kernel writes"),
         (

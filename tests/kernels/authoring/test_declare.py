@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from precast.kernels import Declaration, declaration_of, kernel
+from precast.kernels import Declaration, LaunchPlan, declaration_of, kernel
+from precast.kernels.authoring.declare import plan_of
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.format.target import Target
 
@@ -21,15 +22,10 @@ def test_the_function_stays_as_it_is() -> None:
     def function(n: int) -> int:
         return n + 1
 
-    declared = kernel(op="mine.add", targets=["sm_90a"], version="2")(function)
+    declared = kernel(op="mine.add", targets=["sm_90a"])(function)
     assert declared is function and declared(1) == 2
     found = declaration_of(function)
-    assert (found.op, found.targets, found.version, [k.name for k in found.keys]) == (
-        "mine.add",
-        ("sm_90a",),
-        "2",
-        ["n"],
-    )
+    assert (found.op, found.targets, [k.name for k in found.keys]) == ("mine.add", ("sm_90a",), ["n"])
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.op = "other"  # type: ignore[misc]
 
@@ -56,13 +52,13 @@ def test_a_plain_function_needs_an_op() -> None:
 
 
 def test_a_manifest_may_rename_a_declared_op() -> None:
-    @kernel(op="mine", version="3")
+    @kernel(op="mine", targets=["sm_90a"])
     def function(n: int) -> int:
         return n
 
     assert declaration_of(function, "mine") is declaration_of(function)
     renamed = declaration_of(function, "yours")
-    assert (renamed.op, renamed.version) == ("yours", "3")
+    assert (renamed.op, renamed.targets) == ("yours", ("sm_90a",))
     with pytest.raises(DeclarationError, match="lower-case"):
         declaration_of(function, "Not A Name")
 
@@ -76,7 +72,8 @@ def test_a_manifest_may_rename_a_declared_op() -> None:
         ({"op": "x", "targets": ["sm_90a+"]}, "sm_90+"),
         ({"op": "x", "outputs": "out"}, "write a list"),
         ({"op": "x", "reference": "yes"}, "reference is 'yes'"),
-        ({"op": "x", "version": 1}, "version is 1"),
+        ({"op": "x", "launch": 1}, "launch is 1: give a function"),
+        ({"op": "x", "arguments": {"mX": "not a name"}}, "'not a name' is not a valid name"),
     ],
 )
 def test_misuse_is_refused_where_it_stands(wrong: dict[str, Any], message: str) -> None:
@@ -104,3 +101,17 @@ def test_refusals() -> None:
     assert "sm_90a, sm_100+, not sm_80" in str(declaration.refusal({}, Target.parse("sm_80")))
     assert declaration.refusal({}, Target.parse("sm_103a")) == "never on sm_103a"
     assert Declaration(op="x", keys=()).refusal({}, Target.parse("sm_80")) is None
+
+
+def test_a_launch_plan_is_made_with_what_authors_import() -> None:
+    @kernel(op="x", launch=lambda config: LaunchPlan(grid=(1, 1, 1), block=(32, 1, 1), parameters=("out",)))
+    def right(n: int) -> None: ...
+
+    @kernel(op="x", launch=lambda config: {"grid": (1, 1, 1)})  # type: ignore[arg-type, return-value]
+    def wrong(n: int) -> None: ...
+
+    plan = plan_of(right, {"n": 1})
+    assert plan is not None and plan.parameters == ("out",)
+    assert plan_of(plain, {"n": 1}) is None
+    with pytest.raises(DeclarationError, match=r"wrong: launch returned \{.*: return a precast\.kernels\.LaunchPlan"):
+        plan_of(wrong, {"n": 1})

@@ -83,3 +83,36 @@ def test_a_module_that_cannot_be_imported_says_why(installed: Path) -> None:
         load(FunctionRef.parse("precast_broken:f"))
     with pytest.raises(SourceError, match="SyntaxError"):
         load(FunctionRef.parse("precast_syntax:f"))
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("import torch\n", r"needs the module 'torch': pip install 'precast\[torch\]'"),
+        ("import torch.nn\n", r"needs the module 'torch': pip install 'precast\[torch\]'"),
+        ("import quack.absent\n", r"pip install 'precast\[quack\]'"),
+    ],
+)
+def test_a_missing_module_of_an_extra_names_the_extra(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, text: str, command: str
+) -> None:
+    for name in ("torch", "quack"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    (installed / "precast_extra.py").write_text(text)
+    with pytest.raises(SourceError, match=command):
+        load(FunctionRef.parse("precast_extra:f"))
+
+
+def test_a_missing_library_that_a_manifest_names_says_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "quack", None)
+    with pytest.raises(SourceError, match=r"there is no module 'quack'.*pip install 'precast\[quack\]', or add its"):
+        load(FunctionRef.parse("quack:f"))
+
+
+def test_the_extras_that_errors_name_exist() -> None:
+    from importlib.metadata import metadata
+
+    from precast.kernels.authoring.extras import extra_of
+
+    modules = ("torch", "cutlass.operators", "quack", "triton", "flashinfer", "flash_attn")
+    assert {extra_of(module) for module in modules} <= set(metadata("precast").get_all("Provides-Extra") or ())

@@ -33,14 +33,18 @@ class Built:
 
 
 class Callee:
-    def __call__(self, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128):
+    def __call__(
+        self, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128
+    ) -> Any:
         return dtype, hidden, layout, threads
 
-    def method(self, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128):
+    def method(
+        self, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128
+    ) -> Any:
         return dtype, hidden, layout, threads
 
     @classmethod
-    def build(cls, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128):
+    def build(cls, dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128) -> Any:
         return dtype, hidden, layout, threads
 
 
@@ -52,7 +56,7 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-FORMS = {
+FORMS: dict[str, Callable[..., Any]] = {
     "plain": plain,
     "cached": functools.cache(plain),
     "sized cache": functools.lru_cache(maxsize=2)(plain),
@@ -98,7 +102,9 @@ def test_values_are_handed_over_in_the_form_of_the_hint() -> None:
     import cutlass
     import torch
 
-    def function(t: torch.dtype, c: type[cutlass.Numeric], n: DType, many: list[torch.dtype], pair: tuple[int, int]):
+    def function(
+        t: torch.dtype, c: type[cutlass.Numeric], n: DType, many: list[torch.dtype], pair: tuple[int, int]
+    ) -> Any:
         return t, c, n, many, pair
 
     config = {"t": "bf16", "c": "e4m3", "n": torch.float16, "many": ["half", "float"], "pair": [1, 2]}

@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "default.yaml"
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
-CASES = [
+CASES: list[tuple[str, dict[str, Any]]] = [
     *[("scale", {"dtype": d}) for d in ("float16", "bfloat16", "float32")],
     ("scale", {"dtype": "float16", "threads": 1024, "unroll": 8}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 128, "threads": 128}),

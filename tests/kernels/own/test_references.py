@@ -24,7 +24,7 @@ def full(function: Any, **config: Any) -> dict[str, Any]:
 
 
 def cases() -> list[Any]:
-    configs = [(scale, full(scale, dtype=d)) for d in DTYPES]
+    configs: list[tuple[Any, dict[str, Any]]] = [(scale, full(scale, dtype=d)) for d in DTYPES]
     configs += [(rmsnorm, full(rmsnorm, dtype=d, hidden=h)) for d, h in itertools.product(DTYPES, (8, 136, 4096))]
     return [pytest.param(f, c, id="-".join(map(str, (f.__name__, *c.values())))) for f, c in configs]
 

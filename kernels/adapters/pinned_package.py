@@ -1,7 +1,7 @@
-"""Upstream: libraries whose own kernels are compiled as they are, each pinned to the version that its adapter knows.
+"""Pinned packages: other projects whose kernels are compiled unchanged, each pinned to the version that is supported.
 
-An adapter states what it relies on: the distribution, its version, and, by name, the parameters of each function that
-it calls. Where one of these is not as stated, the message says which, before anything is compiled on a wrong guess.
+An adapter states what it relies on: the distribution, its version, and the names of the parameters of each function
+that it calls. Where one of these differs, the error names it, before anything is compiled.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.errors import PrecastError
 
 
-class UpstreamError(PrecastError, ImportError):
+class PackageError(PrecastError, ImportError):
     """A library is missing, is another version than its adapter knows, or has changed what the adapter relies on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
-    """One library. ``extra`` installs it.
+class PinnedPackage:
+    """One package. ``extra`` is the extra of precast that installs it.
 
-    >>> Upstream(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
+    >>> PinnedPackage(distribution="nosuch", version="1.0", extra="nosuch").obstacle()
     "nosuch 1.0 is not installed: pip install 'precast[nosuch]'"
     """
 
@@ -42,28 +42,28 @@ class Upstream:
             return None
         what = f"is not installed: pip install 'precast[{self.extra}]'"
         if found:
-            what = f"is what this adapter knows, and {found} is installed: pip install '{self}'"
+            what = f"is the version that this adapter supports, and {found} is installed: pip install '{self}'"
         return f"{self.distribution} {self.version} {what}"
 
     def module(self, name: str) -> Any:
         """Import one of its modules, in a worker."""
         reason = self.obstacle()
         if reason:
-            raise UpstreamError(reason)
+            raise PackageError(reason)
         return importlib.import_module(name)
 
     def switch(self, module: str, **values: Any) -> None:
-        """Set variables of one of its modules; a name that it does not have is refused."""
+        """Set variables of one of its modules; a name that the module does not have is an error."""
         found = self.module(module)
         for name, value in values.items():
             if not hasattr(found, name):
-                raise UpstreamError(
-                    f"{module} has no {name}, which its adapter sets: pip install '{self}', or mend the adapter"
+                raise PackageError(
+                    f"{module} has no {name}, which its adapter sets: pip install '{self}', or correct the adapter"
                 )
             setattr(found, name, value)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
-        """Call one of its functions by ``module:function``, past its caches: each call compiles."""
+        """Call one of its functions by ``module:function``, without the caches around it: each call compiles."""
         place = FunctionRef.parse(source)
         self.module(place.module)
         function = inspect.unwrap(load(place))
@@ -71,9 +71,9 @@ class Upstream:
             inspect.signature(function).bind(**arguments)
         except TypeError as error:
             takes = ", ".join(inspect.signature(function).parameters)
-            raise UpstreamError(
-                f"{source} is called as its adapter knows it, and {error}; it takes ({takes}): "
-                f"pip install '{self}', or mend the adapter"
+            raise PackageError(
+                f"{source} no longer takes what its adapter passes ({error}); it takes ({takes}): "
+                f"pip install '{self}', or correct the adapter"
             ) from None
         return function(**arguments)
 

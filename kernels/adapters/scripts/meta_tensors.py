@@ -1,4 +1,4 @@
-"""Tensors without memory: torch's, which have shapes, strides and types; and how ``from_dlpack`` takes them."""
+"""Tensors without memory: torch's meta tensors, and how they are passed to the DSL's ``from_dlpack``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.launch.dlpack import CUDA, Tensor, dtype_code
 
-_ADDRESS = 1 << 20  # of every tensor without memory: as well aligned as any assumption, and never read
+_ADDRESS = 1 << 20  # the address of every tensor without memory: aligned for any assumption, and never read
 
 
 class Handed:
-    """A tensor without memory as DLPack hands it over: by its shape, strides and type."""
+    """A tensor without memory, exported through DLPack with its shape, strides and type."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -23,7 +23,7 @@ class Handed:
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         managed = _managed(self._tensor)
-        _KEPT.append(managed)  # the compiler reads it for as long as it likes
+        _KEPT.append(managed)  # the DSL may read it at any later time
         return new(ctypes.addressof(managed), b"dltensor", None)
 
 
@@ -39,7 +39,7 @@ _KEPT: list[_Managed] = []
 def _managed(tensor: Any) -> _Managed:
     dtype = dtype_code(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:
-        raise SourceError(f"a tensor of {tensor.dtype} cannot be handed over: view it as another type")
+        raise SourceError(f"a tensor of {tensor.dtype} cannot be exported through DLPack: view it as another type")
     code, bits, lanes = dtype
     numbers = ctypes.c_int64 * max(tensor.dim(), 1)
     handed = Tensor(
@@ -57,7 +57,7 @@ def _managed(tensor: Any) -> _Managed:
 
 @contextlib.contextmanager
 def without_memory() -> Iterator[None]:
-    """While the block runs, torch makes tensors without memory, which say that they are on a CUDA device."""
+    """While the block runs, torch makes tensors without memory, which report that they are on a CUDA device."""
     import torch
 
     with torch.device("meta"), on("meta"):
@@ -71,7 +71,7 @@ def is_without_memory(value: Any) -> bool:
 
 @contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
-    """Have what asks for a CUDA device get this one, and believe that it is one."""
+    """While the block runs, code that asks for a CUDA device gets this one, and sees it as a CUDA device."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -1,0 +1,34 @@
+"""Extras of precast: which one installs a module that a kernel file imports."""
+
+from __future__ import annotations
+
+# The top-level module, or a submodule where that says more: the DSL itself is the module cutlass.
+_EXTRAS = {
+    "cutlass.operators": "cutlass",
+    "flash_attn": "flash-attention",
+    "flashinfer": "flashinfer",
+    "quack": "quack",
+    "torch": "torch",
+    "triton": "quack",
+}
+
+
+def extra_of(module: str) -> str | None:
+    """The extra that installs a module; None where no extra does.
+
+    >>> extra_of("torch.nn"), extra_of("cutlass.operators.gemm"), extra_of("cutlass.cute")
+    ('torch', 'cutlass', None)
+    """
+    parts = module.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((_EXTRAS[prefix] for prefix in prefixes if prefix in _EXTRAS), None)
+
+
+def installing(module: str) -> str | None:
+    """The command that installs a module; None where no extra does.
+
+    >>> installing("torch")
+    "pip install 'precast[torch]'"
+    """
+    extra = extra_of(module)
+    return f"pip install 'precast[{extra}]'" if extra else None
