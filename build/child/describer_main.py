@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
-from precast.build.child.extras import extra_hint
 from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.child.serve import Answer, serve
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.extras import extra_hint
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.loader.errors import PrecastError
 from precast.loader.format.config import complete

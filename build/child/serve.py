@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from precast.build.child.author_traceback import author_traceback
-from precast.build.child.extras import extra_hint
 from precast.build.ipc.message import Message
+from precast.kernels.authoring.extras import extra_hint
 from precast.loader.errors import PrecastError
 
 Answer = Callable[[Mapping[str, Any]], Message]

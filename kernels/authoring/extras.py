@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The top-level module, or a submodule where that says more: the DSL itself is the module cutlass.
-_EXTRAS = {
+EXTRAS = {
     "cutlass.operators": "cutlass",
     "flash_attn": "flash-attention",
     "flashinfer": "flashinfer",
@@ -21,7 +21,7 @@ def extra_of(module: str) -> str | None:
     """
     parts = module.split(".")
     prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((_EXTRAS[prefix] for prefix in prefixes if prefix in _EXTRAS), None)
+    return next((EXTRAS[prefix] for prefix in prefixes if prefix in EXTRAS), None)
 
 
 def installing(module: str) -> str | None:
@@ -32,3 +32,19 @@ def installing(module: str) -> str | None:
     """
     extra = extra_of(module)
     return f"pip install 'precast[{extra}]'" if extra else None
+
+
+def extra_hint(error: BaseException | None) -> str:
+    """What to add to the message of an error that a missing module has caused: how to install it, or nothing.
+
+    >>> extra_hint(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    "; pip install 'precast[torch]' installs it"
+    """
+    while error is not None:
+        if "pip install" in str(error):
+            return ""  # the message says it already
+        if isinstance(error, ModuleNotFoundError):
+            command = installing(error.name or "")
+            return f"; {command} installs it" if command else ""
+        error = error.__cause__
+    return ""

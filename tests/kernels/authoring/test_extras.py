@@ -1,11 +1,11 @@
-"""A missing module is reported with the extra that brings it."""
+"""A missing module is reported with the extra that installs it."""
 
 from __future__ import annotations
 
 from importlib.metadata import metadata
 
-from precast.build.child.extras import EXTRAS, extra_hint
 from precast.build.child.serve import failure
+from precast.kernels.authoring.extras import EXTRAS, extra_hint
 
 
 def test_every_extra_is_one_of_the_distribution() -> None:
@@ -15,11 +15,11 @@ def test_every_extra_is_one_of_the_distribution() -> None:
 def test_the_cause_of_an_error_is_what_counts() -> None:
     error = RuntimeError("importing it failed")
     error.__cause__ = ModuleNotFoundError("No module named 'quack.cache'", name="quack.cache")
-    assert extra_hint(error) == "; pip install 'precast[quack]' brings it"
+    assert extra_hint(error) == "; pip install 'precast[quack]' installs it"
     assert extra_hint(ModuleNotFoundError("No module named 'numpy'", name="numpy")) == ""
     assert extra_hint(RuntimeError("torch")) == ""
 
 
 def test_a_worker_says_it_too() -> None:
     reply = failure(ModuleNotFoundError("No module named 'torch'", name="torch")).header
-    assert reply["error"] == "ModuleNotFoundError: No module named 'torch'; pip install 'precast[torch]' brings it"
+    assert reply["error"] == "ModuleNotFoundError: No module named 'torch'; pip install 'precast[torch]' installs it"
