@@ -69,7 +69,8 @@ def fail(message: str) -> int:
 
 def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, this script, and wheels named outright."""
-    fixed = [CONSTRAINTS, ROOT / "pyproject.toml", ROOT / "loader" / "pyproject.toml", Path(__file__)]
+    metadata = ("pyproject.toml", "hatch_build.py", "loader/pyproject.toml", "loader/version.py")
+    fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]
 
 
