@@ -77,7 +77,9 @@ def test_the_hooks_run_the_checks_of_make() -> None:
 
 
 def test_a_room_that_does_not_exist_is_an_error() -> None:
-    done = subprocess.run(["make", "room", "ROOM=loader/nothing"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "room", "ROOM=loader/nothing"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert "there is no room loader/nothing" in done.stderr
 
