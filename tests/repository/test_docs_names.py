@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -31,14 +32,20 @@ USERS = {"mine.yaml", "mykernels.py", "gelu.py", "kernels.yaml", "MANIFEST.yaml"
 """Files that pages speak of and that are the reader's own."""
 
 
+@cache
+def files() -> frozenset[str]:
+    """The name of every file of the repository."""
+    tops = [path for path in ROOT.iterdir() if path.name not in (".git", ".work")]
+    return frozenset(path.name for top in tops for path in (top, *top.rglob("*.*")))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_that_is_named_exists(page: str) -> None:
     words = {word for text in quoted(page) for word in re.split(r"[\s,]+", text)}
     paths = {word for word in words if PATH.fullmatch(word)}
     missing = {path for path in paths if not (ROOT / path).exists()}
     names = {word for word in words if FILE.fullmatch(word)} - USERS
-    known = {path.name for path in ROOT.rglob("*.*") if ".work" not in path.parts}
-    assert not missing | {name for name in names if name not in known}
+    assert not missing | (names - files())
 
 
 @pytest.mark.parametrize("page", PAGES)
