@@ -43,7 +43,7 @@ check: check-environment ## lint, format, types, import direction
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
-	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py
+	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/lint-imports --no-cache
 
 format: check-environment ## let ruff put the code in order
