@@ -5,9 +5,9 @@ PYTHON ?= python3
 WORK   := .work
 TEST   := $(WORK)/test
 CHECK  := $(WORK)/check
-# Where torch's CPU build is found, if pip would not find it by itself: an index's address, or a folder of wheels.
+# Where torch's CPU build is, where pip does not find it by itself: the address of an index, or a folder of wheels.
 TORCH_INDEX ?=
-# 1: take torch's CUDA build (gigabytes) on a machine without a GPU too.
+# 1: install torch's CUDA build (gigabytes) on a machine without a GPU too.
 TORCH_CUDA ?=
 # One room's tests and doctests: make test ROOM=loader/resolve
 ROOM ?=
@@ -46,7 +46,7 @@ check: check-environment ## lint, format, types, import direction
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/lint-imports --no-cache
 
-format: check-environment ## let ruff put the code in order
+format: check-environment ## let ruff fix and format the code
 	@$(CHECK)/bin/ruff check --fix .
 	@$(CHECK)/bin/ruff format .
 
@@ -69,5 +69,5 @@ test-environment:
 check-environment:
 	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'
 
-clean: ## remove the environments and everything that was made
+clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -17,6 +17,7 @@ from precast.build.plan.manifest import parse_manifest
 from precast.kernels import declaration_of
 from tests.end_to_end.conftest import Run
 from tests.helpers.pages import PAGES, blocks
+from tests.helpers.source_tree import ROOT
 
 README_COMMANDS = ["plan", "build", "check", "list", "wheel", "reproduce", "diff", "doctor"]
 WITHOUT_A_GPU = """
@@ -64,6 +65,11 @@ def test_the_authoring_example(example: Path) -> None:
         example / "cache",
     )
     assert done.stdout == "(x: bfloat16[n0], out: bfloat16[n0], value: float32) 128\n", done.stderr
+
+
+def test_the_files_of_the_example_are_those_of_the_page(example: Path) -> None:
+    for name in ("mykernels.py", "mine.yaml"):
+        assert (example / name).read_text() == (ROOT / "examples" / "add" / name).read_text()
 
 
 def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: Path, precast: Run) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Every path under a folder with a digest of what it holds; links as links."""
+    """Every path under a folder with the digest of its content; links as links."""
     result = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -47,7 +47,7 @@ def sources(folder: str, home: str) -> set[str]:
 
 
 def frontend(*words: object) -> None:
-    """Run a command quietly; what it says is shown if it fails."""
+    """Run a command; its output is shown if it fails."""
     done = subprocess.run([str(w) for w in words], cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
