@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from precast.loader.version import VERSION
+from tests.helpers.pages import PAGES
 from tests.helpers.source_tree import ROOT
 
 GITHUB = sorted((ROOT / ".github").rglob("*.yml"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def read(path: Path) -> Any:
@@ -46,7 +46,9 @@ def test_a_workflow_has_jobs_with_steps_and_limits(path: Path) -> None:
         assert all(("run" in step) != ("uses" in step) for step in job["steps"]), name
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, ROOT / ".ci" / "run", *PAGES], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [*WORKFLOWS, ROOT / ".ci" / "run", *(ROOT / page for page in PAGES)], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_every_goal_of_make_that_is_named_exists(path: Path) -> None:
     assert asked(path.read_text()) <= goals()
 
