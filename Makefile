@@ -5,12 +5,16 @@ PYTHON ?= python3
 WORK   := .work
 TEST   := $(WORK)/test
 CHECK  := $(WORK)/check
-# Where torch's CPU build is found, if pip would not find it by itself: an index's address, or a folder of wheels.
+# Where torch's CPU build is, where pip does not find it by itself: the address of an index, or a folder of wheels.
 TORCH_INDEX ?=
-# 1: take torch's CUDA build (gigabytes) on a machine without a GPU too.
+# 1: install torch's CUDA build (gigabytes) on a machine without a GPU too.
 TORCH_CUDA ?=
-# Further words for pytest: make test ARGS='-k resolve -x'
+# One room's tests and doctests: make test ROOM=loader/resolve
+ROOM ?=
+# Further arguments of pytest: make test ARGS='-k resolve -x'
 ARGS ?=
+
+TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
 export TORCH_INDEX TORCH_CUDA
 export PYTHONDONTWRITEBYTECODE := 1
@@ -18,7 +22,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 ENVIRONMENT = $(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check format lock clean test-environment check-environment
+.PHONY: help demo test cov check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,23 +31,37 @@ demo: ## build the default manifest, pack it, and use it where there is no compi
 	@$(ENVIRONMENT) $(WORK)/builder -- -e ./loader -e .
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
-test: test-environment ## the whole suite
-	@$(TEST)/bin/python -m pytest $(ARGS)
+test: room test-environment ## the whole suite, or the tests of one ROOM
+	@$(TEST)/bin/python -m pytest $(if $(ROOM),$(TESTS)) $(ARGS)
+
+cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
+	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
+	@$(TEST)/bin/python -m coverage report
+	@$(TEST)/bin/python -m coverage report --include='loader/format/*,loader/resolve/*' --fail-under=100
 
 check: check-environment ## lint, format, types, import direction
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
-	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py
+	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/lint-imports --no-cache
 
-format: check-environment ## let ruff put the code in order
+format: check-environment ## let ruff fix and format the code
 	@$(CHECK)/bin/ruff check --fix .
 	@$(CHECK)/bin/ruff format .
+
+dist: ## sdist and wheel of both distributions, in dist/
+	@$(ENVIRONMENT) $(WORK)/dist -- build hatchling
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in
 	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
 	  --no-emit-package precast --no-emit-package precast-loader constraints.in -o constraints.txt
+
+room:
+	@test -z "$(ROOM)" -o -n "$(TESTS)" || \
+	  { echo "there is no room $(ROOM): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
 	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e '.[test]'
@@ -51,5 +69,5 @@ test-environment:
 check-environment:
 	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'
 
-clean: ## remove the environments and everything that was made
-	rm -rf $(WORK) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove the environments and every generated file
+	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

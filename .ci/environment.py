@@ -1,7 +1,7 @@
-"""Make a virtual environment once: ``environment.py [--torch] [--clear] FOLDER REQUIREMENT...``.
+"""Make a virtual environment: ``environment.py [--torch] [--clear] FOLDER REQUIREMENT...``.
 
-Everything is pinned by constraints.txt. A second run with the same requirements does nothing; an interrupted one is
-begun anew. Needs Python 3.10 or newer with pip, and nothing else installed.
+Every version is pinned by constraints.txt. A second run with the same requirements does nothing; after an interrupted
+run the environment is made again. Needs Python 3.10 or newer with pip, and nothing else.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ CONSTRAINTS = ROOT / "constraints.txt"
 STAMP = ".ready"
 
 NO_TORCH = """\
-No CPU build of torch {version} is on offer here, and this machine has no GPU: pip would take the CUDA build, and
-with it several gigabytes of CUDA libraries that nothing here can use. No torch was installed. Do one of these:
+No CPU build of torch {version} was found, and this machine has no GPU: pip would install the CUDA build, with
+several gigabytes of CUDA libraries that cannot be used here. Torch was not installed. Do one of these:
   - make test TORCH_INDEX=ADDRESS   the address of PyTorch's CPU wheel index, as pytorch.org's install page gives it
   - make test TORCH_INDEX=FOLDER    a folder that holds torch-{version}+cpu-*.whl
-  - make test TORCH_CUDA=1          take the CUDA build all the same"""
+  - make test TORCH_CUDA=1          install the CUDA build anyway"""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, compare the stamp, make the environment."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", action="store_true", help="with torch, as the CPU build where there is no GPU")
-    parser.add_argument("--clear", action="store_true", help="when anything changed, begin with an empty environment")
+    parser.add_argument("--clear", action="store_true", help="when anything changed, start with an empty environment")
     parser.add_argument("folder", type=Path)
     parser.add_argument("requirement", nargs="+", help="a requirement, a wheel, or -e PATH after --")
     args = parser.parse_args(argv)
-    if sys.version_info < (3, 10):  # noqa: UP036 - whoever runs make may have an older one
+    if sys.version_info < (3, 10):  # noqa: UP036 - make may be run with an older one
         return fail(f"Python {sys.version.split()[0]} is too old: run make with PYTHON=python3.10 or newer")
     folder: Path = args.folder.absolute()
     wanted = digest(folder, [*args.requirement, f"torch={args.torch}"], files(args.requirement))
@@ -54,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
         create(folder)
         install(folder, args.requirement, args.torch)
     except subprocess.CalledProcessError as error:
-        return fail(f"setting up {args.folder} failed: see above what {Path(error.cmd[0]).name} said, then try again")
+        return fail(
+            f"setting up {args.folder} failed: read the output of {Path(error.cmd[0]).name} above, then try again"
+        )
     except LookupError as error:
         return fail(str(error))
     stamp.write_text(wanted)
@@ -62,19 +64,20 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def fail(message: str) -> int:
-    """Say what is wrong, and end unsuccessfully."""
+    """Print what is wrong, and give the exit status."""
     print(message, file=sys.stderr)
     return 1
 
 
 def files(requirements: Iterable[str]) -> list[Path]:
-    """The files on which an environment depends: pins, metadata, this script, and wheels named outright."""
-    fixed = [CONSTRAINTS, ROOT / "pyproject.toml", ROOT / "loader" / "pyproject.toml", Path(__file__)]
+    """The files on which an environment depends: pins, metadata, this script, and wheels given as files."""
+    metadata = ("pyproject.toml", "hatch_build.py", "loader/pyproject.toml", "loader/version.py")
+    fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]
 
 
 def digest(folder: Path, words: Iterable[str], paths: Iterable[Path]) -> str:
-    """What an environment was made from, in one text. The folder is part of it: environments cannot be moved."""
+    """The digest of what an environment is made from. The folder is part of it: environments cannot be moved."""
     parts = [str(folder), sys.version, *words, *(hashlib.sha256(p.read_bytes()).hexdigest() for p in paths)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -138,12 +141,12 @@ def cpu_build_offered(folder: Path, requirement: str, source: list[str]) -> bool
 
 
 def chosen(versions: Iterable[str], wanted: str) -> str:
-    """The build that ``==wanted`` picks from a list, newest first: one with a local label goes before one without."""
+    """The build that ``==wanted`` picks from a list, newest first; one with a local label comes first."""
     return next((v for v in versions if v.partition("+")[0] == wanted), "")
 
 
 def is_cpu_build(version: str) -> bool:
-    """Whether a version of torch says that it comes without CUDA."""
+    """Whether a version of torch is a build without CUDA."""
     return version.partition("+")[2].startswith("cpu")
 
 

@@ -50,7 +50,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
-        for name, _ in pairs:
+        for name, _ in pairs:  # pragma: no branch - one of them stands twice
             if name in seen:
                 raise FormatError("the key stands twice", name)
             seen.add(name)

@@ -1,4 +1,4 @@
-"""The road, driven from outside: the command in a process of its own, as CI and users run it."""
+"""Runs the command ``precast`` in a process of its own, as CI and users run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 USER_MODULE = '''
-"""A user's kernels: nothing here knows of precast."""
+"""A user's kernels, which do not know precast."""
 import functools
 
 import cutlass

@@ -1,50 +1,140 @@
-"""The examples in the documents are files that build and load."""
+"""The examples in the documentation run, word for word where they can run without a GPU."""
 
 from __future__ import annotations
 
-import re
+import ast
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from precast.build.plan.manifest import read_manifest
+import pytest
+import yaml
+
+from precast.build.plan.manifest import parse_manifest
+from precast.kernels import declaration_of
 from tests.end_to_end.conftest import Run
+from tests.helpers.pages import PAGES, blocks
+from tests.helpers.source_tree import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+README_COMMANDS = ["plan", "build", "check", "list", "wheel", "reproduce", "diff", "doctor"]
+WITHOUT_A_GPU = """
+import ast, sys, torch
+from precast import loader
+
+def at_hopper(call):
+    return lambda *args, **named: call(*args, **{"target": "sm_90a", **named})
+
+loader.get, loader.preload, loader.explain = map(at_hopper, (loader.get, loader.preload, loader.explain))
+names = {"x": torch.ones(64, dtype=torch.bfloat16), "out": torch.empty(64, dtype=torch.bfloat16)}
+for statement in ast.parse(sys.stdin.read()).body:
+    try:
+        exec(compile(ast.Module([statement], []), "snippet", "exec"), names)
+    except loader.NoCudaDevice:
+        print("launched:", ast.unparse(statement))
+"""
+"""Runs statements as if an H100 were there: resolving for its architecture, and each launch ends in NoCudaDevice."""
 
 
-def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-
-
-def test_the_authoring_example(tmp_path: Path, precast: Run) -> None:
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory, precast: Run) -> Path:
+    """A folder with the whole example of docs/authoring.md, and the cache that is built of it."""
+    folder = tmp_path_factory.mktemp("example")
     (module,), (manifest,) = blocks("docs/authoring.md", "python"), blocks("docs/authoring.md", "yaml")
-    (tmp_path / "mykernels.py").write_text(module)
-    (tmp_path / "mine.yaml").write_text(manifest)
-    built = precast("build", "mine.yaml", "-o", "cache", cwd=tmp_path)
+    (folder / "mykernels.py").write_text(module)
+    (folder / "mine.yaml").write_text(manifest)
+    built = precast("build", "mine.yaml", "-o", "cache", cwd=folder)
     assert built.returncode == 0, built.stderr
     assert "8 variants built" in built.stdout
-    code = (
-        "from precast import loader; k = loader.get('mine.add', {'dtype': 'bf16'}, target='sm_100a');"
-        "print(k.signature, k.config['threads'])"
+    return folder
+
+
+def run(code: str, cache: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, input=text, capture_output=True, text=True, check=False
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PRECAST_CACHE_PATH": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
+
+
+def test_the_authoring_example(example: Path) -> None:
+    done = run(
+        "from precast import loader; k = loader.get('mine.add', {'dtype': 'bf16'}, target='sm_100a');"
+        "print(k.signature, k.config['threads'])",
+        example / "cache",
     )
     assert done.stdout == "(x: bfloat16[n0], out: bfloat16[n0], value: float32) 128\n", done.stderr
-    refused = manifest.replace("[128, 256]", "[128, 100]")
-    (tmp_path / "mine.yaml").write_text(refused)
+
+
+def test_the_files_of_the_example_are_those_of_the_page(example: Path) -> None:
+    for name in ("mykernels.py", "mine.yaml"):
+        assert (example / name).read_text() == (ROOT / "examples" / "add" / name).read_text()
+
+
+def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: Path, precast: Run) -> None:
+    shutil.copy(example / "mykernels.py", tmp_path)
+    manifest = (example / "mine.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(manifest.replace("[128, 256]", "[128, 100]"))
     planned = precast("plan", "mine.yaml", cwd=tmp_path)
     assert planned.returncode == 2
     assert "threads must be a multiple of 32" in planned.stderr
 
 
-def test_the_manifest_in_the_readme_is_one(tmp_path: Path) -> None:
-    path = tmp_path / "readme.yaml"
-    path.write_text(*blocks("README.md", "yaml"))
-    manifest = read_manifest(path)
-    assert [str(target) for target in manifest.entries[0].targets] == ["sm_90a", "sm_100a"]
-    assert len(manifest.entries) == 2
+def test_the_readme_shows_lines_of_the_example() -> None:
+    shown, _ = blocks("README.md", "python")
+    (whole,) = blocks("docs/authoring.md", "python")
+    known = {line.strip() for line in whole.splitlines()}
+    wrong = []
+    for line in filter(None, map(str.strip, shown.splitlines())):
+        if "..." not in line and line not in known and not (line.startswith("@kernel(") and line[:-1] in whole):
+            wrong.append(line)
+    assert not wrong
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run) -> None:
+    """Each line, in its order. Only the doctor may find something wrong with this machine."""
+    folder = Path(shutil.copytree(example, tmp_path / "ci"))
+    shutil.copytree(folder / "cache", folder / "old")
+    lines = [line for block in blocks("README.md", "sh") for line in block.splitlines() if line.startswith("precast ")]
+    assert [line.split()[1] for line in lines] == README_COMMANDS
+    for line in lines:
+        _, *words = line.partition(" #")[0].split()
+        done = precast(*words, cwd=folder)
+        assert done.returncode in ((0, 1) if words == ["doctor"] else (0,)), done.stdout + done.stderr
+    assert next(path.name for path in (folder / "dist").iterdir()).startswith("precast_cache_mine-")
+
+
+def test_the_loader_snippet_of_the_readme(example: Path) -> None:
+    _, snippet = blocks("README.md", "python")
+    done = run(WITHOUT_A_GPU, example / "cache", snippet)
+    assert done.returncode == 0, done.stderr
+    assert "launched: add(x, out, 1.5)" in done.stdout
+    assert "mine.add {dtype: float32" in done.stdout, "loader.explain is printed"
+
+
+def test_the_launch_plan_of_the_calling_page() -> None:
+    (snippet,) = blocks("docs/calling.md", "python")
+    names: dict[str, Any] = {}
+    exec(compile(snippet, "docs/calling.md", "exec"), names)
+    declared = declaration_of(names["compile_add"])
+    assert declared.op == "mine.add" and declared.launch is not None
+    launch = declared.launch({"dtype": "bfloat16", "threads": 128}).launch({"x.shape[0]": 1000})
+    assert (launch.grid, launch.block) == ((8, 1, 1), (128, 1, 1))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_python_is_python(page: str) -> None:
+    for block in blocks(page, "python"):
+        ast.parse(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_manifest_is_one(page: str, tmp_path: Path) -> None:
+    """Whole manifests as they are; entries alone in a manifest of their own."""
+    for block in (*blocks(page, "yaml"), *blocks(page, "yml")):
+        if block.lstrip().startswith("- "):
+            block = f"version: 1\nname: entries\ntargets: [sm_90a]\nkernels:\n{block.replace('{...}', '{}')}"
+        if "kernels" in yaml.safe_load(block):
+            assert parse_manifest(block.encode(), tmp_path / "page.yaml").entries

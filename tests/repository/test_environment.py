@@ -1,4 +1,4 @@
-"""The set-up behind make: what it installs, when it does nothing, and that it never takes CUDA by accident."""
+"""The set-up behind make: what it installs, when it does nothing, and that it never installs CUDA by accident."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def wheels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """An environment whose pip is the pinned one already, so that nothing need be fetched."""
+    """An environment whose pip is the pinned one already, so that nothing is downloaded."""
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python3*/site-packages"))
@@ -86,7 +86,7 @@ def test_the_cuda_build_is_refused_where_there_is_no_gpu(made: Path, wheels: Pat
     assert done.returncode == 1
     assert "No CPU build of torch 2.13.0" in done.stderr
     assert "TORCH_INDEX=" in done.stderr.splitlines()[-3] and "Traceback" not in done.stderr
-    assert not (made / ".ready").exists(), "a refused environment is not taken for a ready one"
+    assert not (made / ".ready").exists(), "a refused environment does not count as ready"
 
 
 @pytest.mark.slow

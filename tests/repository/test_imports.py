@@ -1,4 +1,4 @@
-"""What importing costs and drags in."""
+"""What importing a package imports besides."""
 
 from __future__ import annotations
 

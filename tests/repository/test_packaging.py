@@ -9,10 +9,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import hatchling
 import pytest
+
+from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("kernels", "manifests", "build", "cli")
@@ -22,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Every path under a folder with a digest of what it holds; links as links."""
+    """Every path under a folder with the digest of its content; links as links."""
     result = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -43,7 +47,7 @@ def sources(folder: str, home: str) -> set[str]:
 
 
 def frontend(*words: object) -> None:
-    """Run a command quietly; what it says is shown if it fails."""
+    """Run a command; its output is shown if it fails."""
     done = subprocess.run([str(w) for w in words], cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -70,8 +74,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None:
-    wheel = zipfile.ZipFile(made["out"] / "precast-0.1.0-py3-none-any.whl")
-    info = "precast-0.1.0.dist-info/"
+    wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
+    info = f"precast-{VERSION}.dist-info/"
     expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
@@ -81,8 +85,8 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
 
 
 def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
-    wheel = zipfile.ZipFile(made["out"] / "precast_loader-0.1.0-py3-none-any.whl")
-    info = "precast_loader-0.1.0.dist-info/"
+    wheel = zipfile.ZipFile(made["out"] / f"precast_loader-{VERSION}-py3-none-any.whl")
+    info = f"precast_loader-{VERSION}.dist-info/"
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     assert set(wheel.namelist()) == sources("loader", "precast/loader/") | metadata
     assert "precast/loader/py.typed" in wheel.namelist()
@@ -91,19 +95,39 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize(("name", "folder"), [("precast", ""), ("precast_loader", "loader")])
 def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
-    with tarfile.open(made["out"] / f"{name}-0.1.0.tar.gz") as archive:
+    with tarfile.open(made["out"] / f"{name}-{VERSION}.tar.gz") as archive:
         members = archive.getmembers()
-    home = f"{name}-0.1.0/"
+    home = f"{name}-{VERSION}/"
     top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
     parts = [sources("loader", home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
+    if not folder:
+        parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
     assert {m.name for m in members} == set().union(*parts) | top
     assert all(m.isfile() for m in members)
 
 
 @pytest.mark.parametrize("name", ["precast", "precast_loader"])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
-    wheel = f"{name}-0.1.0-py3-none-any.whl"
+    wheel = f"{name}-{VERSION}-py3-none-any.whl"
     assert (made["out"] / wheel).read_bytes() == (made["out"] / "direct" / wheel).read_bytes()
+
+
+def metadata(made: dict[str, Path], name: str) -> Message:
+    """The metadata of a distribution's wheel."""
+    wheel = zipfile.ZipFile(made["out"] / f"{name}-{VERSION}-py3-none-any.whl")
+    return message_from_bytes(wheel.read(f"{name}-{VERSION}.dist-info/METADATA"))
+
+
+def test_both_distributions_have_one_version(made: dict[str, Path]) -> None:
+    builder, loader = metadata(made, "precast"), metadata(made, "precast_loader")
+    assert (builder["Version"], loader["Version"]) == (VERSION, VERSION)
+    assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
+
+
+def test_the_version_of_the_tree_is_of_the_range_that_a_cache_asks_for() -> None:
+    least, below = compatible().removeprefix(">=").split(",<")
+    version = [int(part) for part in VERSION.split(".")]
+    assert [int(part) for part in least.split(".")] <= version < [int(part) for part in below.split(".")]
 
 
 def test_an_editable_install_reads_the_tree(made: dict[str, Path]) -> None:
@@ -116,7 +140,7 @@ def test_an_editable_install_reads_the_tree(made: dict[str, Path]) -> None:
 
 
 def test_a_built_wheel_imports_alone(made: dict[str, Path], tmp_path: Path) -> None:
-    zipfile.ZipFile(made["out"] / "precast_loader-0.1.0-py3-none-any.whl").extractall(tmp_path)
+    zipfile.ZipFile(made["out"] / f"precast_loader-{VERSION}-py3-none-any.whl").extractall(tmp_path)
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import precast.loader as p; print(p.__file__)"
     done = subprocess.run([sys.executable, "-S", "-I", "-c", script], capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()) == tmp_path / "precast" / "loader" / "__init__.py"

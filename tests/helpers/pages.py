@@ -1,0 +1,45 @@
+"""The pages of the documentation, and the code blocks in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.helpers.source_tree import ROOT
+
+PAGES = tuple(
+    path.relative_to(ROOT).as_posix()
+    for path in (*sorted(ROOT.glob("*.md")), ROOT / "loader" / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a language, in the order of the page."""
+    return [body for name, body in _BLOCK.findall(text_of(page)) if name == language]
+
+
+def prose(page: str) -> str:
+    """The page without its code blocks."""
+    return _BLOCK.sub("", text_of(page))
+
+
+def quoted(page: str) -> set[str]:
+    """What stands between backticks in a page's prose."""
+    return set(re.findall(r"`([^`\n]+)`", prose(page)))
+
+
+def commands(page: str) -> list[str]:
+    """Every command line of precast: whole lines of shell blocks, without their comments, and what prose quotes."""
+    lines = [line.partition(" #")[0].strip() for block in blocks(page, "sh") for line in block.splitlines()]
+    shown = [line for line in lines if line.startswith("precast ")]
+    return shown + sorted(text for text in quoted(page) if re.match(r"precast [a-z]", text))
+
+
+def beside(page: str) -> Path:
+    """The folder that links of a page are relative to."""
+    return (ROOT / page).parent
