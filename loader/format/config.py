@@ -115,23 +115,23 @@ def canonical(data: object) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def flow(config: Mapping[str, Any]) -> str:
+def config_text(config: Mapping[str, Any]) -> str:
     """A config on one line, as YAML reads it.
 
-    >>> flow({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
+    >>> config_text({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
     '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
     """
-    return "{" + ", ".join(f"{name}: {flow_value(value)}" for name, value in config.items()) + "}"
+    return "{" + ", ".join(f"{name}: {value_text(value)}" for name, value in config.items()) + "}"
 
 
-def flow_value(value: object) -> str:
+def value_text(value: object) -> str:
     """One value on one line, as YAML reads it.
 
-    >>> flow_value((64, "bf16", "on"))
+    >>> value_text((64, "bf16", "on"))
     '[64, bf16, "on"]'
     """
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(flow_value, value)) + "]"
+        return "[" + ", ".join(map(value_text, value)) + "]"
     plain = isinstance(value, str) and value.replace("_", "a").isalnum() and value.isascii() and not value[0].isdigit()
     if plain and str(value).lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n"):
         return str(value)
