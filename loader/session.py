@@ -30,7 +30,6 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text, suggest
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel, KernelOpener
-from precast.loader.launch.library import Libraries
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request
 from precast.loader.resolve.choose import choose
@@ -84,16 +83,23 @@ class Session:
         Directories of caches, as in ``PRECAST_CACHE_PATH``, which is read if None.
     machines
         This host and its devices; a test describes another machine.
-    libraries
-        What opens libraries.
+    installed
+        The installed distributions, among which wheels of caches are searched for.
+    opener
+        What opens kernels.
     """
 
     def __init__(
-        self, search: str | None = None, *, machines: Machines | None = None, libraries: Libraries | None = None
+        self,
+        search: str | None = None,
+        *,
+        machines: Machines | None = None,
+        installed: Installed | None = None,
+        opener: KernelOpener | None = None,
     ) -> None:
-        self.installed = Installed()
+        self.installed = installed or Installed()
         self.machines = machines or Machines(installed=self.installed)
-        self.opener = KernelOpener(self.machines.on, libraries)
+        self.opener = opener or KernelOpener(self.machines.on)
         self.frozen = False
         self.remembered: dict[tuple[Any, ...], Kernel] = {}  # by the arguments of ``get``
         self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for

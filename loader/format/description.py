@@ -27,10 +27,9 @@ def describe(op: str, artifact: Artifact, doc: str = "") -> str:
 def describe_argument(argument: Argument) -> str:
     """One argument with all that a caller must keep to.
 
-    >>> describe_argument(
-    ...     Argument(name="x", kind="tensor", dtype="float16", shape=("m", 8), strides=("s", 1), alignment=16, written=True)
-    ... )
-    'x: float16[m, 8], strides (s, 1), aligned to 16 bytes, written'
+    >>> x = Argument(name="x", kind="tensor", dtype="float16", shape=("m", 8), strides=("s", 1), alignment=16)
+    >>> describe_argument(x)
+    'x: float16[m, 8], strides (s, 1), aligned to 16 bytes'
     >>> describe_argument(Argument(name="p", kind="pointer", dtype="int32"))
     'p: pointer to int32'
     """

@@ -1,4 +1,4 @@
-"""Judging: which artifacts of an op serve a request on a machine, and why each other one does not. All of it is pure."""
+"""Judging: which artifacts of an op serve a request on a machine, and why each other one does not; all of it pure."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def resolve(
 def resolve_every(op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = ()) -> Resolution:
     """Judge every artifact of an op for a machine, whatever its config.
 
-    Where several of those accepted have one config, for several targets, as an object and a cubin, or in several caches,
-    the first of them is the one that ``get`` takes for that config.
+    Several of those accepted may have one config: for several targets, as an object and a cubin, in several caches. The
+    first of them is the one that ``get`` takes for that config.
     """
     sources, noted = tuple(sources), list(notes)
     verdicts = [

@@ -16,12 +16,13 @@ from precast.cli.inspect.doctor import judge, render
 from precast.cli.inspect.facts import PACKAGES, CacheFacts, DeviceFacts, DriverFacts, Facts
 from precast.loader.format.target import Capability
 
+INSTALLED: dict[str, str | None] = dict.fromkeys(PACKAGES, "1.0")
 HEALTHY = Facts(
     python=(3, 12, 1),
     system="Linux",
     processor="x86_64",
     glibc="glibc 2.36",
-    packages=dict.fromkeys(PACKAGES, "1.0"),
+    packages=INSTALLED,
     cc="/usr/bin/gcc",
     cuobjdump=True,
     cudart=True,
@@ -46,10 +47,10 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"python": (3, 14, 0)}, "python", "fail", "3.13"),
         ({"system": "Darwin"}, "system", "fail", "Linux"),
         ({"glibc": ""}, "libc", "fail", "glibc"),
-        ({"packages": HEALTHY.packages | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
-        ({"packages": HEALTHY.packages | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
-        ({"packages": HEALTHY.packages | {"torch": None}}, "torch", "warn", "precast[torch]"),
-        ({"packages": HEALTHY.packages | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
+        ({"packages": INSTALLED | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
+        ({"packages": INSTALLED | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
+        ({"packages": INSTALLED | {"torch": None}}, "torch", "warn", "precast[torch]"),
+        ({"packages": INSTALLED | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
         ({"cc": None}, "C compiler", "fail", "gcc"),
         ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
         ({"cudart": False}, "CUDA runtime", "fail", "nvidia-cuda-runtime-cu12"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, forge, forge_op
+from tests.helpers.attacks import Refused, forge, forge_op
 
 
 @pytest.mark.parametrize("word", ['"name"', '"ops"', '"version"'])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from tests.attacks.conftest import Refused, forge
+from tests.helpers.attacks import Refused, forge
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e400"])

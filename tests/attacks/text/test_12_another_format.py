@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, edit, forge_op
+from tests.helpers.attacks import Refused, edit, forge_op
 
 
 @pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast-loader")])
