@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -49,11 +50,8 @@ def parse_json(text: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise FormatError("the key stands twice", name)
-            seen.add(name)
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise FormatError("the key stands twice", repeated)
     return result
 
 

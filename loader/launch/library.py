@@ -96,8 +96,9 @@ class Libraries:
 
         def make() -> Library:
             load_ffi()
+            code = cache.read(runtime.blob)
             if _open_under(soname) is None:
-                self.open_bytes(cache.read(runtime.blob), sha256, f"precast:{soname}")
+                self.open_bytes(code, sha256, f"precast:{soname}")
             handle = _open_under(soname)
             if handle is None or not _link_info(handle).path.startswith(_MEMORY + digest_path(sha256)):
                 raise LoadError(

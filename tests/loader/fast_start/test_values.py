@@ -61,7 +61,7 @@ def test_they_are_made_alike(args: tuple[Any, ...], named: dict[str, Any]) -> No
     assert ours == theirs
 
 
-def test_they_have_no_heirs() -> None:
+def test_they_have_no_subclasses() -> None:
     with pytest.raises(TypeError, match="Heir cannot inherit the fields"):
         type(Ours)("Heir", (Ours,), {})
     assert not dataclasses.is_dataclass(Immutable), "the base is none itself"

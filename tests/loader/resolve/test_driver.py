@@ -106,3 +106,40 @@ def test_a_forked_child_asks_again(driver: CurrentDriver, monkeypatch: pytest.Mo
     assert driver.get() is before
     monkeypatch.setattr(os, "getpid", lambda: before.process + 1)
     assert driver.get() is not before
+
+
+def test_a_driver_answers_for_each_device(native: Native) -> None:
+    found = Driver(ctypes.CDLL(str(native.driver())))
+    assert (found.attribute(0, 75), found.attribute(1, 75)) == (9, 10)
+    assert found.attribute(0, 10_000) is None, "one that the driver lacks"
+    assert found.memory(1) == 141 << 30
+
+
+def test_what_another_runtime_says_of_the_current_device_is_checked(
+    driver: CurrentDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A context of a device that this process does not see, and a number of torch's beyond the devices: the first."""
+    import sys
+
+    monkeypatch.setenv("FAKE_CONTEXT", "1")
+    monkeypatch.setenv("FAKE_CURRENT", "7")
+    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 9))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert driver.find().ordinal == 0
+
+
+def test_a_library_that_is_no_driver_is_refused(native: Native) -> None:
+    other = CurrentDriver("libc.so.6")
+    with pytest.raises(NoDriver, match="has no cuDriverGetVersion"):
+        other.get()
+
+
+@pytest.mark.parametrize("answer", ["musl 1.2", "glibc", "", None, OSError()])
+def test_a_host_without_glibc(answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def confstr(name: str) -> object:
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(os, "confstr", confstr)
+    assert Machines().host.glibc is None
