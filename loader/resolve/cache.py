@@ -169,7 +169,7 @@ def _open_beneath(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
 
 
 def _read_at_most(file: int, most: int) -> bytes:
-    """A file's bytes, read in parts of its size: a buffer of ``most`` bytes would take longer to allocate than to fill."""
+    """A file's bytes, read in parts of its size: a buffer of ``most`` bytes takes longer to allocate than to fill."""
     chunks: list[bytes] = []
     part = os.fstat(file).st_size + 1
     while most > 0 and (chunk := os.read(file, min(most, part))):
@@ -179,8 +179,10 @@ def _read_at_most(file: int, most: int) -> bytes:
 
 
 def _unsafe(facts: os.stat_result) -> str | None:
-    """Why a part of a cache is not safe to use, or None. Its code runs as this user, so only this user and root may write
-    it."""
+    """Why a part of a cache is not safe to use, or None.
+
+    The code in it runs as this user, so only this user and root may write it.
+    """
     if facts.st_uid not in (0, os.geteuid()):
         whose = f"belongs to another user (uid {facts.st_uid})"
     elif facts.st_mode & stat.S_IWOTH:

@@ -99,7 +99,7 @@ def test_a_prompt_shows_decisions_and_variants_as_text(path: Path, use: Use) -> 
 def test_a_session_has_its_own_caches_and_can_be_the_default(native: Native, tmp_path: Path, use: Use) -> None:
     use(demo(native, name="one").write(tmp_path / "one"))
     other = session.Session(str(demo(native, name="two", factor=3).write(tmp_path / "two")), machines=Machines(HOPPER))
-    assert [found.name for found in loader.caches()][0] == "one" and other.caches()[0].name == "two"
+    assert loader.caches()[0].name == "one" and other.caches()[0].name == "two"
     before = session.use(other)
     try:
         assert loader.get("scale", {"dtype": "bf16"})(100) == 300

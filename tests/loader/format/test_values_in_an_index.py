@@ -50,7 +50,7 @@ def test_every_kind_of_argument_is_read_back_and_shown() -> None:
         (EVERY_KIND.arguments[0], "x: float32[n, 4], strides (s, 1), written"),
         (replace(EVERY_KIND.arguments[0], strides=(4, 1), written=False, device="cpu"), "x: float32[n, 4], on cpu"),
         (
-            replace(EVERY_KIND.arguments[0], shape=(4, "n"), strides=("s", 1)),
+            replace(EVERY_KIND.arguments[0], shape=(4, "n")),
             "x: float32[4, n], strides (s, 1), written",
         ),
         (Argument(name="y", kind="tensor", dtype="int8", shape=(2, 3), strides=(3, 1)), "y: int8[2, 3]"),
@@ -119,7 +119,7 @@ def test_the_repeated_key_is_named() -> None:
 def test_rows_whose_config_is_not_one_object_are_parsed_whole() -> None:
     text = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(), scale(threads=1))).encode().decode()
     assert split(text) is not None
-    assert split(text.replace('"config": {', '"config": {},{', 1)) is None
+    assert split(text.replace('"config": {', '"config": {"a": 1}, {', 1)) is None
     rows = OpIndex.decode(text.encode(), op="scale").rows
     assert isinstance(rows, Rows) and rows[0:2] == [rows[0], rows[1]]
 
@@ -146,7 +146,7 @@ def test_choices_of_a_key_are_read_back() -> None:
         ("int?", 3, 3),
         ("float", 2, 2.0),
         ("list[int]", [1, 2], (1, 2)),
-        ("any", [1, "a"], (1, "a")),
+        ("any", [1], (1,)),
     ],
 )
 def test_values_have_one_form(kind: str, value: object, expected: object) -> None:

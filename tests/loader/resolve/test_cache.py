@@ -231,7 +231,7 @@ def test_a_file_that_is_gone(path: Path, cache: Cache) -> None:
         cache.op("skale")
     with pytest.raises(CacheError, match=r"no index\.json"):
         Cache(path / "blobs")
-    with pytest.raises(CacheError, match="no folder that can be read"):
+    with pytest.raises(CacheError, match="not a folder that can be read"):
         Cache(path / "nowhere")
 
 
