@@ -66,7 +66,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
     "; did you mean 'hidden'?"
     """
     with IMPORT_LOCK:
-        import difflib  # no part of a lookup that finds what it looks for
+        import difflib  # only errors need it
     words = sorted(map(str, known))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
@@ -85,7 +85,7 @@ def to_value(value: object, depth: int = 0) -> Value:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ConfigError(f"{value!r} is not a config value: use a finite number")
-        return value + 0.0  # one way to write zero
+        return value + 0.0  # -0.0 becomes 0.0
     if isinstance(value, str):
         if len(value) > _TEXT:
             raise ConfigError(f"a text of {len(value)} characters is not a config value: {_TEXT} at most")

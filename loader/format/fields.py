@@ -1,4 +1,4 @@
-"""Typed getters for JSON that may lie: each error carries the key, and every level adds its own as it unwinds."""
+"""Typed getters for JSON that may be wrong: each error carries the key, and every level adds its own as it unwinds."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise FormatError("the key stands twice", repeated)
+        raise FormatError("the key occurs twice", repeated)
     return result
 
 
 def _refuse(text: str) -> Any:
-    raise FormatError(f"{text} is not a number a file may hold")
+    raise FormatError(f"{text} is not a number that a file may hold")
 
 
 def as_object(value: object) -> Object:
@@ -67,7 +67,7 @@ def as_object(value: object) -> Object:
 
 
 def get(data: Object, name: str, kind: type[T], default: Any = MISSING) -> T:
-    """The value under ``name``, which must be exactly of that type (a bool is no int, an int is no str).
+    """The value under ``name``, which must be exactly of that type (a bool is not an int here).
 
     >>> get({"size": 3}, "size", int)
     3
@@ -91,7 +91,7 @@ def count(data: Object, name: str, *, most: int, default: Any = MISSING) -> int:
 
 
 def matching(data: Object, name: str, words: Pattern, what: str, default: Any = MISSING) -> str:
-    """A string that is one of some words."""
+    """A string that a pattern matches."""
     value = get(data, name, str, default)
     if name in data and not words.admits(value):
         raise FormatError(f"{value[:80]!r} is not {what}", name)

@@ -38,7 +38,7 @@ class _Doc:
 
 
 class Kernel:
-    """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
+    """A compiled variant, ready to be called with torch tensors or any other tensor with DLPack.
 
     A call launches on the current stream of the device that the tensors are on, and returns at once. Arguments go by
     position, or by the names the author gave them; by name, those that can only be None may be left out. ``obstacle``

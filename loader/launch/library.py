@@ -1,7 +1,7 @@
 """Libraries: the checked bytes of an artifact, opened by the dynamic linker without a file on any disk.
 
-The dynamic linker's tables belong to the process. So nothing here relies on a table of ours to know what is open: where
-it matters, which is for the names of runtime libraries, the linker is asked.
+The dynamic linker's tables belong to the process. So for the names of runtime libraries, where it matters
+what is open, the linker itself is asked.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ class Operators:
                 self._registered[name] = (schema, kernel, *_register(kernel, name, schema))
             known, registered, operator, _ = self._registered[name]
         if (known, registered.artifact.key) != (schema, kernel.artifact.key):
-            raise ConfigError(f"the operator {name} stands for another kernel, {registered!r}: choose another name")
+            raise ConfigError(
+                f"the operator {name} is registered for another kernel, {registered!r}: choose another name"
+            )
         return operator  # type: ignore[no-any-return]
 
 
@@ -82,7 +84,7 @@ def _register(kernel: Kernel, name: str, schema: str) -> tuple[Any, Any]:
 
     namespace, _, operator = name.partition("::")
     library = torch.library.Library(namespace, "FRAGMENT")
-    # A kernel is compiled for certain strides: the compiler must hand over the tensors as the program has them.
+    # A kernel is compiled for certain strides: the compiler must pass the tensors as the program has them.
     strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     library.define(operator + schema, tags=(torch.Tag.pt2_compliant_tag, strides))
     devices = {_DISPATCH.get(a.device, "CUDA") for a in kernel.signature.passed if a.kind == "tensor"}

@@ -17,7 +17,7 @@ from precast.loader.resolve.rules import objections
 T = TypeVar("T")
 Refusal = ConfigError | CacheError
 
-_MALFORMED = (-1,)  # before all others, so that it is parsed, refused and passed over
+_MALFORMED = (-1,)  # sorts before all others, so that it is parsed, refused and skipped
 
 
 def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> Candidate | None:
@@ -52,9 +52,9 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
 def ask_each(
     request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Requirements], Iterable[T]]
 ) -> tuple[list[T], list[tuple[CachedOp, Refusal]]]:
-    """What every source says of a request, the preferred ones first; and those that do not take it, or are damaged.
+    """What ``about`` returns for each source, the preferred ones first; and the sources that refuse, or are damaged.
 
-    It is an error where that is so of all of them.
+    It is an error where all of them do.
     """
     found: list[T] = []
     refused: list[tuple[CachedOp, Refusal]] = []
@@ -70,7 +70,7 @@ def ask_each(
 
 
 def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:
-    """Where the rows of a source stand that may serve: a cheap look at what is not parsed yet."""
+    """The positions of the rows that may serve, by a quick test of rows that are not parsed yet."""
     bucket = bucketing(source.op.keys)
     for position in source.op.positions(bucket, bucket(required.values)):
         row = source.op.rows[position]

@@ -20,7 +20,7 @@ _NOT_INITIALIZED = 3
 
 
 class NoDriver(PrecastError):
-    """There is no usable CUDA driver or device; the message is the reason. ``version`` is the driver's, if it told."""
+    """There is no usable CUDA driver or device; the message is the reason. ``version`` is the driver's, if known."""
 
     def __init__(self, message: str, version: tuple[int, int] | None = None) -> None:
         super().__init__(message)

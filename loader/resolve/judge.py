@@ -64,10 +64,10 @@ def resolve(
     sources
         The op in each cache that has it.
     full
-        Whether those that differ in config or target are to be judged, too: to explain, yes; to choose for a problem,
-        no (for none, ``choose`` does with less).
+        Whether those that differ in config or target are to be judged, too: yes to explain, no to choose for a
+        problem. Without a problem ``choose`` needs less.
     notes
-        What else is worth saying in the trace.
+        Further notes for the text of the decision.
     """
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
     noted: list[str] = []
@@ -122,7 +122,7 @@ def by_measurement(resolution: Resolution) -> Resolution:
     """The same decision with the variant first that measurements favour, and what they say.
 
     They decide only where nothing but the author's order would: among variants of one cache, for one target, of one
-    kind, that spell their dtypes alike.
+    kind, that write their dtypes alike.
     """
     problem, machine = resolution.request.problem, resolution.machine
     first = resolution.accepted[0]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Accepted(Immutable):
-    """A candidate that serves the request; ``literal`` unless it spells a dtype in another way than the request."""
+    """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request."""
 
     candidate: Candidate
     literal: bool = True

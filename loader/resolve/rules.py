@@ -1,4 +1,4 @@
-"""Rules: why an artifact may not serve a request on a machine. Each is a pure function that gives a reason, or None."""
+"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that gives a reason, or None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def meaning(candidate: Candidate, required: Requirements, machine: Machine) -> s
     differing = required.differing(config)
     if differing:
         return "; ".join(
-            f"{n} is {config[n]!r}, not {required.values[n]!r}" if n in config else f"it says nothing of {n}"
+            f"{n} is {config[n]!r}, not {required.values[n]!r}" if n in config else f"its config has no {n}"
             for n in differing
         )
     return None
@@ -30,7 +30,7 @@ def described(candidate: Candidate, required: Requirements, machine: Machine) ->
 
 def launchable(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
-    return "a cubin without a launch plan, which is there for tools to read" if bare else None
+    return "a cubin without a launch plan: tools can read it, nothing can launch it" if bare else None
 
 
 def architecture(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:

@@ -18,7 +18,7 @@ WORDS = ("NaN", "Infinity", "-Infinity")
 @pytest.mark.parametrize(
     ("place", "word", "reason"),
     [
-        *[(place, word, "is not a number a file may hold") for place in ("rank", "threads") for word in WORDS],
+        *[(place, word, "is not a number that a file may hold") for place in ("rank", "threads") for word in WORDS],
         ("rank", "1e400", "expected int, not float"),
         ("threads", "1e400", "inf is not a config value: use a finite number"),
     ],
@@ -35,7 +35,7 @@ def test_in_a_file(path: Path, refused: Refused, place: str, word: str, reason: 
 def test_in_the_index(path: Path, refused: Refused, word: str) -> None:
     text = (path / "index.json").read_text()
     (path / "index.json").write_text(text.replace('"version": 1', f'"version": {word}'))
-    refused(path, "is not a number a file may hold")
+    refused(path, "is not a number that a file may hold")
 
 
 def test_from_the_caller() -> None:

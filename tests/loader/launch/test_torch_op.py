@@ -86,7 +86,7 @@ def test_two_versions_side_by_side(native: Native, tmp_path: Path) -> None:
     assert first is not second
     loader.torch_op(one, "mine::scale")
     assert loader.torch_op(one, "mine::scale") is torch.ops.mine.scale.default
-    with pytest.raises(loader.ConfigError, match=r"stands for another kernel.*choose another name"):
+    with pytest.raises(loader.ConfigError, match=r"is registered for another kernel.*choose another name"):
         loader.torch_op(other, "mine::scale")
     y = torch.empty(2)
     second(torch.ones(2), y, 5.0)

@@ -172,7 +172,7 @@ def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
     found = ask(replace(tuned(), op=bad), {"m": 8})
     assert threads(found) == 1 and "measurements of cache 'c0' were left out" in str(found)
     twice = replace(op, tuning_rows=(good, good), _tuning=[])
-    with pytest.raises(FormatError, match=r"stands twice.*tuning\[1\]"):
+    with pytest.raises(FormatError, match=r"occurs twice.*tuning\[1\]"):
         _ = twice.tuning
 
 

@@ -109,7 +109,7 @@ def test_a_key_the_op_does_not_declare() -> None:
     odd = artifact(BLOB, {"dtype": "bfloat16", "layout": "row", "threads": 1, "secret": 3}, "sm_90a")
     assert "does not declare: secret" in reason(ask(source(odd), dtype="bf16"))
     bare = artifact(BLOB, {"dtype": "bfloat16"}, "sm_90a")
-    assert reason(ask(source(bare), dtype="bf16")) == "it says nothing of layout"
+    assert reason(ask(source(bare), dtype="bf16")) == "its config has no layout"
 
 
 @pytest.mark.parametrize(
