@@ -10,6 +10,7 @@ import pytest
 
 from precast import loader
 from precast.loader import session
+from precast.loader.api import Variants
 from precast.loader.format.target import Target
 from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
@@ -94,6 +95,10 @@ def test_a_prompt_shows_decisions_and_variants_as_text(path: Path, use: Use) -> 
     key = listed[0].artifact.key[:12]
     assert lines[0] == repr(listed[0]) and lines[0].startswith("<Candidate scale {dtype: ")
     assert lines[0].endswith(f"object {key} in cache 'demo'>")
+    assert listed[0].signature == listed[0].artifact.signature
+    cache = loader.caches()[0].cache
+    assert repr(cache) == f"<Cache 'demo' at {str(path)!r}, 2 ops>"
+    assert repr(Variants()) == "no variants"
 
 
 def test_a_session_has_its_own_caches_and_can_be_the_default(native: Native, tmp_path: Path, use: Use) -> None:

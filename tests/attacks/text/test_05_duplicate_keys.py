@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.attacks import Refused, forge, forge_op
+from tests.helpers.attacks import Refused, edit, forge, forge_op
 
 
 @pytest.mark.parametrize("word", ['"name"', '"ops"', '"version"'])
@@ -29,6 +29,12 @@ def test_in_an_artifact(path: Path, refused: Refused) -> None:
     text = (path / "ops" / "scale.json").read_text()
     forge(path, "scale", text.replace('"symbol"', '"symbol": "system", "symbol"').encode())
     refused(path, "the key occurs twice")
+
+
+def test_an_artifact_that_the_index_does_not_count(path: Path, refused: Refused) -> None:
+    """One was added to, or dropped from, an op's file whose digest the index has."""
+    edit(path / "index.json", lambda index: index["ops"]["scale"].update(artifacts=11))
+    refused(path, "it lists 12 artifacts, not 11")
 
 
 def test_two_artifacts(path: Path, refused: Refused) -> None:

@@ -178,7 +178,13 @@ def test_choosing_parses_only_what_may_fit() -> None:
     assert chosen is not None and chosen.artifact.rank == 1 and len(many.op._parsed) == 1
 
 
-@pytest.mark.parametrize("damage", [{"rank": "high"}, {"target": "sm_9"}, {"kind": None}, {"blob": {}}, {"rank": -1}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"rank": "high"}, {"target": "sm_9"}, {"kind": None}, {"blob": {}}, {"rank": -1}, {"config": None},
+        {"config": "row"},
+    ],
+)  # fmt: skip
 def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
     """Even where it would come first; the others are chosen among as if it were not there."""
     good = source(scale(threads=64, rank=1), scale(threads=128, rank=2))
@@ -188,6 +194,15 @@ def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
     chosen, found = choose(request, HERE, [bad]), resolve(request, HERE, [bad])
     assert chosen is not None and chosen.config["threads"] == 64 and chosen == found.chosen
     assert any("an artifact was left out" in note for note in found.notes)
+
+
+def test_a_list_in_a_config_is_matched_item_by_item() -> None:
+    keys = (Key(name="tile", type="list[int]"),)
+    rows = [replace(scale(), key=f"{n:064x}", config={"tile": (64, n)}) for n in (32, 64)]
+    one = source(*rows, keys=keys)
+    chosen = choose(Request(op="scale", config={"tile": [64, 64]}), HERE, [one])
+    assert chosen is not None and chosen.config == {"tile": (64, 64)}
+    assert choose(Request(op="scale", config={"tile": [64]}), HERE, [one]) is None
 
 
 def test_a_request_that_no_source_takes_is_refused() -> None:
