@@ -134,5 +134,5 @@ def test_a_layout_that_only_looks_like_it(text: str) -> None:
 def test_a_row_that_shows_one_thing_and_says_another(lines: list[str]) -> None:
     text = "\n".join(["  {", *(f"   {line}" for line in lines), "  }"])
     rows = Rows(text, [(0, len(text))])
-    with pytest.raises(CacheError, match="not laid out as the other rows are in 'artifacts\\[0\\]'"):
+    with pytest.raises(CacheError, match="not formatted as the other rows are in 'artifacts\\[0\\]'"):
         rows[0]
