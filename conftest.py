@@ -1,4 +1,4 @@
-"""The loader's examples speak of a cache: a small real one, for as long as they run."""
+"""The loader's examples use a cache: a small real one, for as long as they run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def _examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if not (isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith("precast.loader")):
         yield
         return
-    from precast.loader import api
+    from precast.loader import session
 
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(request.getfixturevalue("_example_cache")))
-    api.caches(refresh=True)
+    before = session.use(session.Session())
     yield
-    monkeypatch.undo()
-    api.caches(refresh=True)
+    session.use(before)

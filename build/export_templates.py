@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import flow
+from precast.loader.format.config import config_text
 
 _EXAMPLE = """\
 // Opens the kernel {name} and calls it. A call without arguments is refused with what it takes.
@@ -62,7 +62,7 @@ def readme(name: str, op: str, artifact: Artifact, files: Sequence[str], left_ou
     lines = [
         f"# {name}",
         "",
-        f"Op `{op}` with `{flow(artifact.config)}` for {artifact.target}{host}.",
+        f"Op `{op}` with `{config_text(artifact.config)}` for {artifact.target}{host}.",
         f"It takes `{artifact.signature}`.",
         "",
         "| file | |",

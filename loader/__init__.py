@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
-    from precast.loader.api import caches, explain, get, ops, variants
+    from precast.loader.api import caches, explain, freeze, get, ops, stats, torch_op, variants
     from precast.loader.errors import (
         CacheError,
         ConfigError,
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
         WrongDevice,
     )
     from precast.loader.launch.kernel import Kernel
-    from precast.loader.launch.torch_op import torch_op
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.session import Stats, freeze, stats
+    from precast.loader.session import Stats
 
 __all__ = [
     "CacheError",
@@ -65,17 +64,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("caches", "explain", "get", "ops", "variants"), "api"),
+    **dict.fromkeys(("caches", "explain", "freeze", "get", "ops", "stats", "torch_op", "variants"), "api"),
     **dict.fromkeys(("Preload", "preload"), "preloading"),
-    **dict.fromkeys(("Stats", "freeze", "stats"), "session"),
     "Kernel": "launch.kernel",
     "Resolution": "resolve.resolution",
-    "torch_op": "launch.torch_op",
+    "Stats": "session",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """A name at its first use: what a program does not use of the loader costs it nothing."""
+    """Import a name at its first use: a program does not pay for what it does not use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with IMPORT_LOCK:

@@ -1,41 +1,18 @@
-"""What a program calls: get, explain, ops, variants, caches. The state of the process is here, and only here."""
+"""What a program calls: get, explain, ops, variants, caches, freeze, stats, torch_op, of the default session."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader import session
-from precast.loader.errors import CacheError, ConfigError, NoCudaDevice, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.fast_start.values import Immutable
-from precast.loader.fork_safe import ForkSafeLock, OnceTable
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import flow, suggest
-from precast.loader.format.target import Target
-from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.kernel import Kernel, open_kernel
-from precast.loader.resolve import driver
-from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.candidate import CachedOp, Candidate, Request
-from precast.loader.resolve.choose import choose
-from precast.loader.resolve.discover import VARIABLE, Found, discover
-from precast.loader.resolve.machine import Machine, this_host, this_machine
-from precast.loader.resolve.pins import Pins, check_pins
+from precast.loader.launch.kernel import Kernel
+from precast.loader.resolve.candidate import Candidate
+from precast.loader.resolve.discover import DiscoveredCache
+from precast.loader.session import Stats
 
 if TYPE_CHECKING:
     from precast.loader.resolve.resolution import Resolution
-
-_SHOWN = 300  # lines of a message; beyond that, candidates are in the error's resolution
-_REMEMBERED = 100_000
-_SIMPLE = (str, int, float, bool, type(None))
-
-_found: tuple[Found, ...] | None = None
-_pins: Pins | None = None
-_finding = ForkSafeLock()
-_kernels: OnceTable[tuple[Any, ...], Kernel] = OnceTable()
-_ready: dict[tuple[Any, ...], Kernel] = {}
 
 
 def get(
@@ -77,15 +54,15 @@ def get(
     See also: ``explain`` for the decision, ``preload`` for many at once.
     """
     try:
-        items = tuple(config.items()) if config else ()
+        items = () if config is None else tuple(config.items())
         sizes = tuple(problem.items()) if problem else None
         key = (op, device, target, sizes, items, tuple([type(value) for _, value in items]))
-        return _ready[key]
-    except (KeyError, TypeError):  # not asked for before, or a list in the config
+        return session.default.remembered[key]
+    except (KeyError, TypeError, AttributeError):  # a new request, a list in the config, or not a config
         pass
-    found = obtain(op, config or {}, device, target, problem)
-    if found.lasting and len(_ready) < _REMEMBERED and all(_is_simple(value) for value in (config or {}).values()):
-        _ready[key] = found.kernel
+    current = session.default
+    found = current.lookup(op, config, device=device, target=target, problem=problem)
+    current.remember(key, config or {}, found)
     return found.kernel
 
 
@@ -117,9 +94,7 @@ def explain(
 
     See also: ``get``, ``variants``.
     """
-    request = Request(op=op, config=config or {}, problem=_checked(problem))
-    sources, notes = _sources(op, caches())
-    return _resolve(request, _machine(device, target), sources, notes=notes)
+    return session.default.explain(op, config, device=device, target=target, problem=problem)
 
 
 def ops() -> tuple[str, ...]:
@@ -133,10 +108,19 @@ def ops() -> tuple[str, ...]:
 
     See also: ``variants`` for what an op is built for.
     """
-    return tuple(sorted({op for found in caches() if found.index for op in found.index.ops}))
+    return session.default.ops()
 
 
-def variants(op: str) -> tuple[Candidate, ...]:
+class Variants(tuple[Candidate, ...]):
+    """The artifacts of an op; a prompt shows each on a line of its own."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self)) or "no variants"
+
+
+def variants(op: str) -> Variants:
     """List every artifact of an op, with the cache it is in, the preferred caches first.
 
     Parameters
@@ -152,12 +136,12 @@ def variants(op: str) -> tuple[Candidate, ...]:
 
     See also: ``ops``, ``explain``.
     """
-    sources, _ = _sources(op, caches())
-    return tuple(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
+    sources, _ = session.default.sources(op)
+    return Variants(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
 
 
-def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[Found, ...]:
-    """List the caches in the order they are asked, the broken ones with their error.
+def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[DiscoveredCache, ...]:
+    """List the caches in the order in which they are searched, the broken ones with their error.
 
     Parameters
     ----------
@@ -175,131 +159,75 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> t
 
     See also: ``ops``.
     """
-    global _found, _pins
-    with _finding:
-        if pins is not None:
-            _pins = check_pins(pins.items())
-        if _found is None or refresh or pins is not None:
-            _ready.clear()
-            _found = None  # what was found before must not outlive a look that fails
-            _found = discover(pins=_pins)
-        return _found
+    return session.default.caches(refresh=refresh, pins=pins)
 
 
-class Obtained(Immutable):
-    """A kernel, the cache it is from, and whether the same call has the same answer for the rest of this process."""
+def stats() -> Stats:
+    """Count what this process has loaded so far.
 
-    kernel: Kernel
-    cache: Cache
-    lasting: bool
+    Examples
+    --------
+    >>> from precast import loader
+    >>> before = loader.stats().loads
+    >>> kernel = loader.get("twice", target="sm_90a")
+    >>> loader.stats().loads - before <= 1
+    True
 
-
-def obtain(
-    op: str, config: Mapping[str, object], device: object, target: str | None, problem: Mapping[str, int] | None
-) -> Obtained:
-    """What ``get`` does for a request that it does not remember."""
-    start, missed = time.perf_counter(), True
-    try:
-        places = caches()
-        chosen, machine = _choose(Request(op=op, config=config, problem=_checked(problem)), device, target, places)
-        missed = False
-        cache = places[chosen.source.precedence].cache
-        assert cache is not None  # a source is made of an opened cache
-        number = None if device is None or machine.device is None else machine.device.ordinal
-        kernel = _kernels.get((cache, chosen.artifact.key, number), lambda: _open(cache, op, chosen.artifact, number))
-        settled = target is not None or device is not None or driver.driver().uniform
-        return Obtained(kernel, cache, settled)
-    finally:
-        session.count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
+    See also: ``preload``, ``freeze``.
+    """
+    return session.default.stats
 
 
-def _choose(
-    request: Request, device: object, target: str | None, places: tuple[Found, ...]
-) -> tuple[Candidate, Machine]:
-    machine = _machine(device, target)
-    sources, notes = _sources(request.op, places)
-    if request.problem is None:
-        chosen = choose(request, machine, sources)
-    else:
-        chosen = _resolve(request, machine, sources, full=False).chosen
-    if chosen is None:
-        raise _refusal(_resolve(request, machine, sources, notes=notes))
-    return chosen, machine
+def freeze(frozen: bool = True) -> None:
+    """Make any later load an error (``loader.Frozen``), for those who promise no surprises after start-up.
+
+    Parameters
+    ----------
+    frozen
+        False lifts it again.
+
+    Examples
+    --------
+    >>> from precast import loader
+    >>> done = loader.preload([("scale", {"dtype": "float32"})], target="sm_90a")
+    >>> loader.freeze()
+    >>> loader.get("scale", {"dtype": "float32"}, target="sm_90a").op  # loaded before
+    'scale'
+    >>> loader.freeze(False)
+
+    See also: ``preload``, ``stats``.
+    """
+    session.default.frozen = frozen
 
 
-def _resolve(
-    request: Request, machine: Machine, sources: list[CachedOp], *, full: bool = True, notes: tuple[str, ...] = ()
-) -> Resolution:
-    """The whole decision. A lookup that finds what it looks for does with ``choose``."""
-    with IMPORT_LOCK:
-        from precast.loader.resolve.resolution import resolve
-    return resolve(request, machine, sources, full=full, notes=notes)
+def torch_op(kernel: Kernel, name: str | None = None, *, outputs: Iterable[str] | None = None) -> Callable[..., Any]:
+    """Register a kernel as a PyTorch operator, once.
 
+    It works under ``torch.compile(fullgraph=True)``, in CUDA graphs and with ``torch.library.opcheck``. It has no
+    gradient. Where none of that is needed call the kernel itself: an operator costs some microseconds more.
 
-def _open(cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
-    session.check_thawed(lambda: f"{op} {flow(artifact.config)} for {artifact.target}")
-    kernel = open_kernel(cache, op, artifact, number)
-    session.count(loads=1, stored=artifact.blob.stored)
-    return kernel
+    Parameters
+    ----------
+    kernel
+        A kernel that ``get`` returned.
+    name
+        ``"namespace::operator"``; one made of the op and the artifact's key if None, so that two versions of an op are
+        two operators.
+    outputs
+        The arguments that the kernel writes, by name; what its author declared if None.
 
+    Returns
+    -------
+    Callable
+        The operator, a ``torch._ops.OpOverload``. It takes what the kernel takes and returns None.
 
-def _refusal(resolution: Resolution) -> PrecastError:
-    machine = resolution.machine
-    if machine.capability is None:
-        return NoCudaDevice(
-            f"{resolution.request.op}: there is no CUDA device: {machine.absent}. Run this where there is one, or give"
-            " target='sm_90a' or the like to resolve for an architecture"
-        )
-    with IMPORT_LOCK:
-        from precast.loader.resolve.explanation import render
-    return VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
+    Examples
+    --------
+    >>> from precast import loader
+    >>> kernel = loader.get("scale", {"dtype": "float32"}, target="sm_90a")
+    >>> loader.torch_op(kernel, "example::scale", outputs=["y"])
+    <OpOverload(op='example.scale', overload='default')>
 
-
-def _machine(device: object, target: str | None) -> Machine:
-    if target is None:
-        return this_machine(device)
-    if device is not None:
-        raise ConfigError("device and target exclude each other: give the one to resolve for")
-    return this_host().supposing(Target.parse(target))
-
-
-def _sources(op: str, places: tuple[Found, ...]) -> tuple[list[CachedOp], tuple[str, ...]]:
-    """The op in every cache that has it, and a note for each cache that cannot be read."""
-    sources, errors = [], [found.error for found in places if found.error]
-    damage: CacheError | None = None
-    for precedence, found in enumerate(places):
-        if found.cache is not None and op in found.cache.index.ops:
-            try:
-                listed = found.cache.op(op)
-            except CacheError as error:
-                damage = error
-                errors.append(error)
-                continue
-            sources.append(CachedOp(cache=found.name, precedence=precedence, index=found.cache.index, op=listed))
-    if not sources:
-        raise damage or _unknown(op, places)
-    return sources, tuple(f"a cache was left out: {error}" for error in errors)
-
-
-def _unknown(op: str, places: tuple[Found, ...]) -> OpNotFound:
-    known = {name for found in places if found.index for name in found.index.ops}
-    looked = "".join(f"\n  {found}" for found in places) or "\n  none"
-    return OpNotFound(
-        f"no cache holds op {op!r}{suggest(str(op), known)}\ncaches looked at:{looked}\n"
-        f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
-    )
-
-
-def _checked(problem: Mapping[str, int] | None) -> Mapping[str, int] | None:
-    if problem is None:
-        return None
-    if not isinstance(problem, Mapping) or not all(
-        isinstance(name, str) and type(size) is int and size >= 0 for name, size in problem.items()
-    ):
-        raise ConfigError(f"{problem!r} is not a problem: give sizes by name, such as {{'m': 4096}}")
-    return dict(problem)
-
-
-def _is_simple(value: object) -> bool:
-    """Whether equal values of equal type are the same config value, so that one may stand for the other."""
-    return type(value) in _SIMPLE or (type(value).__module__ == "torch" and "torch" in sys.modules)
+    See also: ``get``.
+    """
+    return session.default.operators.register(kernel, name, outputs)

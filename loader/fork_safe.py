@@ -69,6 +69,10 @@ class OnceTable(Generic[K, V]):
                 self._ready[key] = make()
         return self._ready[key]
 
+    def values(self) -> tuple[V, ...]:
+        """The values made so far."""
+        return tuple(self._ready.values())
+
 
 def _free_all() -> None:
     for one in _forkable:

@@ -1,4 +1,4 @@
-"""Imports that wait until they are needed, and that no fork cuts in half.
+"""Late imports that no fork interrupts.
 
 Python forgets the threads of a process in its forked child, but not the locks of the modules that they were
 importing: a child that needs such a module would wait for ever. So code that imports late holds ``IMPORT_LOCK``, and a
@@ -17,7 +17,7 @@ from precast.loader.errors import LoadError
 
 
 class _Importing:
-    """The lock; it also says what is meant where a native module is not for the interpreter that wants it."""
+    """The lock. It also explains the error of a native module that does not load in a sub-interpreter."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Union
 
-from precast.loader.api import Obtained, obtain
+from precast.loader import session
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
-from precast.loader.format.config import flow
+from precast.loader.format.config import canonical, config_text, to_json
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
-from precast.loader.launch.library import load
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
-from precast.loader.resolve.driver import NoDriver, find_device
+from precast.loader.resolve.driver import NoDriver
+from precast.loader.session import Lookup, Session, refuse
 
-Wish = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
+PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
 
 class Loaded(Immutable, kw_only=True):
@@ -47,14 +48,15 @@ class Preload(Immutable, kw_only=True):
 
 
 def preload(
-    requests: Iterable[Wish], *, device: object = None, target: str | None = None, cuda: bool = True
+    requests: str | Iterable[PreloadRequest], *, device: object = None, target: str | None = None, cuda: bool = True
 ) -> Preload:
     """Load many variants at once and make them ready for CUDA, so that no request waits for anything later.
 
     Parameters
     ----------
     requests
-        Each the name of an op, a pair of an op and a config, or these and a problem.
+        Each the name of an op, for every variant of it that fits the device or the target; or a pair of an op and a
+        config, or these and a problem, for the one that ``get`` takes. One name of an op may stand alone.
     device, target
         As for ``get``. On several devices, preload for each.
     cuda
@@ -72,66 +74,112 @@ def preload(
     >>> done = loader.preload([("scale", {"dtype": "float32"}), ("scale", {"dtype": "bf16"})], target="sm_90a")
     >>> len(done.loaded)
     2
+    >>> len(loader.preload("scale", target="sm_90a").loaded)  # three dtypes, two tunings each
+    6
 
     See also: ``get``, ``freeze``, ``stats``.
     """
+    return preload_into(session.default, requests, device=device, target=target, cuda=cuda)
+
+
+def preload_into(
+    into: Session,
+    requests: str | Iterable[PreloadRequest],
+    *,
+    device: object = None,
+    target: str | None = None,
+    cuda: bool = True,
+) -> Preload:
+    """``preload`` for a session that need not be the default one."""
     start = time.perf_counter()
-    wishes = [_split(request) for request in requests]
-    reason, ordinal = _device(device, target, cuda)
+    checked = [_checked(request) for request in _listed(requests)]
+    reason, ordinal = _device(into, device, target, cuda)
     loaded = []
-    for op, config, problem in wishes:
+    for find in (find for request in checked for find in _lookups(into, request, device, target)):
         before = time.perf_counter()
-        found = obtain(op, config, device, target, problem)
-        lazy = reason if ordinal is None else _make_ready(found, ordinal)
+        found = find()
+        lazy = reason if ordinal is None else _make_ready(into, found, ordinal)
         if ordinal is not None:
-            found.kernel.admit()
+            found.kernel.check_device()
         loaded.append(Loaded(kernel=found.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 
 
-def _device(device: object, target: str | None, cuda: bool) -> tuple[str, int | None]:
+def _listed(requests: object) -> Iterable[object]:
+    if isinstance(requests, str):
+        return [requests]
+    if isinstance(requests, Mapping) or not isinstance(requests, Iterable):
+        raise ConfigError(
+            f"{requests!r} is not a list of requests: write loader.preload(['scale']) for every variant of an op, or"
+            " loader.preload([('scale', {'dtype': 'bfloat16'})]) for one"
+        )
+    return requests
+
+
+def _checked(request: object) -> PreloadRequest:
+    if isinstance(request, str):
+        return request
+    if isinstance(request, tuple) and len(request) in (2, 3) and isinstance(request[0], str):
+        return request
+    raise ConfigError(
+        f"{request!r} is not a request: give the name of an op, or a pair (op, config), or (op, config, problem)"
+    )
+
+
+def _lookups(
+    into: Session, request: PreloadRequest, device: object, target: str | None
+) -> Iterator[Callable[[], Lookup]]:
+    """What loads each kernel of a request."""
+    if not isinstance(request, str):
+        op, config, problem = (*request, None)[:3]
+        yield lambda: into.lookup(op, config, device=device, target=target, problem=problem)
+        return
+    machine = into.machine(device, target)
+    sources, notes = into.sources(request)
+    with IMPORT_LOCK:
+        from precast.loader.resolve.judge import resolve_every
+    resolution = resolve_every(request, machine, sources, notes=notes)
+    if resolution.chosen is None:
+        refuse(resolution)
+    seen: set[bytes] = set()
+    for candidate in (accepted.candidate for accepted in resolution.accepted):
+        config_id = canonical({name: to_json(value) for name, value in candidate.config.items()})
+        if config_id not in seen:  # the first of one config is the one that ``get`` takes
+            seen.add(config_id)
+            yield lambda candidate=candidate: into.load(candidate, device, target)  # type: ignore[misc]
+
+
+def _device(into: Session, device: object, target: str | None, cuda: bool) -> tuple[str, int | None]:
     """The device to make ready for, or why there is none."""
     if not cuda:
         return "this was not asked for (cuda=False)", None
     if target is not None:
         return f"it was resolved for {target}, not for a device", None
     try:
-        return "", find_device(device).ordinal
+        return "", into.machines.driver.find(device).ordinal
     except NoDriver as reason:
         return str(reason), None
 
 
-_ready: set[tuple[str, int]] = set()
-
-
-def _make_ready(found: Obtained, ordinal: int) -> str:
+def _make_ready(into: Session, found: Lookup, ordinal: int) -> str:
+    """Do what the kernel's first launch on a device would do; the reason where that is not possible."""
     artifact = found.kernel.artifact
-    if (artifact.key, ordinal) in _ready:
+    if (artifact.key, ordinal) in into.warm:
         return ""
     launcher = found.kernel.launcher
     if launcher is not None:
         launcher.ready(ordinal)
-        _ready.add((artifact.key, ordinal))
-        return ""
-    try:
-        warm_up(load(found.cache, artifact).address(artifact.symbol), artifact.signature, ordinal)
-    except NotWarmedUp as reason:
-        return str(reason)
-    _ready.add((artifact.key, ordinal))
+    else:
+        entry = into.opener.libraries.load(found.cache, artifact).address(artifact.symbol)
+        try:
+            warm_up(entry, artifact.signature, into.machines.driver.get(), ordinal)
+        except NotWarmedUp as reason:
+            return str(reason)
+    into.warm.add((artifact.key, ordinal))
     return ""
-
-
-def _split(request: object) -> tuple[str, Mapping[str, object], Mapping[str, int] | None]:
-    if isinstance(request, str):
-        return request, {}, None
-    if isinstance(request, tuple) and len(request) in (2, 3) and isinstance(request[0], str):
-        return request[0], request[1], request[2] if len(request) == 3 else None
-    raise ConfigError(
-        f"{request!r} is not a request: give the name of an op, or a pair (op, config), or (op, config, problem)"
-    )
 
 
 def _line(one: Loaded) -> str:
     kernel = one.kernel
-    name = f"{kernel.op} {flow(kernel.config)} {kernel.target}"
+    name = f"{kernel.op} {config_text(kernel.config)} {kernel.target}"
     return f"  {one.seconds * 1e3:8.2f} ms  {name}{': ' if one.lazy else ''}{one.lazy}"

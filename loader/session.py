@@ -1,17 +1,53 @@
-"""What this process has loaded so far, and whether it may load more."""
+"""Sessions: all that a process keeps of its caches and of what it loaded from them, in one object.
+
+``loader.get`` and the other functions of ``precast.loader`` serve the default session. A test, or a program that wants
+two sets of caches apart, makes a ``Session`` of its own, and calls its methods or makes it the default with ``use``.
+
+>>> from precast import loader
+>>> from precast.loader import session
+>>> before = session.use(session.Session(search=""))
+>>> "scale" in loader.ops()
+False
+>>> _ = session.use(before)
+
+Some tables belong to the process, not to a session: those of the dynamic linker, of the CUDA driver and of PyTorch's
+operators. Two sessions that open the same bytes may share one library; they cannot open two runtime libraries of one
+name, nor register two operators of one name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from precast.loader.errors import Frozen
+from precast.loader.errors import CacheError, ConfigError, Frozen, NoCudaDevice, OpNotFound, VariantNotFound
+from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
-from precast.loader.fork_safe import ForkSafeLock
+from precast.loader.fork_safe import ForkSafeLock, OnceTable
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import config_text, suggest
+from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request
+from precast.loader.resolve.choose import choose
+from precast.loader.resolve.discover import VARIABLE, DiscoveredCache, discover
+from precast.loader.resolve.machine import Machine, Machines
+from precast.loader.resolve.pins import Pins, check_pins
+
+if TYPE_CHECKING:
+    from precast.loader.launch.torch_op import Operators
+    from precast.loader.resolve.resolution import Resolution
+
+_SHOWN = 300  # lines of an error's message; its resolution holds every candidate
+_REMEMBERED = 100_000
+_SIMPLE = (str, int, float, bool, type(None))
 
 
 class Stats(Immutable, kw_only=True):
-    """Counts since this process started. A ``get`` that was asked before is not counted: it costs a microsecond.
+    """Counts since the session began. A repeated ``get`` is not counted: it takes less than a microsecond.
 
     ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are
     kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` went into all of it.
@@ -30,60 +66,240 @@ class Stats(Immutable, kw_only=True):
         )
 
 
-_counts: list[Any] = [0, 0, 0, 0, 0.0]
-_frozen = False
-_lock = ForkSafeLock()
+class Lookup(Immutable):
+    """A kernel, the cache it is from, and whether the same call gives the same kernel for the rest of the session."""
+
+    kernel: Kernel
+    cache: Cache
+    repeatable: bool
 
 
-def stats() -> Stats:
-    """Count what this process has loaded so far.
-
-    Examples
-    --------
-    >>> from precast import loader
-    >>> before = loader.stats().loads
-    >>> kernel = loader.get("twice", target="sm_90a")
-    >>> loader.stats().loads - before <= 1
-    True
-
-    See also: ``preload``, ``freeze``.
-    """
-    with _lock:
-        lookups, misses, loads, stored, seconds = _counts
-    return Stats(lookups=lookups, misses=misses, loads=loads, stored=stored, seconds=seconds)
-
-
-def freeze(frozen: bool = True) -> None:
-    """Make any later load an error (``loader.Frozen``), for those who promise no surprises after start-up.
+class Session:
+    """A set of caches, the machine they are used on, and what was loaded.
 
     Parameters
     ----------
-    frozen
-        False lifts it again.
-
-    Examples
-    --------
-    >>> from precast import loader
-    >>> done = loader.preload([("scale", {"dtype": "float32"})], target="sm_90a")
-    >>> loader.freeze()
-    >>> loader.get("scale", {"dtype": "float32"}, target="sm_90a").op  # loaded before
-    'scale'
-    >>> loader.freeze(False)
-
-    See also: ``preload``, ``stats``.
+    search
+        Directories of caches, as in ``PRECAST_CACHE_PATH``, which is read if None.
+    machines
+        This host and its devices; a test describes another machine.
+    installed
+        The installed distributions, among which wheels of caches are searched for.
+    opener
+        What opens kernels.
     """
-    global _frozen
-    _frozen = frozen
+
+    def __init__(
+        self,
+        search: str | None = None,
+        *,
+        machines: Machines | None = None,
+        installed: Installed | None = None,
+        opener: KernelOpener | None = None,
+    ) -> None:
+        self.installed = installed or Installed()
+        self.machines = machines or Machines(installed=self.installed)
+        self.opener = opener or KernelOpener(self.machines.on)
+        self.frozen = False
+        self.remembered: dict[tuple[Any, ...], Kernel] = {}  # by the arguments of ``get``
+        self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for
+        self._search = search
+        self._pins: Pins | None = None
+        self._caches: tuple[DiscoveredCache, ...] | None = None
+        self._discovering = ForkSafeLock()
+        self._kernels: OnceTable[tuple[Any, ...], Kernel] = OnceTable()
+        self._operators: OnceTable[str, Operators] = OnceTable()
+        self._counts: list[Any] = [0, 0, 0, 0, 0.0]
+        self._counting = ForkSafeLock()
+
+    def caches(self, *, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[DiscoveredCache, ...]:
+        """See ``loader.caches``."""
+        with self._discovering:
+            if pins is not None:
+                self._pins = check_pins(pins.items())
+            if self._caches is None or refresh or pins is not None:
+                self.remembered.clear()
+                self._caches = None  # if the search fails, the next call searches again
+                self._caches = discover(self._search, self._pins, self.installed)
+            return self._caches
+
+    def ops(self) -> tuple[str, ...]:
+        """See ``loader.ops``."""
+        return tuple(sorted({op for found in self.caches() if found.index for op in found.index.ops}))
+
+    def explain(
+        self,
+        op: str,
+        config: Mapping[str, object] | None = None,
+        *,
+        device: object = None,
+        target: str | None = None,
+        problem: Mapping[str, int] | None = None,
+    ) -> Resolution:
+        """See ``loader.explain``."""
+        request = _request(op, config, problem)
+        sources, notes = self.sources(op)
+        return _resolve(request, self.machine(device, target), sources, notes=notes)
+
+    def lookup(
+        self,
+        op: str,
+        config: Mapping[str, object] | None = None,
+        *,
+        device: object = None,
+        target: str | None = None,
+        problem: Mapping[str, int] | None = None,
+    ) -> Lookup:
+        """Find, check and load the variant that ``get`` returns, whether or not it was asked for before."""
+        return self._counted(device, target, lambda: self._choose(_request(op, config, problem), device, target))
+
+    def load(self, candidate: Candidate, device: object, target: str | None) -> Lookup:
+        """Load a candidate of this session's caches."""
+        return self._counted(device, target, lambda: (candidate, self.machine(device, target)))
+
+    def remember(self, key: tuple[Any, ...], config: Mapping[str, object], found: Lookup) -> None:
+        """Keep a kernel for the same call of ``get``."""
+        if found.repeatable and len(self.remembered) < _REMEMBERED and all(map(_is_simple, config.values())):
+            self.remembered[key] = found.kernel
+
+    def machine(self, device: object, target: str | None) -> Machine:
+        """The machine to resolve for."""
+        if target is None:
+            return self.machines.on(device)
+        if device is not None:
+            raise ConfigError("device and target exclude each other: give the one to resolve for")
+        return self.machines.for_target(target)
+
+    def sources(self, op: str) -> tuple[list[CachedOp], tuple[str, ...]]:
+        """The op in every cache that has it, and a note for each cache that cannot be read."""
+        if not isinstance(op, str):
+            raise ConfigError(f"{op!r} is not the name of an op: loader.ops() lists them")
+        places = self.caches()
+        sources, errors = [], [found.error for found in places if found.error]
+        damage: CacheError | None = None
+        for precedence, found in enumerate(places):
+            if found.cache is not None and op in found.cache.index.ops:
+                try:
+                    listed = found.cache.op(op)
+                except CacheError as error:
+                    damage = error
+                    errors.append(error)
+                    continue
+                sources.append(CachedOp(cache=found.name, precedence=precedence, index=found.cache.index, op=listed))
+        if not sources:
+            raise damage or _unknown(op, places)
+        return sources, tuple(f"a cache was left out: {error}" for error in errors)
+
+    @property
+    def operators(self) -> Operators:
+        """The kernels that were registered with PyTorch."""
+        with IMPORT_LOCK:
+            from precast.loader.launch.torch_op import Operators
+        return self._operators.get("", Operators)
+
+    @property
+    def stats(self) -> Stats:
+        """See ``loader.stats``."""
+        with self._counting:
+            lookups, misses, loads, stored, seconds = self._counts
+        return Stats(lookups=lookups, misses=misses, loads=loads, stored=stored, seconds=seconds)
+
+    def _counted(self, device: object, target: str | None, find: Callable[[], tuple[Candidate, Machine]]) -> Lookup:
+        """Load what a search finds, and count it."""
+        start, missed = time.perf_counter(), True
+        try:
+            chosen, machine = find()
+            missed = False
+            cache = self.caches()[chosen.source.precedence].cache
+            assert cache is not None  # every source is of an opened cache
+            number = None if device is None or machine.device is None else machine.device.ordinal
+            key = (cache, chosen.artifact.key, number)
+            kernel = self._kernels.get(key, lambda: self._open(cache, chosen.source.op.op, chosen.artifact, number))
+            return Lookup(kernel, cache, target is not None or device is not None or self.machines.uniform)
+        finally:
+            self._count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
+
+    def _choose(self, request: Request, device: object, target: str | None) -> tuple[Candidate, Machine]:
+        machine = self.machine(device, target)
+        sources, notes = self.sources(request.op)
+        if request.problem is None:
+            chosen = choose(request, machine, sources)
+        else:
+            chosen = _resolve(request, machine, sources, full=False).chosen
+        if chosen is None:
+            refuse(_resolve(request, machine, sources, notes=notes))
+        return chosen, machine
+
+    def _open(self, cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
+        if self.frozen:
+            name = f"{op} {config_text(artifact.config)} for {artifact.target}"
+            raise Frozen(f"{name} is not loaded, and loader.freeze() was called: preload it before, or do not freeze")
+        kernel = self.opener.open(cache, op, artifact, number)
+        self._count(loads=1, stored=artifact.blob.stored)
+        return kernel
+
+    def _count(self, lookups: int = 0, misses: int = 0, loads: int = 0, stored: int = 0, seconds: float = 0.0) -> None:
+        with self._counting:
+            for place, more in enumerate((lookups, misses, loads, stored, seconds)):
+                self._counts[place] += more
 
 
-def check_thawed(what: Callable[[], str]) -> None:
-    """Refuse to load a kernel in a frozen process; ``what`` says which one."""
-    if _frozen:
-        raise Frozen(f"{what()} is not loaded, and loader.freeze() was called: preload it before, or do not freeze")
+default = Session()
 
 
-def count(*, lookups: int = 0, misses: int = 0, loads: int = 0, stored: int = 0, seconds: float = 0.0) -> None:
-    """Add to the counts."""
-    with _lock:
-        for place, more in enumerate((lookups, misses, loads, stored, seconds)):
-            _counts[place] += more
+def use(session: Session) -> Session:
+    """Make a session the default one; returns the one that was."""
+    global default
+    before, default = default, session
+    return before
+
+
+def refuse(resolution: Resolution) -> NoReturn:
+    """Raise the error of a resolution that accepted nothing."""
+    machine = resolution.machine
+    if machine.capability is None:
+        raise NoCudaDevice(
+            f"{resolution.request.op}: there is no CUDA device: {machine.absent}. Run this where there is one, or give"
+            " target='sm_90a' or the like to resolve for an architecture"
+        )
+    with IMPORT_LOCK:
+        from precast.loader.resolve.resolution import render
+    raise VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
+
+
+def _resolve(
+    request: Request, machine: Machine, sources: list[CachedOp], *, full: bool = True, notes: tuple[str, ...] = ()
+) -> Resolution:
+    """The whole decision, imported when needed: a lookup that succeeds needs only ``choose``."""
+    with IMPORT_LOCK:
+        from precast.loader.resolve.judge import resolve
+    return resolve(request, machine, sources, full=full, notes=notes)
+
+
+def _unknown(op: str, places: tuple[DiscoveredCache, ...]) -> OpNotFound:
+    known = {name for found in places if found.index for name in found.index.ops}
+    looked = "".join(f"\n  {found}" for found in places) or "\n  none"
+    return OpNotFound(
+        f"no cache holds op {op!r}{suggest(op, known)}\ncaches looked at:{looked}\n"
+        f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
+    )
+
+
+def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None) -> Request:
+    """The arguments of a caller, checked."""
+    if config is not None and not isinstance(config, Mapping):
+        raise ConfigError(
+            f"{config!r} is not a config: give each value by the name of its key, such as"
+            f" loader.get({op!r}, {{'dtype': 'bfloat16'}})"
+        )
+    if problem is not None and (
+        not isinstance(problem, Mapping)
+        or not all(isinstance(name, str) and type(size) is int and size >= 0 for name, size in problem.items())
+    ):
+        raise ConfigError(f"{problem!r} is not a problem: give sizes by name, such as {{'m': 4096}}")
+    return Request(op=op, config=config or {}, problem=None if problem is None else dict(problem))
+
+
+def _is_simple(value: object) -> bool:
+    """Whether equal values of equal type are the same config value, so that one may stand for the other."""
+    return type(value) in _SIMPLE or (type(value).__module__ == "torch" and "torch" in sys.modules)

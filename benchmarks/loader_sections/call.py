@@ -99,12 +99,12 @@ def _ours(x: Any, y: Any) -> Callable[[], float]:
 
 def _through_tvm_ffi(x: Any, y: Any) -> Callable[[], float]:
     from precast import loader
+    from precast.loader import session
     from precast.loader.launch.ffi import entry
-    from precast.loader.launch.library import load
 
     artifact = _kernel().artifact
     cache = next(f.cache for f in loader.caches() if f.cache and "scale" in f.cache.index.ops)
-    return _python(entry(load(cache, artifact), artifact.symbol), x, y, 2.0)
+    return _python(entry(session.default.opener.libraries.load(cache, artifact), artifact.symbol), x, y, 2.0)
 
 
 def _torch_op(x: Any, y: Any) -> Callable[[], float]:
@@ -121,7 +121,7 @@ def _mul(x: Any, y: Any) -> Callable[[], float]:
 
 def _cubin(x: Any, y: Any) -> Callable[[], float]:
     from precast import loader
-    from precast.loader.launch.kernel import open_kernel
+    from precast.loader import session
 
     wanted = _kernel().artifact
     for found in loader.variants("scale"):
@@ -129,7 +129,7 @@ def _cubin(x: Any, y: Any) -> Callable[[], float]:
         if artifact.plan and (artifact.config, artifact.target) == (wanted.config, wanted.target):
             cache = loader.caches()[found.source.precedence].cache
             assert cache is not None
-            return _python(open_kernel(cache, "scale", artifact), x, y, 2.0)
+            return _python(session.default.opener.open(cache, "scale", artifact), x, y, 2.0)
     raise _Missing("no cache holds it as a cubin")
 
 

@@ -98,14 +98,14 @@ torch.Tensor.__dlpack_c_exchange_api__
 """
 # What is left where everything was imported, found and decided before: to check, open and launch native code.
 NATIVE = """
-from precast.loader import api, kernel
-from precast.loader.resolve.cache import _zstandard
-chosen, _ = api._choose(api.Request(op="scale", config={"dtype": "float32"}), None, None, api.caches())
-cache = api.caches()[chosen.source.precedence].cache
-_zstandard()
+from precast.loader import session
+from precast.loader.fast_start.zstandard_backend import zstandard_backend
+chosen = session.default.explain("scale", {"dtype": "float32"}).chosen
+cache = session.default.caches()[chosen.source.precedence].cache
+zstandard_backend()
 """
 OPEN = """
-kernel.open_kernel(cache, "scale", chosen.artifact)(x, y, 2.0)
+session.default.opener.open(cache, "scale", chosen.artifact)(x, y, 2.0)
 """
 DONE = """
 torch.cuda.synchronize()

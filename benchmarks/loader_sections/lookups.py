@@ -15,7 +15,8 @@ from loader_sections._child import child
 FIRST = """
 import json, sys, time
 from precast import loader
-from precast.loader import ffi, get
+from precast.loader import get
+from precast.loader.launch import ffi
 ffi.entry = lambda library, symbol: print
 start = time.perf_counter()
 loader.get("op_7", {"dtype": "bfloat16", "hidden": 4096}, target="sm_90a")

@@ -13,7 +13,7 @@ from loader_sections._child import child
 CODE = """
 import json, os, time, torch
 from precast import loader
-from precast.loader import ffi
+from precast.loader.launch import ffi
 ffi.entry = lambda library, symbol: print
 import zstandard
 def resident():

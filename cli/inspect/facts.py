@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import shutil
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from precast.loader.format.target import Capability
+from precast.loader.resolve.driver import CurrentDriver, NoDriver
 
 PACKAGES = (
     "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", "nvidia-cuda-runtime-cu12",
@@ -20,8 +20,8 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One CUDA device."""
+class DeviceFacts:
+    """One CUDA device, with the number of its multiprocessors."""
 
     name: str
     capability: Capability
@@ -29,16 +29,16 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class DriverFacts:
     """The CUDA driver, as far as it answers. ``trouble`` says why there is no device, where there is none."""
 
     version: tuple[int, int] | None = None
-    devices: tuple[Device, ...] = ()
+    devices: tuple[DeviceFacts, ...] = ()
     trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CacheFacts:
     """One cache that the loader finds, or the place where one should be, with what is wrong there."""
 
     name: str
@@ -59,8 +59,8 @@ class Facts:
     cc: str | None
     cuobjdump: bool
     cudart: bool
-    driver: Driver
-    caches: tuple[Found, ...] = ()
+    driver: DriverFacts
+    caches: tuple[CacheFacts, ...] = ()
     caches_trouble: str = ""
 
 
@@ -98,64 +98,33 @@ def _ships(package: str, filename: str) -> bool:
     return any(f.name == filename and os.path.isfile(str(f.locate())) for f in files)
 
 
-def _caches() -> tuple[tuple[Found, ...], str]:
+def _caches() -> tuple[tuple[CacheFacts, ...], str]:
     from precast import loader
 
     try:
         return tuple(
-            Found(name=c.name, path=str(c.path or "nowhere"), origin=c.origin, trouble=str(c.error or ""))
+            CacheFacts(name=c.name, path=str(c.path or "nowhere"), origin=c.origin, trouble=str(c.error or ""))
             for c in loader.caches()
         ), ""
-    except Exception as error:  # whatever is wrong with the caches is what the doctor is here to report
+    except Exception as error:  # any trouble with the caches is a finding, not an end of the report
         return (), f"{type(error).__name__}: {error}"
 
 
-# From the CUDA driver API: the attribute numbers of cuDeviceGetAttribute.
-_PROCESSORS, _MAJOR, _MINOR = 16, 75, 76
+_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
-class _CudaError(Exception):
-    pass
-
-
-def _driver() -> Driver:
-    """Read the driver through ctypes: neither torch nor the CUDA Python packages are needed for it."""
+def _driver() -> DriverFacts:
+    """What the loader's reader of the driver says: neither torch nor the CUDA Python packages are needed for it."""
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Driver(trouble="libcuda.so.1 is not on this machine")
-    number = ctypes.c_int()
-    known = cuda.cuDriverGetVersion(ctypes.byref(number)) == 0
-    version = (number.value // 1000, number.value % 1000 // 10) if known else None
-    try:
-        _ask(cuda, "cuInit", 0)
-        _ask(cuda, "cuDeviceGetCount", ctypes.byref(number))
-        devices = tuple(_device(cuda, ordinal) for ordinal in range(number.value))
-    except _CudaError as error:
-        return Driver(version=version, trouble=str(error))
-    return Driver(version=version, devices=devices, trouble="" if devices else "the driver shows no device")
-
-
-def _device(cuda: ctypes.CDLL, ordinal: int) -> Device:
-    handle, name = ctypes.c_int(), ctypes.create_string_buffer(256)
-    _ask(cuda, "cuDeviceGet", ctypes.byref(handle), ordinal)
-    _ask(cuda, "cuDeviceGetName", name, len(name), handle)
-
-    def attribute(which: int) -> int:
-        value = ctypes.c_int()
-        _ask(cuda, "cuDeviceGetAttribute", ctypes.byref(value), which, handle)
-        return value.value
-
-    return Device(
-        name=name.value.decode(errors="replace"),
-        capability=Capability(attribute(_MAJOR), attribute(_MINOR)),
-        processors=attribute(_PROCESSORS),
+        driver = CurrentDriver().get()
+    except NoDriver as reason:
+        return DriverFacts(version=reason.version, trouble=str(reason))
+    devices = tuple(
+        DeviceFacts(
+            name=device.name,
+            capability=device.capability,
+            processors=driver.attribute(device.ordinal, _PROCESSORS) or 0,
+        )
+        for device in driver.devices
     )
-
-
-def _ask(cuda: ctypes.CDLL, function: str, *arguments: object) -> None:
-    status = getattr(cuda, function)(*arguments)
-    if status != 0:
-        text = ctypes.c_char_p()
-        cuda.cuGetErrorName(status, ctypes.byref(text))
-        raise _CudaError(f"{function} answers {(text.value or b'an unknown error').decode()} ({status})")
+    return DriverFacts(version=driver.version, devices=devices)

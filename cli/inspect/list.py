@@ -9,7 +9,7 @@ import typer
 
 from precast.cli.shared.output import count, emit, size, table
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import flow
+from precast.loader.format.config import config_text
 from precast.loader.resolve.cache import Cache
 
 
@@ -36,5 +36,5 @@ def as_table(rows: list[tuple[str, Artifact]]) -> str:
     """One aligned line for each artifact."""
     return table(
         ("key", "op", "target", "kind", "stored", "config"),
-        [(a.key[:12], op, a.target, a.kind, size(a.blob.stored), flow(a.config)) for op, a in rows],
+        [(a.key[:12], op, a.target, a.kind, size(a.blob.stored), config_text(a.config)) for op, a in rows],
     )

@@ -11,7 +11,7 @@ import typer
 from precast.cli.shared.output import emit
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import flow, suggest
+from precast.loader.format.config import config_text, suggest
 from precast.loader.resolve.cache import Cache
 
 _SHORTEST = 4
@@ -59,7 +59,7 @@ def _facts(op: str, artifact: Artifact) -> Iterator[tuple[str, Any]]:
     blob, host = artifact.blob, artifact.host
     yield "op", op
     yield "key", artifact.key
-    yield "config", flow(artifact.config)
+    yield "config", config_text(artifact.config)
     yield "target", artifact.target
     yield "kind", artifact.kind
     if host is not None:
@@ -78,4 +78,4 @@ def _facts(op: str, artifact: Artifact) -> Iterator[tuple[str, Any]]:
     for name, value in sorted(artifact.provenance.items()):
         yield "made", f"{name}: {value}"
     for entry in artifact.evidence:
-        yield "evidence", flow(entry)
+        yield "evidence", config_text(entry)

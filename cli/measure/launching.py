@@ -8,10 +8,10 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
+from precast.loader import session
 from precast.loader.errors import NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact
-from precast.loader.launch.kernel import Kernel, open_kernel
-from precast.loader.resolve import driver
+from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import Device, NoDriver
 
@@ -42,7 +42,7 @@ class Left:
 def this_device() -> Device:
     """The current device; NoCudaDevice where there is none."""
     try:
-        return driver.find_device()
+        return session.default.machines.driver.find()
     except NoDriver as reason:
         raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
 
@@ -64,7 +64,7 @@ def cases(cache: Cache, device: Device, ops: tuple[str, ...]) -> Iterator[Case |
                 yield Left(op, artifact, f"built for {artifact.target}, this GPU is {device.capability}")
                 continue
             try:
-                yield Case(op, artifact, open_kernel(cache, op, artifact), _declaration(op, artifact))
+                yield Case(op, artifact, session.default.opener.open(cache, op, artifact), _declaration(op, artifact))
             except PrecastError as error:
                 yield Left(op, artifact, str(error))
 

@@ -62,7 +62,7 @@ def verify(
 def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
     """Pass values by name where they cover all that the kernel takes, less those that its target does not take."""
     signature = getattr(launch, "signature", None)
-    taken = {a.name for a in signature.passed if not a.vacant} if isinstance(signature, Signature) else {""}
+    taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
     if taken <= set(values):
         assert isinstance(signature, Signature)
         launch(**{a.name: values[a.name] for a in signature.passed if a.name in values})

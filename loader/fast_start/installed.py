@@ -1,4 +1,4 @@
-"""Installed distributions, read from their folders: a fiftieth of the time that importing importlib.metadata takes."""
+"""Installed distributions, read from their folders: this takes a fiftieth of the time to import importlib.metadata."""
 
 from __future__ import annotations
 
@@ -13,56 +13,54 @@ from precast.loader.import_lock import IMPORT_LOCK
 
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
-_CHUNK = 1 << 16  # the system clears what it is asked to fill: a large buffer for each file would be most of the time
+_CHUNK = 1 << 16  # a buffer of _LIMIT for each file would take longer to allocate than the files to read
 
 Distribution = tuple[str, str, str]  # name, version, folder
-_last: tuple[tuple[str, ...], tuple[Distribution, ...]] = ((), ())  # what was found, and where was looked
 
 
-def entry_points(group: str) -> tuple[tuple[str, str], ...]:
-    """The names and modules of a group of entry points, sorted.
+class Installed:
+    """The installed distributions. They are listed at each search for entry points; a version comes from the last list.
 
-    >>> entry_points("no.such.group")
-    ()
+    >>> Installed().entry_points("no.such.group"), Installed().version_of("no-such-distribution")
+    ((), None)
     """
-    if _others():
-        with IMPORT_LOCK:
-            from importlib import metadata
-        return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
-    head = f"[{group}]".encode()
-    found: set[tuple[str, str]] = set()
-    for _, _, folder in distributions():
-        data = _read(f"{folder}/entry_points.txt")
-        if head in data:
-            found.update(_section(data.decode("utf-8", "replace"), group))
-    return tuple(sorted(found))
 
+    def __init__(self) -> None:
+        self._listed: tuple[Distribution, ...] = ()
+        self._listed_path: tuple[str, ...] | None = None  # the sys.path that the list was made for
 
-def version_of(name: str) -> str | None:
-    """The version of an installed distribution, or None.
+    def entry_points(self, group: str) -> tuple[tuple[str, str], ...]:
+        """The names and modules of a group of entry points, sorted."""
+        if has_other_finders():
+            with IMPORT_LOCK:
+                from importlib import metadata
+            return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
+        head = f"[{group}]".encode()
+        found: set[tuple[str, str]] = set()
+        for _, _, folder in self.distributions():
+            data = _read(f"{folder}/entry_points.txt")
+            if head in data:
+                found.update(_section(data.decode("utf-8", "replace"), group))
+        return tuple(sorted(found))
 
-    >>> version_of("no-such-distribution") is None
-    True
-    """
-    if _others():
-        with IMPORT_LOCK:
-            from importlib import metadata
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            return None
-    places, wanted = tuple(sys.path), _normal(name)
-    looked, known = _last  # at the same places it will do: a process goes on with what was there
-    known = known if looked == places else distributions()
-    return next((version for found, version, _ in known if found == wanted), None)
+    def version_of(self, name: str) -> str | None:
+        """The version of an installed distribution, or None."""
+        if has_other_finders():
+            with IMPORT_LOCK:
+                from importlib import metadata
+            try:
+                return metadata.version(name)
+            except metadata.PackageNotFoundError:
+                return None
+        known = self._listed if self._listed_path == tuple(sys.path) else self.distributions()
+        normal = _normal(name)
+        return next((version for project, version, _ in known if project == normal), None)
 
-
-def distributions() -> tuple[Distribution, ...]:
-    """Every installed distribution; of several with one name, the one that comes first on the path."""
-    global _last
-    places, found = tuple(sys.path), tuple(_distributions())
-    _last = (places, found)
-    return found
+    def distributions(self) -> tuple[Distribution, ...]:
+        """List every installed distribution; of several with one name, the one that comes first on the path."""
+        path, found = tuple(sys.path), tuple(_distributions())
+        self._listed_path, self._listed = path, found
+        return found
 
 
 def _distributions() -> Iterator[Distribution]:
@@ -70,19 +68,21 @@ def _distributions() -> Iterator[Distribution]:
     for place in dict.fromkeys(sys.path):
         try:
             names = [name for name in os.listdir(place or ".") if name.endswith(_SUFFIX)]
-        except OSError:  # not there, or a zip file: what is in one has no folder to hold a cache
+        except OSError:  # missing, or a zip file, which has no folder to hold a cache
             continue
         names.sort()
         parts = [name[: -len(_SUFFIX)].rpartition("-") for name in names]
-        projects = _normal("/".join([project for project, _, _ in parts])).split("/")  # all at once: in no name is a /
-        for project, (_, _, version), name in zip(projects, parts, names):  # noqa: B905 - one more where there is none
+        projects = _normal("/".join([project for project, _, _ in parts])).split(
+            "/"
+        )  # all at once: no name holds a slash
+        for project, (_, _, version), name in zip(projects, parts, names):  # noqa: B905 - an empty list splits into one empty name
             if project and project not in seen:
                 seen.add(project)
                 yield project, version, f"{place or '.'}/{name}"
 
 
 def locate(module: str) -> Path | None:
-    """The folder of a package, found without importing it or its parents: a cache runs no code when it is looked at.
+    """The folder of a package, found without importing it or its parents: looking at a cache must run no code of it.
 
     >>> locate("json").name
     'json'
@@ -101,8 +101,8 @@ def locate(module: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _others() -> bool:
-    """Whether something else than the path provides distributions, so that the standard way has to be gone."""
+def has_other_finders() -> bool:
+    """Whether something other than ``sys.path`` provides distributions, so that importlib.metadata must be asked."""
     return any(
         hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder"
         for finder in sys.meta_path

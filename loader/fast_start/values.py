@@ -1,8 +1,8 @@
-"""Values: frozen, slotted dataclasses that cost next to nothing to define.
+"""Values: frozen, slotted dataclasses that are cheap to define.
 
 ``dataclasses`` writes and compiles the source of six methods for every class, at every import: 0.8 ms a class, which
 would be most of the import of the loader. Values inherit their methods instead, and what these know of a class is
-gathered when its first value is made. They are dataclasses in all else: ``replace``, ``fields`` and ``asdict`` work on
+gathered when its first value is made. In all else they are dataclasses: ``replace``, ``fields`` and ``asdict`` work on
 them.
 """
 
@@ -46,7 +46,7 @@ class _Shape:
 
 
 class _OfClass:
-    """A fact about a class, found out when it is first asked for."""
+    """A fact about a class, computed when it is first read."""
 
     def __init__(self, name: str, find: Callable[[Any], Any]) -> None:
         self.name, self.find = name, find
@@ -60,7 +60,7 @@ class _OfClass:
 def _dataclass_fields(cls: Any) -> Any:
     """What ``dataclasses`` looks for in a class."""
     if not cls.__slots__:
-        raise AttributeError("__dataclass_fields__")  # the base of all values is none itself
+        raise AttributeError("__dataclass_fields__")  # the base of all values is not a dataclass
     body = {"__doc__": "", "__annotations__": cls.__annotations__, **cls.__specs__}
     plain: Any = dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), body))
     return plain.__dataclass_fields__

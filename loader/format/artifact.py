@@ -94,7 +94,7 @@ class Artifact(Immutable, kw_only=True):
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
-    cubin is launched; one without a plan is there to be read by tools.
+    cubin is launched; one without a plan is for tools to read.
     ``provenance`` and ``evidence`` are for people and tools; nothing is decided by them.
     """
 
@@ -185,7 +185,7 @@ def _plan(value: object) -> LaunchPlan:
 
 
 def parse_config(data: fields.Object) -> dict[str, Any]:
-    """The config of an artifact, its names checked and its lists frozen."""
+    """The config of an artifact, its names checked and its lists as tuples."""
     config = fields.table(data, "config", to_value, most=256)
     for name in config:
         if not NAME.admits(name):

@@ -66,7 +66,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
     "; did you mean 'hidden'?"
     """
     with IMPORT_LOCK:
-        import difflib  # no part of a lookup that finds what it looks for
+        import difflib  # only errors need it
     words = sorted(map(str, known))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
@@ -85,7 +85,7 @@ def to_value(value: object, depth: int = 0) -> Value:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ConfigError(f"{value!r} is not a config value: use a finite number")
-        return value + 0.0  # one way to write zero
+        return value + 0.0  # -0.0 becomes 0.0
     if isinstance(value, str):
         if len(value) > _TEXT:
             raise ConfigError(f"a text of {len(value)} characters is not a config value: {_TEXT} at most")
@@ -115,23 +115,23 @@ def canonical(data: object) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def flow(config: Mapping[str, Any]) -> str:
+def config_text(config: Mapping[str, Any]) -> str:
     """A config on one line, as YAML reads it.
 
-    >>> flow({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
+    >>> config_text({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
     '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
     """
-    return "{" + ", ".join(f"{name}: {flow_value(value)}" for name, value in config.items()) + "}"
+    return "{" + ", ".join(f"{name}: {value_text(value)}" for name, value in config.items()) + "}"
 
 
-def flow_value(value: object) -> str:
+def value_text(value: object) -> str:
     """One value on one line, as YAML reads it.
 
-    >>> flow_value((64, "bf16", "on"))
+    >>> value_text((64, "bf16", "on"))
     '[64, bf16, "on"]'
     """
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(flow_value, value)) + "]"
+        return "[" + ", ".join(map(value_text, value)) + "]"
     plain = isinstance(value, str) and value.replace("_", "a").isalnum() and value.isascii() and not value[0].isdigit()
     if plain and str(value).lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n"):
         return str(value)

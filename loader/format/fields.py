@@ -1,8 +1,9 @@
-"""Typed getters for JSON that may lie: each error carries the key, and every level adds its own as it unwinds."""
+"""Typed getters for JSON that may be wrong: each error carries the key, and every level adds its own as it unwinds."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -49,16 +50,13 @@ def parse_json(text: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:  # pragma: no branch - one of them stands twice
-            if name in seen:
-                raise FormatError("the key stands twice", name)
-            seen.add(name)
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise FormatError("the key occurs twice", repeated)
     return result
 
 
 def _refuse(text: str) -> Any:
-    raise FormatError(f"{text} is not a number a file may hold")
+    raise FormatError(f"{text} is not a number that a file may hold")
 
 
 def as_object(value: object) -> Object:
@@ -69,7 +67,7 @@ def as_object(value: object) -> Object:
 
 
 def get(data: Object, name: str, kind: type[T], default: Any = MISSING) -> T:
-    """The value under ``name``, which must be exactly of that type (a bool is no int, an int is no str).
+    """The value under ``name``, which must be exactly of that type (a bool is not an int here).
 
     >>> get({"size": 3}, "size", int)
     3
@@ -93,7 +91,7 @@ def count(data: Object, name: str, *, most: int, default: Any = MISSING) -> int:
 
 
 def matching(data: Object, name: str, words: Pattern, what: str, default: Any = MISSING) -> str:
-    """A string that is one of some words."""
+    """A string that a pattern matches."""
     value = get(data, name, str, default)
     if name in data and not words.admits(value):
         raise FormatError(f"{value[:80]!r} is not {what}", name)

@@ -167,7 +167,7 @@ class OpIndex(Immutable, kw_only=True):
         return found
 
     def positions(self, of: Callable[[Any], Hashable], wanted: Hashable) -> list[int]:
-        """Where the rows stand whose config a function gives a value; it is asked of each once, the first time."""
+        """The positions of the rows for whose config ``of`` returns a value. It is called once for each row."""
         if not self._buckets:
             table: dict[Hashable, list[int]] = {}
             configs = self.rows.configs if isinstance(self.rows, Rows) else [row.get("config") for row in self.rows]
@@ -210,14 +210,14 @@ class OpIndex(Immutable, kw_only=True):
 
     @classmethod
     def decode(cls, data: bytes, *, op: str, place: str = "") -> OpIndex:
-        """Read the file of ``op``, which is at ``place``; a file that speaks of another op is refused."""
+        """Read the file of ``op``, which is at ``place``; a file of another op is refused."""
         text = fields.read_text(data, limit=OP_LIMIT)
         apart = split(text, place)
         root = fields.as_object(fields.parse_json(apart[0] if apart else text))
         check_version(root, OP_FORMAT)
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
-            raise FormatError(f"this file is not about {op!r}", "op")
+            raise FormatError(f"this is not the file of {op!r}", "op")
         rows = apart[1] if apart else fields.items(root, "artifacts", fields.as_object, most=1_000_000)
         _refuse_repeats(rows)
         return cls(
@@ -234,12 +234,12 @@ def _keys(rows: Sequence[fields.Object]) -> Sequence[Any]:
 
 
 def _refuse_repeats(rows: Sequence[fields.Object]) -> None:
-    """An artifact's key stands for it, so no two may have the same one."""
+    """An artifact is known by its key, so no two may have the same one."""
     seen: set[str] = set()
     for position, key in enumerate(_keys(rows)):
         if isinstance(key, str):
             if key in seen:
-                raise FormatError("the key stands twice", "key").within(position).within("artifacts")
+                raise FormatError("the key occurs twice", "key").within(position).within("artifacts")
             seen.add(key)
 
 

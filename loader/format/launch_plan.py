@@ -56,7 +56,7 @@ class LaunchPlan(Immutable, kw_only=True):
     shared: Expression = 0
 
     def launch(self, sizes: Mapping[str, int]) -> Launch:
-        """The launch for these sizes; one that no device has room for is refused."""
+        """The launch for these sizes; one that exceeds every device's limits is refused."""
         grid, block, cluster = (
             (evaluate(x, sizes), evaluate(y, sizes), evaluate(z, sizes))
             for x, y, z in (self.grid, self.block, self.cluster)
@@ -70,22 +70,22 @@ class LaunchPlan(Immutable, kw_only=True):
         return Launch(grid, block, cluster, shared)
 
     def check(self, signature: Signature) -> None:
-        """Refuse a plan that speaks of what the signature does not have."""
+        """Refuse a plan that names what the signature does not have."""
         known = set(sizes_of(signature))
         for expression in (*self.grid, *self.block, *self.cluster, self.shared):
             for name in _names(expression):
                 if name not in known:
-                    raise FormatError(f"{name!r} is no size of {signature}", "plan")
+                    raise FormatError(f"{name!r} is not a size of {signature}", "plan")
         passed = {a.name: a for a in signature.passed}
         for name in self.parameters:
             if name not in passed or passed[name].kind not in ("tensor", "scalar"):
-                raise FormatError(f"{name!r} is no tensor or number of {signature}", "plan.parameters")
+                raise FormatError(f"{name!r} is not a tensor or number of {signature}", "plan.parameters")
 
     def to_json(self) -> dict[str, Any]:
         extents = {"grid": self.grid, "block": self.block, "cluster": self.cluster}
         return {
-            **{name: [_thaw(e) for e in extent] for name, extent in extents.items()},
-            "shared": _thaw(self.shared),
+            **{name: [_to_json(e) for e in extent] for name, extent in extents.items()},
+            "shared": _to_json(self.shared),
             "parameters": list(self.parameters),
         }
 
@@ -137,8 +137,8 @@ def _names(expression: Expression) -> Iterator[str]:
             yield from _names(part)
 
 
-def _thaw(expression: Expression) -> Any:
-    return [expression[0], *map(_thaw, expression[1:])] if isinstance(expression, tuple) else expression
+def _to_json(expression: Expression) -> Any:
+    return [expression[0], *map(_to_json, expression[1:])] if isinstance(expression, tuple) else expression
 
 
 def _extent(data: fields.Object, name: str) -> Extent:

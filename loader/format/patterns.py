@@ -1,6 +1,6 @@
-"""Words: what may stand in a cache as a name, a digest, a symbol. Each is a regular expression, compiled when needed.
+"""Patterns: what a cache may hold as a name, a digest, a symbol. Each is a regular expression, compiled when needed.
 
-Compiling one takes longer than most reads of a cache, so nearly all words are admitted without it, by a quick test.
+Compiling one takes longer than most reads of a cache, so nearly all texts are admitted without it, by a quick test.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _HEX = "0123456789abcdef"
 
 
 class Pattern(Immutable):
-    """A set of words: those that the whole ``pattern`` matches. What ``quick`` accepts is one of them; what it does not
-    may be one, too.
+    """The texts that the whole ``pattern`` matches. ``quick`` may accept some of them without the regular expression;
+    it accepts no other text.
 
     >>> NAME.admits("hidden"), NAME.admits("2nd"), CACHE_NAME.admits("my-kernels")
     (True, False, True)
@@ -25,7 +25,7 @@ class Pattern(Immutable):
     quick: Callable[[str], bool] = lambda text: False
 
     def admits(self, text: str) -> bool:
-        """Whether a text is one of these words."""
+        """Whether the pattern matches a whole text."""
         return self.quick(text) or re.fullmatch(self.pattern, text, re.ASCII) is not None
 
 

@@ -1,8 +1,8 @@
 """Rows: the artifacts of an op's file as text, each parsed when it is looked at.
 
-An op may have thousands of artifacts, and a process needs a few. What all of them are looked through for, their configs
-and keys, is taken out of the text at once. That needs the layout that ``encode`` writes, in which each depth has its
-indent, and no line end is part of a string; a file that is laid out otherwise is parsed whole.
+An op may have thousands of artifacts, and a process needs a few. Only the configs and keys of all of them are taken
+out of the text at once. That needs the layout that ``encode`` writes, in which each depth has its indent, and no string
+holds a line end; a file in another layout is parsed whole.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Rows(Sequence[Mapping[str, Any]]):
         return found
 
     def _parse(self, position: int) -> Mapping[str, Any]:
-        """A row. What is wrong with its text is wrong with the file: nothing of that is to be trusted."""
+        """Parse a row. An error in its text means that the file is damaged, so the whole cache is refused."""
         try:
             begin, end = self._places[position]
             found = fields.as_object(fields.parse_json(self._text[begin:end]))
             if found.get("config") != self.configs[position] or found.get("key") != self.keys[position]:
-                raise FormatError("is not laid out as the other rows are")
+                raise FormatError("is not formatted as the other rows are")
         except FormatError as error:
             where = error.within(position).within("artifacts")
             raise CacheError(f"{self._file}: {where}. Rebuild or reinstall the cache") from None
@@ -87,7 +87,7 @@ def _configs(text: str, places: list[Place]) -> list[Mapping[str, Any]]:
     """All configs, parsed as one list: a thousand small documents take longer."""
     found = fields.parse_json("[" + ",".join([_config(text, place) for place in places]) + "]")
     if len(found) != len(places):
-        raise FormatError("is not laid out as the other rows are")
+        raise FormatError("is not formatted as the other rows are")
     return [fields.as_object(one) for one in found]
 
 

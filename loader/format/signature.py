@@ -55,14 +55,14 @@ class Argument(Immutable, kw_only=True):
         return self.kind != "env_stream"
 
     @property
-    def vacant(self) -> bool:
-        """Whether nothing can be passed for it but ``filling``."""
-        return self.kind == "none" or (self.kind == "tuple" and all(m.vacant for m in self.members))
+    def always_none(self) -> bool:
+        """Whether nothing can be passed for it but ``none_value``."""
+        return self.kind == "none" or (self.kind == "tuple" and all(m.always_none for m in self.members))
 
     @property
-    def filling(self) -> tuple[Any, ...] | None:
-        """What is passed for a vacant argument."""
-        return tuple(m.filling for m in self.members) if self.kind == "tuple" else None
+    def none_value(self) -> tuple[Any, ...] | None:
+        """What is passed for a always_none argument."""
+        return tuple(m.none_value for m in self.members) if self.kind == "tuple" else None
 
     def __str__(self) -> str:
         if self.kind == "tensor":

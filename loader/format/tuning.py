@@ -69,14 +69,14 @@ def _time(value: object) -> float:
 
 
 def parse_table(rows: Iterable[object], known: Collection[str]) -> tuple[Measured, ...]:
-    """The table of an op. It may speak of the op's own artifacts only, and of one problem on one GPU once."""
+    """The table of an op. It may name the op's own artifacts only, and one problem on one GPU once."""
     table: list[Measured] = []
     places: set[tuple[str, str, bytes]] = set()
     for position, row in enumerate(rows):
         try:
             one = Measured.parse(row)
             if one.place in places:
-                raise FormatError("this problem stands twice for this GPU")
+                raise FormatError("this problem occurs twice for this GPU")
             for key in one.times:
                 if key not in known:
                     raise FormatError("no artifact has this key", f"times.{key}")
@@ -89,7 +89,7 @@ def parse_table(rows: Iterable[object], known: Collection[str]) -> tuple[Measure
 
 def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
     """Some tables as one, of these artifacts only. Of two times of one artifact for one problem on one GPU the lesser
-    stays, since whatever disturbs a measurement only adds; so the order of the tables decides nothing."""
+    stays, since a disturbance only adds time; so the order of the tables does not matter."""
     rows: dict[tuple[str, str, bytes], Measured] = {}
     for row in (row for table in tables for row in table):
         old = rows[row.place].times if row.place in rows else {}

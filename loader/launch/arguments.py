@@ -1,6 +1,6 @@
 """Arguments: checked against a signature as strictly as an object's host code does it, and packed for device code.
 
-The words are those of compiled objects, so that a caller sees the same error whichever kind of artifact serves it.
+The messages are those of compiled objects, so that a caller sees the same error from every kind of artifact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROOM, _TAIL = 16, 7  # a parameter begins at a multiple of this; so many bytes 
 
 
 class View(Immutable, kw_only=True):
-    """A tensor as a caller passes it: where it is, and how it lies there."""
+    """A tensor as a caller passes it: its address and its layout."""
 
     data: int
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class View(Immutable, kw_only=True):
 
 @dataclass(slots=True)
 class Bound:
-    """The arguments of one call, found right. ``sizes`` are what a launch plan may ask for."""
+    """The arguments of one call, checked. ``sizes`` are what a launch plan may use."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class _Binder:
     def __init__(self, op: str, signature: Signature) -> None:
         self.op, self.signature = op, signature
         self.bound = Bound()
-        self.seen: dict[str, tuple[int, str]] = {}  # each symbol's value, and where it was first met
-        self.first = ""  # the tensor that says which device
+        self.seen: dict[str, tuple[int, str]] = {}  # each symbol's value, and where it occurred first
+        self.first = ""  # the first tensor, whose device the others must be on
 
     @property
     def when(self) -> str:
@@ -108,7 +108,7 @@ class _Binder:
             self.extent(place, f"{name}.shape[{i}]", expected, found)
         for i, (expected, found) in enumerate(zip(argument.strides or (), view.strides, strict=True)):
             self.bound.sizes[f"{name}.strides[{i}]"] = found
-            if view.shape[i] != 1:  # a stride that leads nowhere may be anything
+            if view.shape[i] != 1:  # the stride of an extent of 1 is never used
                 self.extent(place, f"{name}.strides[{i}]", expected, found)
 
     def extent(self, place: int, name: str, expected: Dim, found: int) -> None:
@@ -198,8 +198,8 @@ def pack(signature: Signature, parameters: Iterable[str], bound: Bound) -> tuple
 class Packing(Immutable, kw_only=True):
     """Parameters one after the other, packed but for what calls of one form differ in: addresses and real numbers.
 
-    ``offsets`` say where each parameter begins; ``gaps`` where something is to be filled in, from which place among the
-    arguments, and the dtype of a number; ``aligned`` which places have addresses that must be multiples of what.
+    ``offsets`` are where each parameter begins. ``gaps`` are what each call fills in: offset, the argument's position,
+    and its dtype if it is a number. ``aligned`` are the positions of addresses that must be multiples, and of what.
     """
 
     template: bytes
@@ -209,7 +209,7 @@ class Packing(Immutable, kw_only=True):
 
     @classmethod
     def of(cls, signature: Signature, parameters: Iterable[str], bound: Bound) -> Packing:
-        """How a call that was found right is packed, and with it all of its form."""
+        """How a checked call is packed, and with it every call of the same form."""
         places = {argument.name: place for place, argument in enumerate(signature.passed)}
         template, offsets, gaps = b"", [], []
         for name, part in zip(parameters, pack(signature, parameters, bound), strict=True):
@@ -223,8 +223,8 @@ class Packing(Immutable, kw_only=True):
         aligned = [(places[a.name], a.alignment) for a in signature.passed if a.kind == "tensor" and a.alignment > 1]
         return cls(template=template, offsets=tuple(offsets), gaps=tuple(gaps), aligned=tuple(aligned))
 
-    def admits(self, values: Sequence[Any]) -> bool:
-        """Whether the addresses of a call are as well aligned as they have to be."""
+    def is_aligned(self, values: Sequence[Any]) -> bool:
+        """Whether the addresses of a call are aligned as required."""
         return not any(values[place].data % alignment for place, alignment in self.aligned)
 
     def filled(self, values: Sequence[Any]) -> bytearray:

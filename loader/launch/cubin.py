@@ -1,4 +1,4 @@
-"""Cubins: device code launched through cuda-python by its launch plan, with no host code of the kernel's own."""
+"""Cubins: device code without host code, launched through cuda-python by its launch plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cuda:
         self._cuda = bindings
 
     def load(self, code: bytes, kernel: str) -> Any:
-        """Hand over device code, and get a kernel of it, for every device."""
+        """Load device code, for every device, and return its kernel."""
         library = self._ask("cuLibraryLoadData", code, [], [], 0, [], [], 0)
         return self._ask("cuLibraryGetKernel", library, kernel.encode())
 
@@ -111,7 +111,7 @@ def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = No
     return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
 
 
-class Planned(Immutable):
+class PlannedLaunch(Immutable):
     """How calls of one form are launched."""
 
     device: int
@@ -128,13 +128,13 @@ class Launcher:
         self._op, self._symbol, self._signature = op, artifact.symbol, artifact.signature
         self._names = tuple(argument.name for argument in artifact.signature.passed)
         self._plan = artifact.plan
-        self._known: dict[tuple[Any, ...], Planned] = {}
+        self._known: dict[tuple[Any, ...], PlannedLaunch] = {}
         self._kernel: Any = None
         self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
         self._loading = ForkSafeLock()
 
     def __call__(self, *args: Any) -> None:
-        kept = [_plain(value) for value in args]  # what a view looks at lives until the launch is queued
+        kept = [_plain(value) for value in args]  # the tensors of the views live until the launch is queued
         values = [value for value, _ in kept]
         planned = self._planned(values)
         data = planned.packing.filled(values)
@@ -149,17 +149,17 @@ class Launcher:
             if entered:
                 self._cuda.leave()
 
-    def _planned(self, values: list[Any]) -> Planned:
-        """What such a call is, checked when its form is new, or its addresses are not aligned."""
+    def _planned(self, values: list[Any]) -> PlannedLaunch:
+        """The launch of such a call; the arguments are checked when their form is new, or an address is not aligned."""
         form = form_of(values)
         known = self._known.get(form)
-        if known is None or not known.packing.admits(values):
+        if known is None or not known.packing.is_aligned(values):
             try:
                 bound = bind(self._op, self._signature, values)
             except (TypeError, ValueError) as error:
                 raise type(error)(naming(str(error), self._names)) from None
             packing = Packing.of(self._signature, self._plan.parameters, bound)
-            known = Planned(bound.device, self._plan.launch(bound.sizes), packing)
+            known = PlannedLaunch(bound.device, self._plan.launch(bound.sizes), packing)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[form] = known
@@ -187,7 +187,7 @@ class Launcher:
         return self._kernel
 
     def _check(self, kernel: Any) -> None:
-        """What the driver says of the parameters: packed wrongly, they would be read as addresses."""
+        """Compare with the driver's parameter sizes: wrongly packed parameters would be read as addresses."""
         planned = lengths(self._signature, self._plan.parameters)
         found = self._cuda.parameters(kernel, len(planned))
         if len(found) != len(planned) or any(not 0 <= s - n < 8 for s, n in zip(found, planned, strict=True)):
@@ -195,7 +195,7 @@ class Launcher:
 
 
 def _plain(value: Any) -> tuple[Any, Any]:
-    """A tensor as a View, a number as Python's own; with what the view looks at."""
+    """A tensor as a View, a number as Python's own; and the object that keeps the view's memory alive."""
     kind = type(value)
     if not hasattr(kind, "__dlpack__") and not hasattr(kind, "__dlpack_c_exchange_api__"):
         if value is None or isinstance(value, (bool, int, float, str, bytes, tuple, list, dict)):
@@ -217,7 +217,7 @@ def _plain(value: Any) -> tuple[Any, Any]:
 
 @functools.cache
 def _importer() -> Callable[[Any], Any]:
-    """What makes a tensor of any that speaks DLPack. Kept once its module is whole, which one on its way in is not."""
+    """The function that imports a tensor by DLPack. Cached here, once the import of its module is complete."""
     found: Callable[[Any], Any] = import_tvm_ffi().from_dlpack
     return found
 

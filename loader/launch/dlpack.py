@@ -43,7 +43,7 @@ def compact(shape: list[int]) -> list[int]:
 
 
 def dtype_code(name: str) -> tuple[int, int, int] | None:
-    """A dtype as DLPack has it: code, bits, lanes; None for what is none of its dtypes.
+    """A dtype as DLPack has it: code, bits, lanes; None for a name that DLPack does not have.
 
     >>> dtype_code("bfloat16"), dtype_code("float8_e4m3fn"), dtype_code("float4_e2m1fnx2"), dtype_code("bool")
     ((4, 16, 1), (10, 8, 1), (17, 4, 2), (6, 8, 1))

@@ -12,13 +12,12 @@ import sys
 
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.values import Immutable
-from precast.loader.fork_safe import OnceTable
-from precast.loader.format.index import Runtime
+from precast.loader.format.artifact import Blob
 from precast.loader.launch.library import address_in, load_ffi, open_bytes
 from precast.loader.resolve.cache import Cache
 
 VARIABLE = "PRECAST_FASTCALL"
-_SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # a wish that tvm_ffi honours, and so does who stands in for it
+_SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # tvm_ffi honours it, so this replacement of tvm_ffi does, too
 
 
 class FastCall(Immutable, eq=False):
@@ -29,29 +28,19 @@ class FastCall(Immutable, eq=False):
     passing: int
 
 
-_opened: OnceTable[str, FastCall | None] = OnceTable()
-
-
-def fastcall_of(cache: Cache, runtime: Runtime) -> FastCall | None:
-    """The call path that a cache has for this host and Python, opened once; None where kernels go through tvm_ffi."""
-    blob = runtime.fastcall
-    if blob is None or unsupported() is not None:
+def open_fastcall(cache: Cache, blob: Blob) -> FastCall | None:
+    """Open the call path of a cache; None where this Python cannot use it, and kernels are called through tvm_ffi."""
+    load_ffi()
+    code = cache.read(blob)
+    try:
+        library = open_bytes(code, blob.sha256, "precast:fastcall")
+    except LoadError:  # a Python, embedded in an unusual way, whose symbols the linker does not find
         return None
-
-    def make() -> FastCall | None:
-        load_ffi()
-        code = cache.read(blob)
-        try:
-            library = open_bytes(code, blob.sha256, "precast:fastcall")
-        except LoadError:  # a Python, embedded in an unusual way, whose symbols the linker does not find
-            return None
-        return _made(library)
-
-    return _opened.get(blob.sha256, make)
+    return _fastcall_in(library)
 
 
 def unsupported() -> str | None:
-    """Why this Python is not one that the call path is for, or None.
+    """Why this Python cannot use a call path, or None.
 
     >>> unsupported() is None or sys.implementation.name
     True
@@ -61,11 +50,11 @@ def unsupported() -> str | None:
     if set(sys.abiflags) & set("td"):
         return f"this Python has another ABI ({sys.abiflags})"
     if os.environ.get(VARIABLE) == "0" or os.environ.get(_SKIPS) == "1":
-        return "the environment says so"
+        return f"{VARIABLE} or {_SKIPS} in the environment turns it off"
     return None
 
 
-def _made(library: int) -> FastCall:
+def _fastcall_in(library: int) -> FastCall:
     make, passing = address_in(library, "precast_launcher"), address_in(library, "precast_pass")
     if not make or not passing:
         raise LoadError("the call path is incomplete: rebuild the cache")

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
+from precast.loader.fork_safe import OnceTable
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Value, flow
+from precast.loader.format.config import Value, config_text
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.fastcall import FastCall, fastcall_of
-from precast.loader.launch.library import Library, load, runtime_for
+from precast.loader.launch.fastcall import open_fastcall, unsupported
+from precast.loader.launch.library import Libraries, Library, runtime_for
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machine, this_machine
+from precast.loader.resolve.machine import Machine
 
 if TYPE_CHECKING:
     from precast.loader.launch.cubin import Launcher
 
 
 class _Doc:
-    """What ``help`` shows: of the class its docstring, of a kernel what it takes."""
+    """What ``help`` shows: of the class its docstring, of a kernel its author's docstring and what it takes."""
 
     def __init__(self, text: str | None) -> None:
         self.text = text
 
     def __get__(self, kernel: Kernel | None, cls: type) -> str | None:
-        return self.text if kernel is None else describe(kernel.op, kernel.artifact)
+        if kernel is None:
+            return self.text
+        with IMPORT_LOCK:
+            from precast.loader.format.description import describe
+        return describe(kernel.op, kernel.artifact, kernel.doc)
 
 
 class Kernel:
-    """A compiled variant, ready to be called with torch tensors or anything that speaks DLPack.
+    """A compiled variant, ready to be called with torch tensors or any other tensor with DLPack.
 
     A call launches on the current stream of the device that the tensors are on, and returns at once. Arguments go by
     position, or by the names the author gave them; by name, those that can only be None may be left out. ``obstacle``
@@ -49,11 +53,18 @@ class Kernel:
     target: Target
     signature: Signature
     artifact: Artifact
+    doc: str
 
     def __init__(
-        self, op: str, artifact: Artifact, function: Callable[..., Any], machine: Callable[[], Machine]
+        self,
+        op: str,
+        artifact: Artifact,
+        function: Callable[..., Any],
+        machine: Callable[[], Machine],
+        doc: str = "",
     ) -> None:
         self.op = op
+        self.doc = doc
         self.config = MappingProxyType(dict(artifact.config))
         self.target = artifact.target
         self.signature = artifact.signature
@@ -78,7 +89,7 @@ class Kernel:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What tools show of it; one whose arguments have names that Python does not take shows ``*args``."""
+        """What tools show of it: ``*args`` where an argument's name is not a Python identifier."""
         kinds = inspect.Parameter
         if not all(name.isidentifier() for name in self.names):
             return inspect.Signature([kinds("args", kinds.VAR_POSITIONAL)])
@@ -96,24 +107,24 @@ class Kernel:
         return str(error) if error else None
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.op} {flow(self.config)} {self.target} {self.signature}>"
+        return f"<Kernel {self.op} {config_text(self.config)} {self.target} {self.signature}>"
 
     def _first(self, *args: Any) -> Any:
-        """The first call asks whether there is a device to launch on; the later ones go straight to the entry."""
-        self.admit()
+        """The first call checks that there is a device to launch on; the later ones go straight to the entry."""
+        self.check_device()
         return self(*args)
 
-    def admit(self) -> None:
-        """Ask now what the first call would ask: whether this machine's device runs the kernel."""
+    def check_device(self) -> None:
+        """Check now what the first call would check: whether this machine's device runs the kernel."""
         error = self._refusal()
         if error is not None:
             raise error
         if self._launch == self._first:
             self._launch = self._function
-            self._cleared()
+            self._device_checked()
 
-    def _cleared(self) -> None:
-        """The device is one that the kernel runs on."""
+    def _device_checked(self) -> None:
+        """Called once, when a device was found on which the kernel runs."""
 
     def _refusal(self) -> PrecastError | None:
         machine = self._machine()
@@ -137,7 +148,7 @@ class Kernel:
             if name not in self.names:
                 raise TypeError(f"{self.op}() has no argument {name!r}: it takes {', '.join(self.names)}")
         left = self.signature.passed[len(args) :]
-        named = {**{a.name: a.filling for a in left if a.vacant}, **named}
+        named = {**{a.name: a.none_value for a in left if a.always_none}, **named}
         missing = [a.name for a in left if a.name not in named]
         if missing:
             raise TypeError(f"{self.op}() misses {', '.join(missing)}: it takes {', '.join(self.names)}")
@@ -145,24 +156,27 @@ class Kernel:
 
 
 class _FastKernel(Kernel):
-    """A kernel that is called through the call path of its cache, whose launcher type stands before this one in the
-    order of bases: its ``__call__`` packs arguments, and turns here for whatever is not plain."""
+    """A kernel that is called through the call path of its cache. The launcher type of that call path comes before this
+    class in the order of bases: its ``__call__`` packs tensors, numbers and None, and calls ``_slowly`` for any other
+    argument. ``_slowly``, ``_failed``, ``_converted``, ``_arm`` are names that the native code looks up."""
 
     _passing = 0
     _arm: Callable[[int], None]
 
-    def __init__(self, op: str, artifact: Artifact, library: Library, machine: Callable[[], Machine]) -> None:
-        super().__init__(op, artifact, self._through_tvm_ffi, machine)
+    def __init__(
+        self, op: str, artifact: Artifact, library: Library, machine: Callable[[], Machine], doc: str = ""
+    ) -> None:
+        super().__init__(op, artifact, self._through_tvm_ffi, machine, doc)
         self._library = library
         self._address = library.address(artifact.symbol)
 
     _slowly = Kernel.__call__
 
-    def _cleared(self) -> None:
+    def _device_checked(self) -> None:
         self._arm(self._address)
 
     def _through_tvm_ffi(self, *args: Any) -> Any:
-        """Every kind of argument. Most programs pass plain ones only, so tvm_ffi is imported by the first other one."""
+        """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""
         self._launch = _entry(self._library, self.artifact.symbol)
         return self._launch(*args)
 
@@ -178,50 +192,61 @@ class _FastKernel(Kernel):
         return function_at(self._passing, self._library)(*args)
 
 
-@functools.cache
-def _kind(path: FastCall) -> type[_FastKernel]:
-    """Kernels that are called through this call path."""
-    body = {"_passing": path.passing, "__doc__": vars(Kernel)["__doc__"], "__module__": __name__}
-    return type("Kernel", (path.launcher, _FastKernel), body)
-
-
-def open_kernel(cache: Cache, op: str, artifact: Artifact, device: object = None) -> Kernel:
-    """Load an artifact of a cache and make a kernel of it.
+class KernelOpener:
+    """Opens artifacts of caches as kernels. Each library and each call path is opened once.
 
     Parameters
     ----------
-    cache, op, artifact
-        What to open.
-    device
-        The device that the kernel is for, asked about at its first call; None for the current one.
+    machine
+        Describes the machine with a device; a kernel asks it at its first call.
+    libraries
+        What opens libraries.
     """
-    if artifact.kind == "cubin":
-        with IMPORT_LOCK:
-            from precast.loader.launch.cubin import open_cubin
-        return Kernel(op, artifact, open_cubin(cache, op, artifact), lambda: this_machine(device))
-    library = load(cache, artifact)
-    assert artifact.host is not None  # what can be loaded has a host
-    path = fastcall_of(cache, runtime_for(cache, artifact.host.arch))
-    if path is None:
-        return Kernel(op, artifact, _entry(library, artifact.symbol), lambda: this_machine(device))
-    return _kind(path)(op, artifact, library, lambda: this_machine(device))
+
+    def __init__(self, machine: Callable[[object], Machine], libraries: Libraries | None = None) -> None:
+        self.machine = machine
+        self.libraries = libraries or Libraries()
+        self._types: OnceTable[str, type[_FastKernel] | None] = OnceTable()
+
+    def open(self, cache: Cache, op: str, artifact: Artifact, device: object = None) -> Kernel:
+        """Load an artifact of a cache and make a kernel of it.
+
+        Parameters
+        ----------
+        cache, op, artifact
+            What to open.
+        device
+            The device that the kernel is for; None for the current one at its first call.
+        """
+        doc, machine = cache.op(op).doc, lambda: self.machine(device)
+        if artifact.kind == "cubin":
+            with IMPORT_LOCK:
+                from precast.loader.launch.cubin import open_cubin
+            return Kernel(op, artifact, open_cubin(cache, op, artifact), machine, doc)
+        library = self.libraries.load(cache, artifact)
+        assert artifact.host is not None  # what can be loaded has a host
+        fast_kernel = self._type_for(cache, artifact.host.arch)
+        if fast_kernel is None:
+            return Kernel(op, artifact, _entry(library, artifact.symbol), machine, doc)
+        return fast_kernel(op, artifact, library, machine, doc)
+
+    def _type_for(self, cache: Cache, arch: str) -> type[_FastKernel] | None:
+        """The type of kernels that are called through the call path of a cache; None where tvm_ffi calls them."""
+        blob = runtime_for(cache, arch).fastcall
+        if blob is None or unsupported() is not None:
+            return None
+
+        def make() -> type[_FastKernel] | None:
+            path = open_fastcall(cache, blob)
+            if path is None:
+                return None
+            body = {"_passing": path.passing, "__doc__": vars(Kernel)["__doc__"], "__module__": __name__}
+            return type("Kernel", (path.launcher, _FastKernel), body)
+
+        return self._types.get(blob.sha256, make)
 
 
 def _entry(library: Library, symbol: str) -> Callable[..., Any]:
     with IMPORT_LOCK:
         from precast.loader.launch.ffi import entry
     return entry(library, symbol)
-
-
-def describe(op: str, artifact: Artifact) -> str:
-    """What ``help`` shows of a kernel."""
-    lines = [f"{op} {flow(artifact.config)}, compiled for {artifact.target}.", "", "Arguments, in call order:"]
-    lines += [f"    {argument}" for argument in artifact.signature.passed]
-    symbols = artifact.signature.symbols
-    if symbols:
-        lines += ["", "where"]
-        lines += [
-            f"    {name} is an {s.dtype}" + (f" that {s.divisibility} divides" if s.divisibility > 1 else "")
-            for name, s in sorted(symbols.items())
-        ]
-    return "\n".join(lines)

@@ -1,4 +1,8 @@
-"""Libraries: the checked bytes of an artifact, opened by the dynamic linker without a file on any disk."""
+"""Libraries: the checked bytes of an artifact, opened by the dynamic linker without a file on any disk.
+
+The dynamic linker's tables belong to the process. So for the names of runtime libraries, where it matters
+what is open, the linker itself is asked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import ctypes
 import fcntl
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 
@@ -22,49 +27,87 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 _TRIES = 3
 _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
+_MEMORY = "/proc/self/fd/"
 
 
 class Library(Immutable, eq=False):
-    """A library that this process has open, for good: code that a stream may still run is never unloaded."""
+    """A library that this process has open. It is never closed: a stream may still run its code."""
 
     sha256: str
     handle: int = field(repr=False)
 
     def address(self, symbol: str) -> int:
-        """Where a symbol of the library is. One that only a library it needs has does not count."""
+        """The address of a symbol of the library itself; a symbol of a library that it needs is refused."""
         pointer = address_in(self.handle, symbol)
-        if not pointer or _base_of(pointer) != _record(self.handle).base:
+        if not pointer or _base_of(pointer) != _link_info(self.handle).base:
             raise LoadError(f"the library {self.sha256[:12]} has no symbol {symbol}: rebuild the cache")
         return pointer
 
 
-_libraries: OnceTable[tuple[str, str], Library] = OnceTable()
-_runtimes: OnceTable[str, Library] = OnceTable()
-_ffi: OnceTable[str, ctypes.CDLL] = OnceTable()
-
-
-def load(cache: Cache, artifact: Artifact) -> Library:
-    """Open the library of an artifact, once per process, after the runtime library that it is linked against.
+class Libraries:
+    """Libraries of caches, each opened once.
 
     Parameters
     ----------
-    cache
-        Where the bytes are.
-    artifact
-        An object of that cache, built for this host.
+    opener
+        What gives bytes to the linker, ``open_bytes`` if None; a test counts or refuses with one of its own.
+
+    Two of these may open the same bytes twice. The linker then gives one library for both, or a second copy of it; both
+    are the same code, bound to the same runtime library.
     """
-    if artifact.kind != "object" or artifact.host is None:
-        raise LoadError(f"{artifact.key[:12]} is a {artifact.kind}, not an object: upgrade precast-loader")
-    if not artifact.symbol.startswith(ENTRY):
-        raise LoadError(f"{artifact.symbol} is no TVM-FFI entry ({ENTRY}...): rebuild the cache")
-    runtime = runtime_for(cache, artifact.host.arch)
-    label = f"precast:{artifact.symbol.removeprefix(ENTRY)[:80]}-{artifact.key[:8]}"
 
-    def make() -> Library:
-        load_runtime(cache, runtime)
-        return Library(artifact.blob.sha256, open_bytes(cache.read(artifact.blob), artifact.blob.sha256, label))
+    def __init__(self, opener: Callable[[bytes, str, str], int] | None = None) -> None:
+        self.open_bytes = opener or open_bytes
+        self._variants: OnceTable[tuple[str, str], Library] = OnceTable()
+        self._runtimes: OnceTable[tuple[str, str], Library] = OnceTable()
 
-    return _libraries.get((artifact.blob.sha256, runtime.blob.sha256), make)
+    @property
+    def runtimes(self) -> tuple[Library, ...]:
+        """The runtime libraries that were opened."""
+        return self._runtimes.values()
+
+    def load(self, cache: Cache, artifact: Artifact) -> Library:
+        """Open the library of an artifact, after the runtime library that it is linked against.
+
+        Parameters
+        ----------
+        cache
+            Where the bytes are.
+        artifact
+            An object of that cache, built for this host.
+        """
+        if artifact.kind != "object" or artifact.host is None:
+            raise LoadError(f"{artifact.key[:12]} is a {artifact.kind}, not an object: upgrade precast-loader")
+        if not artifact.symbol.startswith(ENTRY):
+            raise LoadError(f"{artifact.symbol} is not a TVM-FFI entry ({ENTRY}...): rebuild the cache")
+        runtime = runtime_for(cache, artifact.host.arch)
+        label = f"precast:{artifact.symbol.removeprefix(ENTRY)[:80]}-{artifact.key[:8]}"
+        sha256 = artifact.blob.sha256
+
+        def make() -> Library:
+            self.load_runtime(cache, runtime)
+            return Library(sha256, self.open_bytes(cache.read(artifact.blob), sha256, label))
+
+        return self._variants.get((sha256, runtime.blob.sha256), make)
+
+    def load_runtime(self, cache: Cache, runtime: Runtime) -> Library:
+        """Open a runtime library. The linker finds it by its name alone, so one name must not have two contents."""
+        soname, sha256 = runtime.soname, runtime.blob.sha256
+
+        def make() -> Library:
+            load_ffi()
+            code = cache.read(runtime.blob)
+            if _open_under(soname) is None:
+                self.open_bytes(code, sha256, f"precast:{soname}")
+            handle = _open_under(soname)
+            if handle is None or not _link_info(handle).path.startswith(_MEMORY + digest_path(sha256)):
+                raise LoadError(
+                    f"{soname} of cache {cache.name!r} differs from the one of that name that is already open:"
+                    " rebuild the cache, or use it in a process of its own"
+                )
+            return Library(sha256, handle)
+
+        return self._runtimes.get((soname, sha256), make)
 
 
 def runtime_for(cache: Cache, arch: str) -> Runtime:
@@ -75,34 +118,14 @@ def runtime_for(cache: Cache, arch: str) -> Runtime:
     raise LoadError(f"cache {cache.name!r} has no runtime library for {arch}: build the cache on such a host")
 
 
-def load_runtime(cache: Cache, runtime: Runtime) -> Library:
-    """Open a runtime library. The linker goes by its name alone, so the same name may not stand for two contents."""
-
-    def make() -> Library:
-        load_ffi()
-        sha256 = runtime.blob.sha256
-        return Library(sha256, open_bytes(cache.read(runtime.blob), sha256, f"precast:{runtime.soname}"))
-
-    library = _runtimes.get(runtime.soname, make)
-    if library.sha256 != runtime.blob.sha256:
-        raise LoadError(
-            f"{runtime.soname} of cache {cache.name!r} differs from the one of that name that is already open:"
-            " rebuild the cache, or use it in a process of its own"
-        )
-    return library
-
-
+@functools.cache
 def load_ffi() -> ctypes.CDLL:
     """Open ``libtvm_ffi.so`` out of the apache-tvm-ffi wheel, without importing that package."""
-
-    def make() -> ctypes.CDLL:
-        folder = locate("tvm_ffi")
-        path = folder / "lib" / "libtvm_ffi.so" if folder else None
-        if path is None or not path.is_file():
-            raise LoadError("libtvm_ffi.so is not installed: pip install apache-tvm-ffi")
-        return ctypes.CDLL(str(path), handle=_dlopen(str(path), "libtvm_ffi.so"))
-
-    return _ffi.get("libtvm_ffi.so", make)
+    folder = locate("tvm_ffi")
+    path = folder / "lib" / "libtvm_ffi.so" if folder else None
+    if path is None or not path.is_file():
+        raise LoadError("libtvm_ffi.so is not installed: pip install apache-tvm-ffi")
+    return ctypes.CDLL(str(path), handle=_dlopen(str(path), "libtvm_ffi.so"))
 
 
 def open_bytes(code: bytes, sha256: str, label: str) -> int:
@@ -110,19 +133,19 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
 
     Returns the linker's handle of the library.
 
-    The linker knows an open library by its path, and would hand out the library that had ``/proc/self/fd/N`` before.
-    So the digest goes into the path, spelt in ways to write "this folder": equal paths are then equal bytes. It also
-    knows one by its file's device and number. The mapping keeps the file, and with it the number, for as long as the
-    library is open; but old kernels (before 5.9) count files with 32 bits and begin anew. So the linker is asked which
-    library it gave, and where that is another one, a file with another number is tried.
+    The linker knows an open library by its path, and would return the library that had ``/proc/self/fd/N`` before. So
+    the path holds the digest (``digest_path``): equal paths then mean equal bytes. The linker also knows a library by
+    its file's device and inode. The mapping keeps the file, and with it the inode, for as long as the library is open;
+    but old kernels (before 5.9) number inodes with 32 bits and start again. So the linker is asked which library it
+    returned, and if that is another one, a file with another inode is tried.
     """
     held: list[int] = []
     try:
         for _ in range(_TRIES):
             held.append(_memory_file(code, label))
-            path = f"/proc/self/fd/{spell(sha256)}{held[-1]}"
+            path = f"{_MEMORY}{digest_path(sha256)}{held[-1]}"
             library = _dlopen(path, label)
-            if _record(library).path == path:
+            if _link_info(library).path == path:
                 return library
         raise LoadError(f"the dynamic linker takes {label} for a library that is open already: restart the process")
     except OSError as error:
@@ -152,10 +175,10 @@ def _memory_file(code: bytes, label: str) -> int:
     return file
 
 
-def spell(sha256: str) -> str:
-    """A digest as steps that lead nowhere: ``/`` for 0, ``./`` for 1.
+def digest_path(sha256: str) -> str:
+    """A digest as a path that stays in the same folder: ``/`` for a bit that is 0, ``./`` for a bit that is 1.
 
-    >>> spell("5" + "0" * 63)[:6]
+    >>> digest_path("5" + "0" * 63)[:6]
     '/.//./'
     """
     return format(int(sha256, 16), "0256b").replace("0", "/").replace("1", "./")
@@ -178,8 +201,8 @@ class _Place(ctypes.Structure):
     )
 
 
-class LinkRecord(Immutable):
-    """What the linker knows of an open library: the path by which it was opened first, and where it lies."""
+class LinkInfo(Immutable):
+    """What the linker knows of an open library: the path by which it was opened first, and its base address."""
 
     path: str
     base: int
@@ -187,8 +210,8 @@ class LinkRecord(Immutable):
 
 @functools.cache
 def _process() -> ctypes.PyDLL:
-    """The dynamic linker, among the symbols of the process itself. Its errors belong to the thread that calls, and no
-    other thread of Python's runs, or forks, meanwhile."""
+    """The symbols of the process itself, with those of the dynamic linker. A PyDLL keeps the interpreter's lock, so
+    that no other Python thread calls the linker, or forks, between a call and ``dlerror``."""
     process = ctypes.PyDLL(None)
     process.dlopen.restype = process.dlsym.restype = ctypes.c_void_p
     process.dlerror.restype = ctypes.c_char_p
@@ -196,24 +219,30 @@ def _process() -> ctypes.PyDLL:
 
 
 def address_in(handle: int, symbol: str) -> int | None:
-    """Where a symbol is that a library has, or one that it needs; None where there is none."""
+    """The address of a symbol of a library, or of one that it needs; None where there is none."""
     found: int | None = _process().dlsym(ctypes.c_void_p(handle), symbol.encode())
     return found
 
 
-def _record(library: int) -> LinkRecord:
-    record = ctypes.POINTER(_LinkMap)()
+def _link_info(library: int) -> LinkInfo:
+    found = ctypes.POINTER(_LinkMap)()
     handle = ctypes.c_void_p(library)
-    if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(record)) != 0 or not record:
-        return LinkRecord("", -1)
-    return LinkRecord((record.contents.name or b"").decode("ascii", "replace"), record.contents.address or 0)
+    if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(found)) != 0 or not found:
+        return LinkInfo("", -1)
+    return LinkInfo((found.contents.name or b"").decode("ascii", "replace"), found.contents.address or 0)
 
 
 def _base_of(address: int) -> int:
-    """Where the library that an address belongs to lies."""
+    """The base address of the library that an address belongs to; -2 for an address in no library."""
     place = _Place()
     found = _process().dladdr(ctypes.c_void_p(address), ctypes.byref(place))
     return int(place.base or 0) if found else -2
+
+
+def _open_under(soname: str) -> int | None:
+    """The handle of the library that is open under a SONAME, or None. Nothing is loaded."""
+    handle: int | None = _process().dlopen(soname.encode(), _MODE | os.RTLD_NOLOAD)
+    return handle
 
 
 def _dlopen(path: str, label: str) -> int:

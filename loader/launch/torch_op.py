@@ -15,51 +15,30 @@ _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 _DISPATCH = {"": "CUDA", "cuda": "CUDA", "cpu": "CPU"}
 _SCALARS = {"int": "int", "uint": "int", "float": "float", "bfloat": "float", "bool": "bool"}
 
-_registering = ForkSafeLock()
-_registered: dict[str, tuple[str, Kernel, Any, Any]] = {}  # a library that is dropped takes its operators with it
 
+class Operators:
+    """The kernels that were registered as operators, each once. PyTorch's own table of names is one for the process."""
 
-def torch_op(kernel: Kernel, name: str | None = None, *, outputs: Iterable[str] | None = None) -> Callable[..., Any]:
-    """Register a kernel as a PyTorch operator, once.
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        # name -> schema, kernel, operator, torch.library.Library; a Library that is dropped removes its operators
+        self._registered: dict[str, tuple[str, Kernel, Any, Any]] = {}
 
-    It works under ``torch.compile(fullgraph=True)``, in CUDA graphs and with ``torch.library.opcheck``. It has no
-    gradient. Where none of that is needed call the kernel itself: an operator costs some microseconds more.
-
-    Parameters
-    ----------
-    kernel
-        A kernel that ``get`` returned.
-    name
-        ``"namespace::operator"``; one made of the op and the artifact's key if None, so that two versions of an op are
-        two operators.
-    outputs
-        The arguments that the kernel writes, by name; what its author declared if None.
-
-    Returns
-    -------
-    Callable
-        The operator, a ``torch._ops.OpOverload``. It takes what the kernel takes and returns None.
-
-    Examples
-    --------
-    >>> from precast import loader
-    >>> kernel = loader.get("scale", {"dtype": "float32"}, target="sm_90a")
-    >>> loader.torch_op(kernel, "example::scale", outputs=["y"])
-    <OpOverload(op='example.scale', overload='default')>
-
-    See also: ``get``.
-    """
-    name = name or f"precast::{kernel.op.replace('.', '_')}_{kernel.artifact.key[:12]}"
-    if _NAME.fullmatch(name) is None:
-        raise ConfigError(f"{name!r} is not the name of an operator: write it like 'mine::{kernel.op}'")
-    schema = schema_of(kernel, outputs)
-    with _registering:
-        if name not in _registered:
-            _registered[name] = (schema, kernel, *_register(kernel, name, schema))
-        known, registered, operator, _ = _registered[name]
-    if (known, registered.artifact.key) != (schema, kernel.artifact.key):
-        raise ConfigError(f"the operator {name} stands for another kernel, {registered!r}: choose another name")
-    return operator  # type: ignore[no-any-return]
+    def register(self, kernel: Kernel, name: str | None, outputs: Iterable[str] | None) -> Callable[..., Any]:
+        """The operator of a kernel; the parameters are those of ``loader.torch_op``."""
+        name = name or f"precast::{kernel.op.replace('.', '_')}_{kernel.artifact.key[:12]}"
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(f"{name!r} is not the name of an operator: write it like 'mine::{kernel.op}'")
+        schema = schema_of(kernel, outputs)
+        with self._lock:
+            if name not in self._registered:
+                self._registered[name] = (schema, kernel, *_register(kernel, name, schema))
+            known, registered, operator, _ = self._registered[name]
+        if (known, registered.artifact.key) != (schema, kernel.artifact.key):
+            raise ConfigError(
+                f"the operator {name} is registered for another kernel, {registered!r}: choose another name"
+            )
+        return operator  # type: ignore[no-any-return]
 
 
 def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
@@ -68,9 +47,11 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
     written = {a.name for a in passed if a.written} if outputs is None else set(outputs)
     tensors = {a.name for a in passed if a.kind == "tensor"}
     if not written or written - tensors:
-        wrong = f"{', '.join(sorted(written - tensors))} is no tensor of it" if written else "its author names none"
+        wrong = (
+            f"{', '.join(sorted(written - tensors))} is not one of its tensors" if written else "its author names none"
+        )
         choice = ", ".join(sorted(tensors))
-        raise ConfigError(f"{kernel.op}: which arguments does it write? {wrong}: give outputs=[..] out of {choice}")
+        raise ConfigError(f"{kernel.op}: its outputs are not known, {wrong}: give outputs=[..] out of {choice}")
     return f"({', '.join(_declared(kernel, a, a.name in written, i) for i, a in enumerate(passed))}) -> ()"
 
 
@@ -103,7 +84,7 @@ def _register(kernel: Kernel, name: str, schema: str) -> tuple[Any, Any]:
 
     namespace, _, operator = name.partition("::")
     library = torch.library.Library(namespace, "FRAGMENT")
-    # A kernel is compiled for certain strides: the compiler must hand over the tensors as the program has them.
+    # A kernel is compiled for certain strides: the compiler must pass the tensors as the program has them.
     strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     library.define(operator + schema, tags=(torch.Tag.pt2_compliant_tag, strides))
     devices = {_DISPATCH.get(a.device, "CUDA") for a in kernel.signature.passed if a.kind == "tensor"}

@@ -1,8 +1,8 @@
-"""Making a kernel ready for CUDA: its device code loaded, its attributes set, everything that a first launch would do.
+"""Warm-up: load a kernel's device code and set its attributes, as its first launch would, without a launch.
 
-A compiled entry does all that at its first call, just before it launches. So it is called once, with made-up arguments
-that its signature allows, on a stream of its own that *captures*: CUDA then does everything up to the launch, and
-writes the launch down in a graph, which is thrown away. Nothing is executed and no memory is touched.
+A compiled entry does this at its first call, just before it launches. So it is called once, with placeholder arguments
+that its signature allows, on a new stream that *captures*: CUDA then does everything up to the launch, and records the
+launch in a graph, which is discarded. Nothing is executed and no memory is touched.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from precast.loader.errors import PrecastError
 from precast.loader.format.signature import Argument, Dim, Signature
 from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
 from precast.loader.launch.library import load_ffi
-from precast.loader.resolve import driver
+from precast.loader.resolve.driver import Driver
 
-ADDRESS = 1 << 30  # of no memory; aligned for everything
-_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: what loading does is no part of the graph
+ADDRESS = 1 << 30  # no memory is there; aligned for every type
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: loading a module is allowed during the capture
 _NON_BLOCKING = 1
 _SIZE = 128
 _NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
 
 
 class NotWarmedUp(PrecastError):
-    """A kernel could not be made ready without a real call; the message is the reason."""
+    """A kernel could not be warmed up without a real call; the message is the reason."""
 
 
 class _Bytes(ctypes.Structure):
@@ -47,7 +47,7 @@ class AnyValue(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_int32), ("padding", ctypes.c_uint32), ("word", _Word))
 
 
-def warm_up(address: int, signature: Signature, ordinal: int) -> None:
+def warm_up(address: int, signature: Signature, driver: Driver, ordinal: int) -> None:
     """Do all that the first launch of an entry would do on a device, and do not launch.
 
     Parameters
@@ -56,11 +56,11 @@ def warm_up(address: int, signature: Signature, ordinal: int) -> None:
         Of the entry.
     signature
         What it takes.
-    ordinal
-        The device.
+    driver, ordinal
+        The driver and the number of a device.
     """
     refuse_streamless(signature)
-    with _capturing(ordinal) as stream:
+    with _capturing(driver, ordinal) as stream:
         arguments = Arguments(signature, ordinal, stream)
         old = ctypes.c_void_p()
         ffi = load_ffi()
@@ -74,26 +74,26 @@ def warm_up(address: int, signature: Signature, ordinal: int) -> None:
 
 
 def refuse_streamless(signature: Signature) -> None:
-    """Refuse to try a kernel that takes no stream: it launches on the default one, past any capture, for real.
+    """Refuse a kernel that takes no stream: it launches on the default one, which is not captured, so it would run.
 
     >>> from precast.loader.format.signature import Argument
     >>> refuse_streamless(Signature(arguments=(Argument(name="stream", kind="env_stream"),)))
     """
     if not any(argument.kind in ("env_stream", "stream") for argument in signature.arguments):
-        raise NotWarmedUp("it takes no stream, so that trying it would launch it: call it once with real arguments")
+        raise NotWarmedUp("it takes no stream, so a warm-up would launch it: call it once with real arguments")
 
 
 def call(address: int, values: list[AnyValue]) -> None:
-    """Call an entry by C alone; what it says against it is NotReady."""
+    """Call an entry by C alone; NotWarmedUp with its error where it fails."""
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)(address)
     result = AnyValue()
     packed = (AnyValue * max(1, len(values)))(*values)
     if entry(None, packed, len(values), ctypes.byref(result)) != 0:
-        raise NotWarmedUp(f"a call with made-up arguments was refused ({_raised()}): call it once with real ones")
+        raise NotWarmedUp(f"a call with placeholder arguments was refused ({_raised()}): call it once with real ones")
 
 
 class Arguments:
-    """Arguments that a signature allows: every free size is small, every pointer is aligned and points nowhere."""
+    """Placeholder arguments that a signature allows: free sizes are small, pointers aligned, their memory unmapped."""
 
     def __init__(self, signature: Signature, ordinal: int, stream: int) -> None:
         self._sizes = {n: _multiple(s.divisibility) for n, s in signature.symbols.items()}
@@ -124,7 +124,7 @@ class Arguments:
             word = _Word(real=argument.value) if real else _Word(number=int(argument.value))
             return AnyValue(kind=_FLOAT if real else _INT, word=word)
         raise NotWarmedUp(
-            f"an argument of kind {kind!r} ({argument.name}) is not made up: call it once with a real one"
+            f"an argument of kind {kind!r} ({argument.name}) has no placeholder: call it once with a real one"
         )
 
     def _tensor(self, argument: Argument) -> Tensor:
@@ -134,7 +134,7 @@ class Arguments:
         dtype = dtype_code(argument.dtype)
         if dtype is None:
             raise NotWarmedUp(
-                f"{argument.dtype!r} is a dtype that is not made up: call the kernel once with real arguments"
+                f"{argument.dtype!r} is a dtype without a placeholder: call the kernel once with real arguments"
             )
         code, bits, lanes = dtype
         device_type = {"cpu": 1, "cuda_host": 3}.get(argument.device, CUDA)
@@ -157,7 +157,7 @@ class Arguments:
 
 
 class _Array:
-    """What tvm_ffi makes of a tuple, made by C alone; it is there as long as this object."""
+    """The array that tvm_ffi makes of a tuple, made by C alone; it lives as long as this object."""
 
     def __init__(self, members: list[AnyValue]) -> None:
         self._ffi, make, self.value = load_ffi(), ctypes.c_void_p(), AnyValue()
@@ -167,7 +167,7 @@ class _Array:
             self._ffi.TVMFFIObjectDecRef(make)
             if status == 0:
                 return
-        raise NotWarmedUp(f"a tuple is not made up ({_raised()}): call the kernel once with a real one")
+        raise NotWarmedUp(f"a tuple could not be made ({_raised()}): call the kernel once with a real one")
 
     def __del__(self) -> None:
         if self.value.kind == _ARRAY:
@@ -175,15 +175,15 @@ class _Array:
 
 
 def _multiple(divisibility: int) -> int:
-    """The least multiple that is not tiny."""
+    """The least multiple that is at least ``_SIZE``."""
     step = max(1, divisibility)
     return math.ceil(_SIZE / step) * step
 
 
 @contextmanager
-def _capturing(ordinal: int) -> Iterator[int]:
-    """A stream of its own on a device, that writes launches down and runs none."""
-    with _context(ordinal) as ask:
+def _capturing(driver: Driver, ordinal: int) -> Iterator[int]:
+    """A new stream of a device, which records launches in a graph and runs none."""
+    with _context(driver, ordinal) as ask:
         stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
         ask("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
         try:
@@ -199,15 +199,14 @@ def _capturing(ordinal: int) -> Iterator[int]:
 
 
 @contextmanager
-def _context(ordinal: int) -> Iterator[Any]:
-    """The primary context of a device, current for a while. It is kept: whoever launches needs it anyway."""
-    found = driver.driver()
-    library, handle, context = found.library, found.handle(ordinal), ctypes.c_void_p()
+def _context(driver: Driver, ordinal: int) -> Iterator[Any]:
+    """Make the primary context of a device current for a while. It is not released: every launch needs it."""
+    library, handle, context = driver.library, driver.handle(ordinal), ctypes.c_void_p()
 
     def ask(function: str, *arguments: object, check: bool = True) -> int:
         code = int(getattr(library, function)(*arguments))
         if code and check:
-            raise NotWarmedUp(f"{function} answers with error {code}: look at 'precast doctor'")
+            raise NotWarmedUp(f"{function} returned error {code}: run 'precast doctor'")
         return code
 
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
@@ -219,11 +218,11 @@ def _context(ordinal: int) -> Iterator[Any]:
 
 
 def _raised() -> str:
-    """The kind and the text of the error that TVM-FFI holds for this thread, which it holds no more."""
+    """The kind and the text of the error that TVM-FFI holds for this thread; it is cleared."""
     ffi, error = load_ffi(), ctypes.c_void_p()
     ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
     if not error.value:
-        return "without a word"
+        return "no error was set"
     # TVMFFIObject is 24 bytes; then the cell: kind and message, a pointer and a length each.
     words = ctypes.cast(error.value + 24, ctypes.POINTER(ctypes.c_size_t))
     kind, message = (ctypes.string_at(words[at], words[at + 1]).decode("utf-8", "replace") for at in (0, 2))

@@ -1,25 +1,20 @@
-"""Caches: a directory of artifacts, of which no byte is used before it was checked against the index."""
+"""Caches: a directory of artifacts. No byte of it is used before it was checked against the index."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
-from precast.loader.fast_start.installed import locate
+from precast.loader.fast_start.zstandard_backend import zstandard_backend
 from precast.loader.fork_safe import OnceTable
 from precast.loader.format.artifact import Blob
 from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.pins import Pins, refusal
 
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
@@ -45,7 +40,7 @@ class Cache:
         self.path = Path(path)
         self.origin = origin or str(path)
         if not self.path.is_dir():
-            raise CacheError(f"{path} is no folder that can be read: give the folder of a cache")
+            raise CacheError(f"{path} is not a folder that can be read: give the folder of a cache")
         data = self._file("index.json", limit=INDEX_LIMIT)
         self.digest = digest(data)
         self.index = self._decode_index(data)
@@ -65,7 +60,7 @@ class Cache:
         return f"<Cache {self.name!r} at {str(self.path)!r}, {len(self.index.ops)} ops>"
 
     def op(self, op: str) -> OpIndex:
-        """The artifacts of an op, from a file whose digest the root vouches for."""
+        """The artifacts of an op, from its file, whose digest is in ``index.json``."""
         entry = self.index.ops.get(op)
         if entry is None:
             raise OpNotFound(f"cache {self.name!r} holds no op {op!r}: it has {', '.join(sorted(self.index.ops))}")
@@ -101,9 +96,9 @@ class Cache:
     def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
         if blob.encoding == "raw":
             return stored
-        zstandard = _zstandard()
+        zstandard = zstandard_backend()
         try:
-            # A frame states how much it decodes to, and zstd holds it to that: nothing grows past the size we agree on.
+            # A frame states its decoded size, and zstd enforces it: nothing grows past the size in the index.
             if zstandard.get_frame_parameters(stored).content_size != blob.size:
                 raise self._corrupt(name, "it does not decode to the size the index promises")
             decoder = self._decoder(blob.encoding, name)
@@ -112,31 +107,31 @@ class Cache:
             raise self._corrupt(name, f"it is not readable as {blob.encoding} ({error})") from None
 
     def _decoder(self, encoding: str, name: str) -> Any:
-        """A decoder for this thread: one serves one thread, and takes longer to make than most blobs to decode."""
+        """The decoder of this thread: one serves one thread, and making it takes longer than decoding most blobs."""
         mine = self._decoders.__dict__
         if encoding not in mine:
             dictionary = self._zstd_dictionary(name) if encoding == "zstd+dictionary" else None
-            mine[encoding] = _zstandard().ZstdDecompressor(dict_data=dictionary)
+            mine[encoding] = zstandard_backend().ZstdDecompressor(dict_data=dictionary)
         return mine[encoding]
 
     def _zstd_dictionary(self, name: str) -> Any:
         blob = self.index.dictionary
         if blob is None or blob.encoding == "zstd+dictionary":
-            raise self._corrupt(name, "it needs a dictionary, and the index names none that can be read")
-        return self._dictionary.get(blob.sha256, lambda: _zstandard().ZstdCompressionDict(self.read(blob)))
+            raise self._corrupt(name, "it needs a dictionary, and the index names no readable one")
+        return self._dictionary.get(blob.sha256, lambda: zstandard_backend().ZstdCompressionDict(self.read(blob)))
 
     def _file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
         """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
         name = "/".join(parts)
         try:
-            with _descend(self.path, parts) as held:
+            with _open_beneath(self.path, parts) as held:
                 if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
                 for depth, part in enumerate(held):
-                    stranger = _stranger(os.fstat(part))
-                    if stranger:
-                        raise CacheError(f"{self.path.joinpath(*parts[:depth])} {stranger}")
-                data = _take(held[-1], limit + 1)
+                    unsafe = _unsafe(os.fstat(part))
+                    if unsafe:
+                        raise CacheError(f"{self.path.joinpath(*parts[:depth])} {unsafe}")
+                data = _read_at_most(held[-1], limit + 1)
         except FileNotFoundError:
             raise self._missing(name) from None
         except OSError as error:
@@ -159,24 +154,8 @@ class Cache:
         return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
 
 
-@functools.cache
-def _zstandard() -> Any:
-    """The decoder in the package zstandard. The package's own first lines import ``platform``, which takes as long as a
-    whole load; what it would import next is all that is needed."""
-    with IMPORT_LOCK:
-        if "zstandard" not in sys.modules:
-            folder = locate("zstandard")
-            spec = PathFinder.find_spec("zstandard.backend_c", [str(folder)]) if folder else None
-            if spec is not None and spec.loader is not None:
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                return module
-        import zstandard  # another Python's, with another backend
-    return zstandard
-
-
 @contextmanager
-def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
+def _open_beneath(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
     """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait."""
     held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
     try:
@@ -189,8 +168,8 @@ def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
             os.close(descriptor)
 
 
-def _take(file: int, most: int) -> bytes:
-    """A file's bytes, asked for in parts of its size: a buffer of ``most`` would take longer to get than to fill."""
+def _read_at_most(file: int, most: int) -> bytes:
+    """A file's bytes, read in parts of its size: a buffer of ``most`` bytes takes longer to allocate than to fill."""
     chunks: list[bytes] = []
     part = os.fstat(file).st_size + 1
     while most > 0 and (chunk := os.read(file, min(most, part))):
@@ -199,8 +178,11 @@ def _take(file: int, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _stranger(facts: os.stat_result) -> str | None:
-    """Who else could write a part of a cache. What it holds is run as this user, so only this user and root may."""
+def _unsafe(facts: os.stat_result) -> str | None:
+    """Why a part of a cache is not safe to use, or None.
+
+    The code in it runs as this user, so only this user and root may write it.
+    """
     if facts.st_uid not in (0, os.geteuid()):
         whose = f"belongs to another user (uid {facts.st_uid})"
     elif facts.st_mode & stat.S_IWOTH:

@@ -10,7 +10,7 @@ from typing import Any
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, Value, dtype_name, normalise
+from precast.loader.format.config import Key, Value, config_text, dtype_name, normalise
 from precast.loader.format.index import Index, OpIndex
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -33,14 +33,14 @@ class Request(Immutable, kw_only=True):
     problem: Mapping[str, int] | None = None
 
 
-class Wanted(Immutable):
+class Requirements(Immutable):
     """A request in the terms of one source: what each meaning key must be, and each tuned key that is pinned."""
 
     keys: tuple[Key, ...]
     values: dict[str, Value]
 
     @classmethod
-    def of(cls, request: Request, keys: tuple[Key, ...]) -> Wanted:
+    def of(cls, request: Request, keys: tuple[Key, ...]) -> Requirements:
         """The caller's values in their one form, and the defaults of the meaning keys it leaves out."""
         values = normalise(keys, in_op_terms(keys, request.config), op=request.op)
         for key in keys:
@@ -51,15 +51,15 @@ class Wanted(Immutable):
         return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
 
     def differing(self, config: object) -> tuple[str, ...]:
-        """The keys in which a config, raw or parsed, is not what is wanted."""
+        """The keys in which a config, raw or parsed, differs from what is required."""
         if not isinstance(config, Mapping):
             return tuple(self.values)
         return tuple(
-            name for name, value in self.values.items() if not _serves(name, config.get(name, _NOTHING), value)
+            name for name, value in self.values.items() if not _matches(name, config.get(name, _NOTHING), value)
         )
 
     def literal(self, config: Mapping[str, Value]) -> bool:
-        """Whether a config that serves also spells every dtype as it was asked for."""
+        """Whether a config that serves also writes every dtype as the request does."""
         return all(same(config.get(name, _NOTHING), value) for name, value in self.values.items())
 
 
@@ -70,10 +70,10 @@ def in_op_terms(keys: tuple[Key, ...], config: Mapping[str, object]) -> Mapping[
     {'dtype': 'bf16'}
     """
     table = {key.name: key for key in keys}
-    return {n: _spoken(table[n], value) if n in table and _of_dtype(n) else value for n, value in config.items()}
+    return {n: _in_key_terms(table[n], value) if n in table and _of_dtype(n) else value for n, value in config.items()}
 
 
-def _spoken(key: Key, value: object) -> object:
+def _in_key_terms(key: Key, value: object) -> object:
     if key.type.rstrip("?") not in ("str", "any") or value is None:
         return value
     name = _dtype(value)
@@ -84,19 +84,19 @@ def _spoken(key: Key, value: object) -> object:
     return value if isinstance(value, str) else name
 
 
-def _serves(name: str, found: object, wanted: object) -> bool:
-    """Whether a value is the one that is wanted; under a key for dtypes, two names of one dtype are the same."""
-    if same(found, wanted):
+def _matches(name: str, found: object, required: object) -> bool:
+    """Whether a value is the one that is required; under a key for dtypes, two names of one dtype are the same."""
+    if same(found, required):
         return True
-    if not (_of_dtype(name) and isinstance(found, str) and isinstance(wanted, str)):
+    if not (_of_dtype(name) and isinstance(found, str) and isinstance(required, str)):
         return False
     one = _dtype(found)
-    return one is not None and one == _dtype(wanted)
+    return one is not None and one == _dtype(required)
 
 
 def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
-    """A function that says what configs share that agree in every meaning key: variants that may serve one request
-    share a bucket.
+    """A function from a config to its bucket. Configs that agree in every meaning key share one, so all variants that
+    may serve one request are in one bucket.
 
     >>> bucketing((Key(name="dtype", type="str"),))({"dtype": "bf16"})
     ('bfloat16',)
@@ -127,7 +127,7 @@ def _of_dtype(name: str) -> bool:
 
 
 def _dtype(value: object) -> str | None:
-    """The canonical name of a dtype; None for what is none, and for Python's own types, which libraries read apart."""
+    """The canonical name of a dtype; None for other values. Python's own types have none: libraries differ."""
     if any(value is kind for kind in (int, float, bool, complex)):
         return None
     return _dtype_of_text(value) if isinstance(value, str) else _dtype_of(value)
@@ -162,8 +162,13 @@ def same(one: object, other: object) -> bool:
 class Candidate(Immutable):
     """An artifact in one cache."""
 
-    source: CachedOp = field(repr=False)
+    source: CachedOp
     artifact: Artifact
+
+    def __repr__(self) -> str:
+        artifact = self.artifact
+        what = f"{self.source.op.op} {config_text(artifact.config)} for {artifact.target}"
+        return f"<Candidate {what}, {artifact.kind} {artifact.key[:12]} in cache {self.cache!r}>"
 
     @property
     def cache(self) -> str:
@@ -187,13 +192,13 @@ class Candidate(Immutable):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Its place by ``preference``. No two candidates of one resolution have the same, so that the order they come
-        in decides nothing."""
+        """Its ``sort_key``. No two candidates of one resolution have the same, so the order of the input does not
+        matter."""
         artifact = self.artifact
-        return preference(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
+        return sort_key(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
 
 
-def preference(target: Target, precedence: int, rank: int, kind: str, key: str) -> tuple[Any, ...]:
-    """What is preferred comes first: exact, family, plain target; the cache's precedence; the author's order; an
-    object; then by key."""
+def sort_key(target: Target, precedence: int, rank: int, kind: str, key: str) -> tuple[Any, ...]:
+    """The preferred candidate has the lowest: exact, family, plain target; the cache's precedence; the author's order;
+    object before cubin; then the artifact's key."""
     return (*target.rank, precedence, rank, kind != "object", key)

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
 from precast.loader.format import fields
 from precast.loader.format.target import Target
-from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Wanted, bucketing, preference
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, bucketing, sort_key
 from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.rules import objections
 
 T = TypeVar("T")
 Refusal = ConfigError | CacheError
 
-_MALFORMED = (-1,)  # before all others, so that it is parsed, refused and passed over
+_MALFORMED = (-1,)  # sorts before all others, so that it is parsed, refused and skipped
 
 
 def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> Candidate | None:
@@ -35,33 +35,33 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     contenders, _ = ask_each(
         request,
         sources,
-        lambda source, wanted: [
-            (_place(source, n, wanted), source, wanted, n) for n in likely(source, wanted, machine)
+        lambda source, required: [
+            (_place(source, n, required), source, required, n) for n in may_serve(source, required, machine)
         ],
     )
-    for _, source, wanted, position in sorted(contenders, key=itemgetter(0)):
+    for _, source, required, position in sorted(contenders, key=itemgetter(0)):
         try:
             candidate = Candidate(source, source.op.artifact(position))
         except FormatError:
             continue
-        if not objections(candidate, wanted, machine):
+        if not objections(candidate, required, machine):
             return candidate
     return None
 
 
 def ask_each(
-    request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Wanted], Iterable[T]]
+    request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Requirements], Iterable[T]]
 ) -> tuple[list[T], list[tuple[CachedOp, Refusal]]]:
-    """What every source says of a request, the preferred ones first; and those that do not take it, or are damaged.
+    """What ``about`` returns for each source, the preferred ones first; and the sources that refuse, or are damaged.
 
-    It is an error where that is so of all of them.
+    It is an error where all of them do.
     """
     found: list[T] = []
     refused: list[tuple[CachedOp, Refusal]] = []
     ordered = sorted(sources, key=lambda source: source.precedence)
     for source in ordered:
         try:
-            found += list(about(source, Wanted.of(request, source.op.keys)))
+            found += list(about(source, Requirements.of(request, source.op.keys)))
         except (ConfigError, CacheError) as refusal:
             refused.append((source, refusal))
     if refused and len(refused) == len(ordered):
@@ -69,12 +69,12 @@ def ask_each(
     return found, refused
 
 
-def likely(source: CachedOp, wanted: Wanted, machine: Machine) -> Iterator[int]:
-    """Where the rows of a source stand that may serve: a cheap look at what is not parsed yet."""
+def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:
+    """The positions of the rows that may serve, by a quick test of rows that are not parsed yet."""
     bucket = bucketing(source.op.keys)
-    for position in source.op.positions(bucket, bucket(wanted.values)):
+    for position in source.op.positions(bucket, bucket(required.values)):
         row = source.op.rows[position]
-        if not wanted.differing(row.get("config")) and _may_run(row, machine):
+        if not required.differing(row.get("config")) and _may_run(row, machine):
             yield position
 
 
@@ -89,7 +89,7 @@ def _may_run(row: Mapping[str, Any], machine: Machine) -> bool:
     return True
 
 
-def _place(source: CachedOp, position: int, wanted: Wanted) -> tuple[Any, ...]:
+def _place(source: CachedOp, position: int, required: Requirements) -> tuple[Any, ...]:
     """What a row is sorted by: as ``resolve`` sorts the artifact that it describes."""
     row = source.op.rows[position]
     try:
@@ -97,7 +97,7 @@ def _place(source: CachedOp, position: int, wanted: Wanted) -> tuple[Any, ...]:
         rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
     except (FormatError, TargetError):
         return _MALFORMED
-    return (not wanted.literal(row["config"]), *preference(target, source.precedence, rank, kind, key))
+    return (not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from precast.loader.errors import CacheError
-from precast.loader.fast_start.installed import entry_points, locate
+from precast.loader.fast_start.installed import Installed, locate
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.index import Index
 from precast.loader.resolve.cache import Cache
@@ -18,7 +18,7 @@ VARIABLE = "PRECAST_CACHE_PATH"
 GROUP = "precast.caches"
 
 
-class Found(Immutable, kw_only=True):
+class DiscoveredCache(Immutable, kw_only=True):
     """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
 
     name: str
@@ -38,7 +38,9 @@ class Found(Immutable, kw_only=True):
         return f"{self.name} ({self.origin}): {self.error}"
 
 
-def discover(search: str | None = None, pins: Pins | None = None) -> tuple[Found, ...]:
+def discover(
+    search: str | None = None, pins: Pins | None = None, installed: Installed | None = None
+) -> tuple[DiscoveredCache, ...]:
     """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
 
     Parameters
@@ -47,20 +49,23 @@ def discover(search: str | None = None, pins: Pins | None = None) -> tuple[Found
         A list of directories to use in place of ``PRECAST_CACHE_PATH``.
     pins
         Digests to use in place of ``PRECAST_PIN``.
+    installed
+        The installed distributions.
     """
     pins = pins or read_pins(os.environ.get(PIN, ""))
+    search = os.environ.get(VARIABLE, "") if search is None else search
     seen: set[object] = set()
     result = []
-    for found in (*_listed(os.environ.get(VARIABLE, "") if search is None else search, pins), *_installed(pins)):
-        place = _place(found.path) if found.path else None
+    for found in (*_listed(search, pins), *_in_wheels(installed or Installed(), pins)):
+        place = _identity(found.path) if found.path else None
         if place is None or place not in seen:
             seen.add(place)
             result.append(found)
     return tuple(result)
 
 
-def _place(path: Path) -> object:
-    """What is the same for two ways to one folder."""
+def _identity(path: Path) -> object:
+    """A value that is equal for two paths of one folder."""
     try:
         facts = os.stat(path)
     except OSError:
@@ -68,26 +73,26 @@ def _place(path: Path) -> object:
     return facts.st_dev, facts.st_ino
 
 
-def _listed(search: str, pins: Pins | None) -> Iterator[Found]:
+def _listed(search: str, pins: Pins | None) -> Iterator[DiscoveredCache]:
     for text in search.split(os.pathsep):
         if text:
             yield _open(Path(text).name, Path(text), VARIABLE, pins)
 
 
-def _installed(pins: Pins | None) -> Iterator[Found]:
-    for name, module in entry_points(GROUP):
+def _in_wheels(installed: Installed, pins: Pins | None) -> Iterator[DiscoveredCache]:
+    for name, module in installed.entry_points(GROUP):
         origin = f"entry point {name!r}"
         folder = locate(module)
         if folder is None:
-            error = CacheError(f"{origin} names the package {module!r}, which is not there: reinstall its wheel")
-            yield Found(name=name, path=None, origin=origin, error=error)
+            error = CacheError(f"{origin} names the package {module!r}, which is not installed: reinstall its wheel")
+            yield DiscoveredCache(name=name, path=None, origin=origin, error=error)
         else:
             yield _open(name, folder, origin, pins)
 
 
-def _open(name: str, path: Path, origin: str, pins: Pins | None) -> Found:
+def _open(name: str, path: Path, origin: str, pins: Pins | None) -> DiscoveredCache:
     try:
         cache = Cache(path, origin, pins=pins)
     except CacheError as error:
-        return Found(name=name, path=path, origin=origin, error=error)
-    return Found(name=cache.name, path=path, origin=origin, cache=cache)
+        return DiscoveredCache(name=name, path=path, origin=origin, error=error)
+    return DiscoveredCache(name=cache.name, path=path, origin=origin, cache=cache)

@@ -1,4 +1,7 @@
-"""The CUDA driver, asked through ``libcuda.so.1`` alone: which devices there are, and which one is current."""
+"""The CUDA driver, asked through ``libcuda.so.1`` alone: which devices there are, and which one is current.
+
+It is the only reader of the driver: the loader, ``precast doctor`` and the tests ask it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,11 @@ _NOT_INITIALIZED = 3
 
 
 class NoDriver(PrecastError):
-    """There is no usable CUDA driver or device; the message is the reason."""
+    """There is no usable CUDA driver or device; the message is the reason. ``version`` is the driver's, if known."""
+
+    def __init__(self, message: str, version: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.version = version
 
 
 class Device(Immutable, kw_only=True):
@@ -41,13 +48,16 @@ class Driver:
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
         self.process = os.getpid()
-        self._ask("cuInit", 0)
         version = self._integer("cuDriverGetVersion")
         self.version = (version // 1000, version % 1000 // 10)
-        self._handles = tuple(self._integer("cuDeviceGet", n) for n in range(self._integer("cuDeviceGetCount")))
-        if not self._handles:
-            raise NoDriver("the driver sees no device (is CUDA_VISIBLE_DEVICES empty?)")
-        self.devices = tuple(self._device(ordinal, handle) for ordinal, handle in enumerate(self._handles))
+        try:
+            self._ask("cuInit", 0)
+            self._handles = tuple(self._integer("cuDeviceGet", n) for n in range(self._integer("cuDeviceGetCount")))
+            if not self._handles:
+                raise NoDriver("the driver sees no device (is CUDA_VISIBLE_DEVICES empty?)")
+            self.devices = tuple(self._device(ordinal, handle) for ordinal, handle in enumerate(self._handles))
+        except NoDriver as reason:
+            raise NoDriver(str(reason), self.version) from None
 
     @property
     def uniform(self) -> bool:
@@ -117,19 +127,42 @@ class Driver:
         return text.value.decode("utf-8", "replace") if text.value else f"error {code}"
 
 
-_driver: Driver | None = None
+class CurrentDriver:
+    """The driver of this process, started at the first use, and again in a forked child.
 
+    Parameters
+    ----------
+    library
+        The driver's library; a test names one of its own.
 
-def driver() -> Driver:
-    """The driver of this process, started at the first call, or Absent with the reason why there is none."""
-    global _driver
-    if _driver is None or _driver.process != os.getpid():
-        try:
-            library = ctypes.CDLL(LIBRARY)
-        except OSError:
-            raise NoDriver(f"{LIBRARY} is not installed") from None
-        _driver = Driver(library)
-    return _driver
+    >>> CurrentDriver("libcuda-of-no-machine.so.1").find()
+    Traceback (most recent call last):
+    precast.loader.resolve.driver.NoDriver: libcuda-of-no-machine.so.1 is not installed
+    """
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        self._library = library
+        self._driver: Driver | None = None
+
+    def get(self) -> Driver:
+        """The driver; NoDriver with the reason where there is none."""
+        if self._driver is None or self._driver.process != os.getpid():
+            try:
+                library = ctypes.CDLL(self._library)
+            except OSError:
+                raise NoDriver(f"{self._library} is not installed") from None
+            self._driver = Driver(library)
+        return self._driver
+
+    def find(self, device: object = None) -> Device:
+        """The device asked for, or the current one; NoDriver where there is none."""
+        number, driver = ordinal(device), self.get()
+        if number is None:
+            return driver.current()
+        if number >= len(driver.devices):
+            seen = ", ".join(map(str, driver.devices))
+            raise NoDriver(f"there is no CUDA device {number}: this process sees {seen}")
+        return driver.devices[number]
 
 
 def ordinal(device: object) -> int | None:
@@ -150,13 +183,3 @@ def ordinal(device: object) -> int | None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise ConfigError(f"{device!r} is not a CUDA device: use an int, 'cuda:1' or torch.device('cuda', 1)")
     return number
-
-
-def find_device(device: object = None) -> Device:
-    """The device asked for, or the current one; Absent where there is none."""
-    number, found = ordinal(device), driver()
-    if number is None:
-        return found.current()
-    if number >= len(found.devices):
-        raise NoDriver(f"there is no CUDA device {number}: this process sees {', '.join(map(str, found.devices))}")
-    return found.devices[number]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 
-from precast.loader.fast_start.installed import version_of
+from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.format.target import Capability, Target
-from precast.loader.resolve import driver
-from precast.loader.resolve.driver import Device, NoDriver
+from precast.loader.resolve.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]
 
@@ -24,7 +21,6 @@ class Machine(Immutable, kw_only=True):
 
     arch: str
     glibc: Version | None = None
-    python: str = ""
     tvm_ffi: str | None = None
     driver: Version | None = None
     device: Device | None = None
@@ -32,9 +28,8 @@ class Machine(Immutable, kw_only=True):
     target: Target | None = None
     absent: str = ""
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - there is one host
     def supposing(self, target: Target) -> Machine:
-        """The same host with a device of the capability that ``target`` names, and a driver that is up to it."""
+        """The same host with a device of the capability that ``target`` names, and a driver that serves it."""
         return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="")
 
     def __str__(self) -> str:
@@ -60,27 +55,63 @@ def version(pair: Version) -> str:
     return f"{pair[0]}.{pair[1]}"
 
 
-@functools.cache
-def this_host() -> Machine:
-    """This machine without its devices: nothing of CUDA is touched."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return Machine(arch=os.uname().machine, glibc=_glibc(), python=python, tvm_ffi=version_of("apache-tvm-ffi"))
-
-
-def this_machine(device: object = None) -> Machine:
-    """This machine with one of its devices: the one asked for, else the current one.
+class Machines:
+    """This host with each of its devices, as a Machine.
 
     Parameters
     ----------
-    device
-        ``None``, an int, ``"cuda:1"`` or a ``torch.device``.
+    host
+        The host; the one that this process runs on if None. A host with a capability, or with a reason why it has
+        none, is taken as it is: no driver is asked. Tests describe a machine in this way.
+    driver
+        The driver to ask for devices.
+    installed
+        The installed distributions, of which one is TVM-FFI.
+
+    >>> hopper = Machine(arch="x86_64", capability=Capability(9, 0))
+    >>> Machines(hopper).on() == hopper, str(Machines(hopper).for_target("sm_100a").capability)
+    (True, '10.0')
     """
-    host = this_host()
-    try:
-        found = driver.find_device(device)
-        return replace(host, device=found, capability=found.capability, driver=driver.driver().version)
-    except NoDriver as reason:
-        return replace(host, absent=str(reason))
+
+    def __init__(
+        self, host: Machine | None = None, driver: CurrentDriver | None = None, installed: Installed | None = None
+    ) -> None:
+        self.driver = driver or CurrentDriver()
+        self._installed = installed or Installed()
+        self._host = host
+        self._described = host is not None and bool(host.capability or host.absent)
+        self._for_targets: dict[str, Machine] = {}
+
+    @property
+    def host(self) -> Machine:
+        """The host without its devices: nothing of CUDA is touched."""
+        if self._host is None:
+            ffi = self._installed.version_of("apache-tvm-ffi")
+            self._host = Machine(arch=os.uname().machine, glibc=_glibc(), tvm_ffi=ffi)
+        return self._host
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every device has the same capability, so that it does not matter which one is current."""
+        return self._described or self.driver.get().uniform
+
+    def on(self, device: object = None) -> Machine:
+        """The host with one of its devices: an int, ``"cuda:1"``, a ``torch.device``, or None for the current one."""
+        if self._described:
+            return self.host
+        try:
+            found = self.driver.find(device)
+            return replace(self.host, device=found, capability=found.capability, driver=self.driver.get().version)
+        except NoDriver as reason:
+            return replace(self.host, absent=str(reason))
+
+    def for_target(self, text: str) -> Machine:
+        """The host with a device of the capability that a target such as ``sm_90a`` names."""
+        found = self._for_targets.get(text) if isinstance(text, str) else None
+        if found is None:
+            found = self.host.supposing(Target.parse(text))
+            self._for_targets[text] = found
+        return found
 
 
 def _glibc() -> Version | None:

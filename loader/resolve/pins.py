@@ -1,4 +1,4 @@
-"""Pins: the digests that the index of each cache must have. Everything below an index hangs from its digest."""
+"""Pins: the digests that the index of each cache must have. The index holds the digests of everything else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pins = Mapping[str, frozenset[str]]
 def read_pins(text: str) -> Pins | None:
     """Pins out of ``PRECAST_PIN``: ``name=sha256`` items, or the path of a file of such; None where it is empty.
 
-    A name may stand several times, while an old and a new cache of that name are in use. What cannot be read is an
+    A name may occur several times, while an old and a new cache of that name are in use. What cannot be read is an
     error, never no pins.
 
     >>> sorted(read_pins("mine=" + "0" * 64 + ",other=" + "1" * 64))
@@ -47,7 +47,7 @@ def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
             raise ConfigError(f"{shown!r} is not a pin: write NAME=SHA256, the digest of index.json")
         pins[name] = pins.get(name, frozenset()) | {digest}
     if not pins:
-        raise ConfigError("there is no pin where pins were to be: write NAME=SHA256, or leave them out")
+        raise ConfigError("the list of pins is empty: write NAME=SHA256, or leave them out")
     return pins
 
 
@@ -76,4 +76,6 @@ def _file(path: Path) -> str:
             raise ConfigError(f"{VARIABLE} names {path}, which is larger than a list of pins: name another file")
         return data.decode("ascii")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{VARIABLE} names {path}, which cannot be read as pins ({error}): mend it") from None
+        raise ConfigError(
+            f"{VARIABLE} names {path}, which cannot be read as pins ({error}): correct the file"
+        ) from None

@@ -1,26 +1,25 @@
-"""Resolution: which artifact serves a request on a machine, and why each other one does not. All of it is pure."""
+"""A decision, and its text: what was asked, what was taken, why each other candidate was not, and what would help."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import Immutable, replace
-from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Wanted
-from precast.loader.resolve.choose import ask_each, likely
+from precast.loader.errors import ConfigError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format.config import config_text, to_json, value_text
+from precast.loader.format.target import Capability
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.rules import objections
 
 if TYPE_CHECKING:
     from precast.loader.format.tuning import Choice
 
 
 class Accepted(Immutable):
-    """A candidate that serves the request; ``literal`` unless it spells a dtype in another way than the request."""
+    """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request."""
 
     candidate: Candidate
     literal: bool = True
@@ -32,36 +31,7 @@ class Rejected(Immutable):
     candidate: Candidate
     reasons: tuple[str, ...]
     differing: tuple[str, ...] = ()
-    gap: float = 0.0
-
-
-def judge(candidate: Candidate, wanted: Wanted, machine: Machine) -> Accepted | Rejected:
-    """Whether a candidate serves a request on a machine; if not, every reason."""
-    reasons = objections(candidate, wanted, machine)
-    config = candidate.artifact.config
-    if reasons:
-        differing = wanted.differing(config)
-        gap = sum(_gap(config.get(name), wanted.values[name]) for name in differing)
-        return Rejected(candidate, reasons, differing, gap)
-    return Accepted(candidate, wanted.literal(config))
-
-
-def _gap(one: object, other: object) -> float:
-    """How far apart two values are: numbers by their ratio, less than 1; what cannot be compared, 1."""
-    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other) and one:
-        return sum(map(_gap, one, other)) / len(one)
-    if _number(one) and _number(other):
-        return _ratio(one, other)  # type: ignore[arg-type]
-    return 0.0 if one == other and type(one) is type(other) else 1.0
-
-
-def _ratio(one: float, other: float) -> float:
-    bits = abs(math.log2(abs(one) + 1) - math.log2(abs(other) + 1)) + ((one < 0) != (other < 0))
-    return bits / (bits + 1)
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    distance: float = 0.0
 
 
 class Resolution(Immutable):
@@ -81,100 +51,141 @@ class Resolution(Immutable):
         return self.accepted[0].candidate if self.accepted else None
 
     def __str__(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.explanation import render
+        return render(self)
+
+    def __repr__(self) -> str:
         return render(self)
 
 
-def resolve(
-    request: Request,
-    machine: Machine,
-    sources: Iterable[CachedOp],
-    *,
-    full: bool = True,
-    notes: Iterable[str] = (),
-) -> Resolution:
-    """Judge every artifact of an op.
-
-    Parameters
-    ----------
-    request
-        The op and the config.
-    machine
-        Where it is to run.
-    sources
-        The op in each cache that has it.
-    full
-        Whether those that differ in config or target are to be judged, too: to explain, yes; to choose for a problem,
-        no (for none, ``choose`` does with less).
-    notes
-        What else is worth saying in the trace.
-    """
-    sources = tuple(sorted(sources, key=lambda source: source.precedence))
-    noted: list[str] = []
-    verdicts, refused = ask_each(
-        request, sources, lambda source, wanted: _verdicts(source, wanted, machine, full, noted)
-    )
-    accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
-    rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
-    noted += [f"cache {source.cache!r} was left out: {refusal}" for source, refusal in refused]
-    resolution = Resolution(
-        request,
-        machine,
-        tuple(sorted(accepted, key=lambda a: (not a.literal, *a.candidate.rank))),
-        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.gap, *r.candidate.rank))),
-        (*notes, *noted),
-        sources,
-    )
-    return by_measurement(resolution) if request.problem is not None and accepted else resolution
-
-
-def _verdicts(
-    source: CachedOp, wanted: Wanted, machine: Machine, full: bool, notes: list[str]
-) -> Iterator[Accepted | Rejected]:
-    """A judgement of every artifact of a source, or of those that may serve."""
-    for position in range(len(source.op.rows)) if full else likely(source, wanted, machine):
-        try:
-            yield judge(Candidate(source, source.op.artifact(position)), wanted, machine)
-        except FormatError as error:
-            notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
-
-
-def by_measurement(resolution: Resolution) -> Resolution:
-    """The same decision with the variant first that measurements favour, and what they say.
-
-    They decide only where nothing but the author's order would: among variants of one cache, for one target, of one
-    kind, that spell their dtypes alike.
-    """
-    problem, machine = resolution.request.problem, resolution.machine
-    first = resolution.accepted[0]
-    peers = [a for a in resolution.accepted if _decided_by_author(a) == _decided_by_author(first)]
-    assert problem is not None
-    try:
-        table = first.candidate.source.op.tuning
-    except FormatError as error:
-        return _noting(resolution, f"the measurements of cache {first.candidate.cache!r} were left out: {error}")
-    gpu = machine.device.name if machine.device else None
-    keys = [a.candidate.artifact.key for a in peers]
-    with IMPORT_LOCK:
-        from precast.loader.format.tuning import fastest
-    choice = fastest(table, problem, keys, gpu=gpu, capability=machine.capability)
-    if choice is None:
-        axes = ", ".join(sorted(problem)) or "nothing"
-        return _noting(
-            resolution,
-            f"cache {first.candidate.cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
-            " order decided: measure with 'precast bench', add with 'precast tune'",
+def render(resolution: Resolution, limit: int | None = None) -> str:
+    """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
+    lines = [heading(resolution)]
+    rows = [(_verdict(n), a.candidate, _why(n, resolution)) for n, a in enumerate(resolution.accepted)]
+    rows += [("refused", r.candidate, "; ".join(r.reasons)) for r in resolution.rejected]
+    shown = rows if limit is None else rows[:limit]
+    lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
+    if len(shown) < len(rows):
+        lines.append(
+            f"  and {len(rows) - len(shown)} more, each in the error's .resolution and in loader.explain(...):"
         )
-    best = peers[keys.index(choice.key)]
-    rest = tuple(a for a in resolution.accepted if a is not best)
-    return replace(resolution, accepted=(best, *rest), measured=choice)
+        hidden = resolution.rejected[max(0, len(shown) - len(resolution.accepted)) :]
+        lines += [f"    {count} x {why}" for why, count in _summary(hidden)]
+    if not rows:
+        lines.append("  no candidate")
+    lines += [f"  note: {note}" for note in resolution.notes]
+    if resolution.chosen is None:
+        lines += advice(resolution)
+    return "\n".join(lines)
 
 
-def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
-    candidate = accepted.candidate
-    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
+def _why(position: int, resolution: Resolution) -> str:
+    return str(resolution.measured) if position == 0 and resolution.measured else ""
 
 
-def _noting(resolution: Resolution, note: str) -> Resolution:
-    return replace(resolution, notes=(*resolution.notes, note))
+def heading(resolution: Resolution) -> str:
+    """The request and the machine in one line."""
+    request = resolution.request
+    return f"{request.op} {config_text(request.config)} {resolution.machine}"
+
+
+def advice(resolution: Resolution) -> list[str]:
+    """The nearest variants, and the manifest lines that would build the one that is missing."""
+    lines: list[str] = []
+    fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
+    if fits:
+        lines.append("nearest: " + " | ".join(_near(r) for r in fits))
+    lines.append("to build it, put this in a manifest, run 'precast build', and install the cache:")
+    return lines + [f"  {line}" for line in manifest_lines(resolution)]
+
+
+def manifest_lines(resolution: Resolution) -> list[str]:
+    """The YAML that asks for what the request asks for, of the function that made the nearest variant.
+
+    What a registered function does not declare to be tuned, the manifest does, so these lines say it too.
+    """
+    nearest = resolution.rejected[0].candidate if resolution.rejected else None
+    source = nearest.source if nearest else next(iter(resolution.sources), None)
+    tuned = {key.name for key in source.op.keys if key.tuned} if source else set()
+    config = _config(resolution)
+    pinned = {name: [value] for name, value in config.items() if name in tuned}
+    made = nearest.artifact.provenance if nearest else {}
+    op, parts, function = resolution.request.op, made.get("parts"), made.get("function")
+    if isinstance(parts, list) and parts:
+        op = op.rpartition(".")[0]
+    lines = ["kernels:"]
+    if nearest is None or made.get("registered") is not False or not isinstance(function, str):
+        lines.append(f"  - kernel: {op}")
+    else:
+        lines += [f"  - compile: {value_text(function)}", f"    op: {op}"]
+        free = {name: [to_json(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
+        pinned = {**free, **pinned}
+    meaning = {name: value for name, value in config.items() if name not in tuned}
+    optional = {"config": config_text(meaning) if meaning else "", "tuned": config_text(pinned) if pinned else ""}
+    if isinstance(parts, list) and parts:
+        optional["parts"] = value_text(parts)
+    if isinstance(made.get("env"), dict) and made["env"]:
+        optional["env"] = config_text(made["env"])
+    target = _target(resolution)
+    optional["targets"] = f"[{target}]" if target else ""
+    return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
+
+
+def _config(resolution: Resolution) -> Mapping[str, Any]:
+    """The request in its one form, where a source knows it; defaults and free keys stay out."""
+    request: Request = resolution.request
+    for source in resolution.sources:
+        try:
+            required = Requirements.of(request, source.op.keys).values
+        except ConfigError:
+            continue
+        return {name: to_json(required[name]) for name in request.config}
+    return request.config
+
+
+def _target(resolution: Resolution) -> str:
+    """What to build for: the target asked for, else the best one for this device that the op is built for at all."""
+    machine = resolution.machine
+    if machine.target is not None:
+        return str(machine.target)
+    if machine.capability is None:
+        return ""
+    known = {r.candidate.artifact.target for r in resolution.rejected}
+    here = sorted((t for t in known if t.runs_on(machine.capability)), key=lambda t: t.rank)
+    return str(here[0]) if here else _own_target(machine.capability)
+
+
+def _own_target(capability: Capability) -> str:
+    """The target with every feature of a device; from 9.0 on, that is the one with an ``a``."""
+    return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"
+
+
+def _verdict(position: int) -> str:
+    return "taken" if position == 0 else "fits"
+
+
+def _facts(candidate: Candidate) -> tuple[str, ...]:
+    artifact = candidate.artifact
+    return (
+        str(artifact.target),
+        artifact.kind,
+        artifact.key[:12],
+        candidate.source.cache,
+        config_text(artifact.config),
+    )
+
+
+def _near(rejected: Rejected) -> str:
+    artifact = rejected.candidate.artifact
+    return f"{config_text(artifact.config)} for {artifact.target}"
+
+
+def _summary(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
+    return Counter("; ".join(r.reasons) for r in rejected).most_common(12)
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    padded = ([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
+    return [("  " + "  ".join(row)).rstrip() for row in padded]

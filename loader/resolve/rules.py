@@ -1,39 +1,39 @@
-"""Rules: why an artifact may not serve a request on a machine. Each is a pure function that gives a reason, or None."""
+"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that gives a reason, or None."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from precast.loader.resolve.candidate import Candidate, Wanted
+from precast.loader.resolve.candidate import Candidate, Requirements
 from precast.loader.resolve.machine import Machine, version
 
 _CUDA = "nvidia-cuda-runtime-cu"
 _FFI = "apache-tvm-ffi"
 
 
-def meaning(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def meaning(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     config = candidate.artifact.config
-    differing = wanted.differing(config)
+    differing = required.differing(config)
     if differing:
         return "; ".join(
-            f"{n} is {config[n]!r}, not {wanted.values[n]!r}" if n in config else f"it says nothing of {n}"
+            f"{n} is {config[n]!r}, not {required.values[n]!r}" if n in config else f"its config has no {n}"
             for n in differing
         )
     return None
 
 
-def described(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
-    unknown = sorted(set(candidate.artifact.config) - {key.name for key in wanted.keys})
+def described(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
+    unknown = sorted(set(candidate.artifact.config) - {key.name for key in required.keys})
     return f"its config has keys that its op does not declare: {', '.join(unknown)}" if unknown else None
 
 
-def launchable(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def launchable(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
-    return "a cubin without a launch plan, which is there for tools to read" if bare else None
+    return "a cubin without a launch plan: tools can read it, nothing can launch it" if bare else None
 
 
-def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def architecture(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     target = candidate.artifact.target
     if machine.capability is None:
         return f"built for {target}, and there is no CUDA device here"
@@ -42,14 +42,14 @@ def architecture(candidate: Candidate, wanted: Wanted, machine: Machine) -> str 
     return None
 
 
-def host(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def host(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     built = candidate.artifact.host
     if built is not None and built.arch != machine.arch:
         return f"built for {built.arch} hosts, this one is {machine.arch}"
     return None
 
 
-def glibc(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def glibc(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     needs = [_version(h.glibc) for h in (candidate.artifact.host, *_runtime_hosts(candidate)) if h is not None]
     if needs and (machine.glibc is None or machine.glibc < max(needs)):
         here = f"this host has {version(machine.glibc)}" if machine.glibc else "this host has none"
@@ -57,13 +57,13 @@ def glibc(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
     return None
 
 
-def runtime(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def runtime(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     if candidate.artifact.kind == "object" and not _runtime_hosts(candidate):
         return "its cache has no runtime library for its host"
     return None
 
 
-def driver(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def driver(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     for package, text in candidate.source.index.toolchain.items():
         made = _version(text) if package.startswith(_CUDA) else None
         if made and machine.driver and machine.driver[0] < made[0]:
@@ -71,7 +71,7 @@ def driver(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None
     return None
 
 
-def ffi_abi(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | None:
+def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     made = candidate.source.index.toolchain.get(_FFI)
     if machine.tvm_ffi is None:
         return f"needs {_FFI}, which is not installed"
@@ -83,9 +83,9 @@ def ffi_abi(candidate: Candidate, wanted: Wanted, machine: Machine) -> str | Non
 RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
 
 
-def objections(candidate: Candidate, wanted: Wanted, machine: Machine) -> tuple[str, ...]:
+def objections(candidate: Candidate, required: Requirements, machine: Machine) -> tuple[str, ...]:
     """Every reason why a candidate does not serve a request on a machine; none where it does."""
-    return tuple(reason for rule in RULES if (reason := rule(candidate, wanted, machine)))
+    return tuple(reason for rule in RULES if (reason := rule(candidate, required, machine)))
 
 
 def _runtime_hosts(candidate: Candidate) -> list[Any]:

@@ -13,20 +13,23 @@ from typing import Any
 import pytest
 
 from precast.cli.inspect.doctor import judge, render
-from precast.cli.inspect.facts import PACKAGES, Device, Driver, Facts, Found
+from precast.cli.inspect.facts import PACKAGES, CacheFacts, DeviceFacts, DriverFacts, Facts
 from precast.loader.format.target import Capability
 
+INSTALLED: dict[str, str | None] = dict.fromkeys(PACKAGES, "1.0")
 HEALTHY = Facts(
     python=(3, 12, 1),
     system="Linux",
     processor="x86_64",
     glibc="glibc 2.36",
-    packages=dict.fromkeys(PACKAGES, "1.0"),
+    packages=INSTALLED,
     cc="/usr/bin/gcc",
     cuobjdump=True,
     cudart=True,
-    driver=Driver(version=(13, 0), devices=(Device(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)),
-    caches=(Found(name="default", path="/caches/default", origin="entry point"),),
+    driver=DriverFacts(
+        version=(13, 0), devices=(DeviceFacts(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)
+    ),
+    caches=(CacheFacts(name="default", path="/caches/default", origin="entry point"),),
 )
 
 
@@ -44,14 +47,14 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"python": (3, 14, 0)}, "python", "fail", "3.13"),
         ({"system": "Darwin"}, "system", "fail", "Linux"),
         ({"glibc": ""}, "libc", "fail", "glibc"),
-        ({"packages": HEALTHY.packages | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
-        ({"packages": HEALTHY.packages | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
-        ({"packages": HEALTHY.packages | {"torch": None}}, "torch", "warn", "precast[torch]"),
-        ({"packages": HEALTHY.packages | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
+        ({"packages": INSTALLED | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
+        ({"packages": INSTALLED | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
+        ({"packages": INSTALLED | {"torch": None}}, "torch", "warn", "precast[torch]"),
+        ({"packages": INSTALLED | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
         ({"cc": None}, "C compiler", "fail", "gcc"),
         ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
         ({"cudart": False}, "CUDA runtime", "fail", "nvidia-cuda-runtime-cu12"),
-        ({"driver": Driver(trouble="no libcuda")}, "GPU", "warn", "driver"),
+        ({"driver": DriverFacts(trouble="no libcuda")}, "GPU", "warn", "driver"),
         ({"driver": replace(HEALTHY.driver, version=(12, 4))}, "driver", "warn", "update"),
         ({"caches": ()}, "caches", "warn", "PRECAST_CACHE_PATH"),
         ({"caches": (), "caches_trouble": "CacheError: x"}, "caches", "fail", "reinstall"),
@@ -80,7 +83,7 @@ def doctor(tmp_path: Path, source: str) -> dict[str, Any]:
 COMMON = """
 #include <string.h>
 int cuDriverGetVersion(int *v) { *v = 13020; return 0; }
-int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_NO_DEVICE"; return 0; }
+int cuGetErrorString(int status, const char **text) { *text = "no CUDA-capable device is detected"; return 0; }
 """
 
 
@@ -110,7 +113,7 @@ def test_a_driver_without_a_device_is_said_in_its_own_words(tmp_path: Path) -> N
     found = doctor(tmp_path, COMMON + "int cuInit(unsigned flags) { return 100; }")
     assert found["driver"]["status"] == "ok"
     assert found["GPU"]["status"] == "warn"
-    assert "cuInit answers CUDA_ERROR_NO_DEVICE (100)" in found["GPU"]["seen"]
+    assert "cuInit: no CUDA-capable device is detected" in found["GPU"]["seen"]
 
 
 def test_a_broken_cache_is_named(tmp_path: Path) -> None:

@@ -6,15 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from precast.loader.format.index import Index, digest
 from precast.loader.resolve.cache import Cache
-from tests.end_to_end.conftest import Run
 from tests.helpers.caches import Native, blob_of, compiler
 
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SHIMS = Path(__file__).with_name("shims.c")
 TUPLED = """
 from typing import Any
@@ -54,12 +55,14 @@ kernels:
 CHILD = """
 import ctypes, json, sys
 from precast import loader
-from precast.loader import driver, library
-driver.LIBRARY = sys.argv[1]
+from precast.loader import session
+from precast.loader.resolve.driver import CurrentDriver
+from precast.loader.resolve.machine import Machines
+session.use(session.Session(machines=Machines(driver=CurrentDriver(sys.argv[1]))))
 cuda = ctypes.CDLL(sys.argv[1])
 done = loader.preload([(op, dict(v.config)) for op in loader.ops() for v in loader.variants(op)])
 print(done, file=sys.stderr)
-(runtime,) = library._runtimes._ready.values()
+(runtime,) = session.default.opener.libraries.runtimes
 runtime = ctypes.CDLL(None, handle=runtime.handle)
 runtime.shim_stream.restype = ctypes.c_void_p
 again = loader.preload([(op, dict(v.config)) for op in loader.ops() for v in loader.variants(op)])
@@ -121,7 +124,7 @@ def test_every_variant_is_loaded_and_none_is_run_for_real(recorded: Path, tmp_pa
 def test_a_driver_that_refuses(recorded: Path, tmp_path: Path, name: str) -> None:
     """It is said, nothing is launched, and what was begun is ended."""
     seen = run(recorded, Native(tmp_path).driver(), **{name: "719"})
-    assert all("answers with error 719" in lazy for lazy in seen["lazy"])  # type: ignore[attr-defined]
+    assert all("returned error 719" in lazy for lazy in seen["lazy"])  # type: ignore[attr-defined]
     assert seen["ready"] == [False, False]
     assert seen["shim"][:3] == [0, 0, 0]  # type: ignore[index]
     names = ("retain", "push", "pop", "stream", "capture", "end", "graph", "destroy")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from precast import loader
+from precast.loader import session
 from precast.loader.launch.ffi import entry
 from precast.loader.launch.kernel import Kernel
-from precast.loader.launch.library import load
 
 
 def scale(dtype: str = "float32") -> Any:
@@ -24,7 +24,12 @@ def through_tvm_ffi(kernel: Any) -> Kernel:
     """The same variant, called by tvm_ffi."""
     cache = next(f.cache for f in loader.caches() if f.cache and kernel.op in f.cache.index.ops)
     artifact = kernel.artifact
-    return Kernel(kernel.op, artifact, entry(load(cache, artifact), artifact.symbol), kernel._machine)
+    return Kernel(
+        kernel.op,
+        artifact,
+        entry(session.default.opener.libraries.load(cache, artifact), artifact.symbol),
+        kernel._machine,
+    )
 
 
 def test_the_cache_has_a_call_path() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from precast import loader
 from precast.kernels.authoring.verify import verify
-from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader import session
+from precast.loader.launch.kernel import Kernel
 from tests.gpu import variants
 
 
@@ -23,7 +24,7 @@ def opened(case: Any) -> Kernel:
     op, variant = case
     cache = loader.caches()[variant.source.precedence].cache
     assert cache is not None
-    return open_kernel(cache, op, variant.artifact)
+    return session.default.opener.open(cache, op, variant.artifact)
 
 
 def object_of(case: Any) -> Kernel:

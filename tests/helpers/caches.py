@@ -26,6 +26,8 @@ from precast.loader.resolve.cache import Cache
 NATIVE = Path(__file__).parent / "native"
 FASTCALL = Path(__file__).parents[2] / "build" / "link" / "fastcall.c"
 HOST = Host(arch=platform.machine(), glibc="2.17")
+NUMBER_SOURCE = "int precast_test_number(void) { return 0x5A3C7E11; }\n"  # a test puts another number for the mark
+NUMBER_MARK = (0x5A3C7E11).to_bytes(4, "little")
 SCALE_KEYS = (
     Key(name="dtype", type="dtype"),
     Key(name="layout", type="str", has_default=True, default="row"),
@@ -41,7 +43,7 @@ def ffi_folder() -> Path:
 
 
 def compiler(*arguments: str | Path) -> None:
-    """Run gcc; its words are the error."""
+    """Run gcc; its output is the error."""
     done = subprocess.run(["gcc", "-shared", "-fPIC", "-O1", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

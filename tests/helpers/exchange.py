@@ -78,27 +78,27 @@ def _product(numbers: tuple[int, ...]) -> int:
     return result
 
 
-@Own
 def _own(fake: Fake, out: Any) -> int:
     out[0] = ctypes.pointer(fake._managed)
     return 0
 
 
-@View
 def _view(fake: Fake, out: Any) -> int:
     out[0] = fake.tensor
     return 0
 
 
-@Stream
 def _stream(device_type: int, device_id: int, out: Any) -> int:
     out[0] = 0x1000 * device_type + device_id
     return 0
 
 
-def exchange(major: int = 1, older: int = 0, view: Any = _view) -> Any:
+_OWN, _VIEW, _STREAM = Own(_own), View(_view), Stream(_stream)
+
+
+def exchange(major: int = 1, older: int = 0, view: Any = _VIEW) -> Any:
     """A table of functions, and the capsule that a type carries."""
-    table = Exchange(major, 3, older, None, _own, None, view, _stream)
+    table = Exchange(major, 3, older, None, _OWN, None, view, _STREAM)
     _kept.append(table)
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = py_object, (c_void_p, ctypes.c_char_p, c_void_p)
@@ -116,4 +116,4 @@ class Meta(type):
 
 
 class Spiteful(metaclass=Meta):
-    """One whose type fails when it is asked for an exchange."""
+    """An object whose type raises when it is asked for an exchange."""

@@ -6,16 +6,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from precast import loader
 from precast.build.cache.cache_folder import write_cache
-from tests.helpers.caches import CacheWriter, Native, artifact, demo
-from tests.loader.launch.test_launch import run_alone
-from tests.loader.launch.test_library import MARK, SOURCE, compiler
+from precast.loader.format.config import Key
+from precast.loader.format.target import Capability
+from precast.loader.resolve.machine import Machines
+from tests.helpers.caches import NUMBER_MARK as MARK
+from tests.helpers.caches import NUMBER_SOURCE as SOURCE
+from tests.helpers.caches import CacheWriter, Native, artifact, compiler, demo, run_alone
+from tests.helpers.loader_fixtures import Use
 
 VARIANTS = 200
 
@@ -35,32 +39,29 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for n in range(VARIANTS):
         blob = writer.keep(code.replace(MARK, n.to_bytes(4, "little")))
         rows.append(artifact(blob, {"number": n}, symbol="__tvm_ffi_number"))
-    writer.op("number", rows, keys=(loader_key("number"),))
+    writer.op("number", rows, keys=(Key(name="number", type="int"),))
     return writer.write(folder / "many")
-
-
-def loader_key(name: str) -> loader.config.Key:  # type: ignore[name-defined]
-    from precast.loader.format.config import Key
-
-    return Key(name=name, type="int")
 
 
 CROWD = """
 import collections, ctypes, os, random, sys, threading
 from precast import loader
-from precast.loader import api, library
+from precast.loader import session
+from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.library import Libraries, open_bytes
 
-# Without tvm_ffi: what is opened is asked by calling it.
+# Without tvm_ffi: the test calls the function of a library itself.
 opened = collections.Counter()
-really = library.open_bytes
 def counting(code, sha256, label):
     opened[sha256] += 1
-    return really(code, sha256, label)
-library.open_bytes = counting
+    return open_bytes(code, sha256, label)
 class Plain:
-    def __init__(self, cache, op, artifact, number):
-        self.artifact, self.library = artifact, library.load(cache, artifact)
-api.open_kernel = Plain
+    def __init__(self, artifact, library):
+        self.artifact, self.library = artifact, library
+class LibraryOpener(KernelOpener):
+    def open(self, cache, op, artifact, device=None):
+        return Plain(artifact, self.libraries.load(cache, artifact))
+session.use(session.Session(opener=LibraryOpener(None, Libraries(counting))))
 
 def work(seed):
     order = list(range(200)) * 2
@@ -104,13 +105,13 @@ def test_32_threads_and_8_processes(many: Path) -> None:
 FORKS = """
 import ctypes, os, sys, threading
 from precast import loader
-from precast.loader import api, library
-class Plain:
-    def __init__(self, cache, op, artifact, number):
-        self.artifact, self.library = artifact, library.load(cache, artifact)
-    def __call__(self):
-        return ctypes.CDLL(None, handle=self.library.handle)["__tvm_ffi_number"]()
-api.open_kernel = Plain
+from precast.loader import session
+from precast.loader.launch.kernel import KernelOpener
+class LibraryOpener(KernelOpener):
+    def open(self, cache, op, artifact, device=None):
+        library = self.libraries.load(cache, artifact)
+        return lambda: ctypes.CDLL(None, handle=library.handle)["__tvm_ffi_number"]()
+session.use(session.Session(opener=LibraryOpener(None)))
 def get(n):
     return loader.get("number", {"number": n}, target="sm_90a")
 def check(*numbers):
@@ -167,28 +168,26 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
-def test_a_cache_replaced_while_a_process_runs(
-    native: Native, tmp_path: Path, use: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_replaced_while_a_process_runs(native: Native, tmp_path: Path, use: Use) -> None:
     """What is loaded goes on working; what the old index promises and the new cache lacks says what to do."""
     path = demo(native, offset=70).write(tmp_path / "demo")
     newer = files(demo(native, offset=500, factor=3).write(tmp_path / "newer"))
-    use(path)
+    use(path, machines=Machines(replace(Machines().host, capability=Capability(9, 0))))
     old = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
     write_cache(path, newer)
-    assert old._function(10) == 90
+    assert old(10) == 90
     assert loader.get("scale", {"dtype": "bf16"}, target="sm_90a") is old
     with pytest.raises(loader.IntegrityError, match=r"missing.*if it was replaced while this process ran, restart"):
         loader.get("scale", {"dtype": "f16"}, target="sm_90a")
     loader.caches(refresh=True)
-    assert loader.get("scale", {"dtype": "f16"}, target="sm_90a")._function(10) == 30 + 510, "the new one"
-    assert old._function(10) == 90
+    assert loader.get("scale", {"dtype": "f16"}, target="sm_90a")(10) == 30 + 510, "the new one"
+    assert old(10) == 90
     shutil.rmtree(path)
     with pytest.raises(loader.CacheError, match=r"reinstall|give the directory|no folder"):
         loader.get("scale", {"dtype": "f32"}, target="sm_90a")
 
 
-def test_frozen(path: Path, use: Callable[..., None]) -> None:
+def test_frozen(path: Path, use: Use) -> None:
     use(path)
     loader.preload([("scale", {"dtype": "bf16"})], target="sm_90a")
     before = loader.stats()
@@ -214,17 +213,21 @@ def test_frozen(path: Path, use: Callable[..., None]) -> None:
 BESIDE = """
 import ctypes, sys
 if ORDER == "before": import cutlass, cutlass.cute
+from dataclasses import replace
 from precast import loader
-from precast.loader import library
+from precast.loader import session
+from precast.loader.format.target import Capability
+from precast.loader.resolve.machine import Machines
+session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 first = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
 if ORDER == "after": import cutlass, cutlass.cute
 second = loader.get("scale", {"dtype": "f16"}, target="sm_90a")
-assert (first._function(10), second._function(10)) == (20, 30)
+assert (first(10), second(10)) == (20, 30)
 import precast.kernels.own.scale as s
 compiled = s.scale("bfloat16")  # the DSL compiles beside
-assert "cutlass" in sys.modules and (first._function(10), second._function(10)) == (20, 30)
+assert "cutlass" in sys.modules and (first(10), second(10)) == (20, 30)
 third = loader.get("scale", {"dtype": "f32"}, target="sm_90a")
-assert third._function(10) == 40
+assert third(10) == 40
 """
 
 
@@ -239,11 +242,14 @@ def test_each_library_binds_to_its_own_runtime(native: Native, tmp_path: Path) -
     paths = [demo(native, name=f"c{f}", factor=f).write(tmp_path / f"c{f}") for f in (2, 3)]
     code = (
         "from precast import loader\n"
-        "from precast.loader.launch.kernel import open_kernel\n"
+        "from precast.loader.launch.kernel import KernelOpener\n"
+        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.resolve.machine import Machine\n"
+        "opener = KernelOpener(lambda device: Machine(arch='any', capability=Capability(10, 0)))\n"
         "seen = []\n"
         "for found in loader.caches():\n"
         "    artifact = found.cache.op('scale').artifacts[0]\n"
-        "    seen.append(open_kernel(found.cache, 'scale', artifact)._function(100) // 100)\n"
+        "    seen.append(opener.open(found.cache, 'scale', artifact)(100) // 100)\n"
         "assert seen == [2, 3], seen\n"
     )
     env = {**os.environ, "PRECAST_CACHE_PATH": ":".join(map(str, paths)), "LD_DEBUG": "bindings"}

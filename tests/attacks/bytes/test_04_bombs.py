@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.attacks.conftest import Refused, edit
+from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import CacheWriter, Native, artifact
 
 

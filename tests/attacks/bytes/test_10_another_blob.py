@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.attacks.conftest import Refused
+from tests.helpers.attacks import Refused
 
 
 def test_swapped(path: Path, refused: Refused) -> None:

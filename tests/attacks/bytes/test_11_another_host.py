@@ -13,7 +13,7 @@ import pytest
 
 from precast import loader
 from precast.loader.format.artifact import Host
-from tests.attacks.conftest import Refused, edit, forge_op
+from tests.helpers.attacks import Refused, edit, forge_op
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 
 OTHER = "aarch64" if HOST.arch == "x86_64" else "x86_64"

@@ -10,7 +10,7 @@ from typing import Any
 
 from precast import loader
 from precast.loader.resolve.cache import Cache
-from tests.attacks.conftest import Refused, edit
+from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import Native, demo
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader import api
-from precast.loader.resolve import machine
-from tests.attacks.conftest import Refused, edit
+from precast.loader.resolve.machine import Machines
+from tests.helpers.attacks import Refused, edit
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "1.0", "0.1x"])
@@ -21,9 +20,5 @@ def test_made_with_another(path: Path, refused: Refused, version: str) -> None:
 
 
 @pytest.mark.parametrize(("installed", "words"), [("0.3.1", "0.3.1 is installed"), (None, "which is not installed")])
-def test_another_is_installed(
-    path: Path, refused: Refused, installed: str | None, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = machine.this_host()
-    monkeypatch.setattr(api, "this_host", lambda: replace(here, tvm_ffi=installed))
-    refused(path, words)
+def test_another_is_installed(path: Path, refused: Refused, installed: str | None, words: str) -> None:
+    refused(path, words, host=replace(Machines().host, tvm_ffi=installed))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from tests.attacks.conftest import forge_op
+from tests.helpers.attacks import forge_op
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, edit, forge_op
+from tests.helpers.attacks import Refused, edit, forge_op
 
 NAMES = ("../scale", "/etc/passwd", "a/b", "scale\0", "..", ".", "", "Scale", "scale\n", "%2e%2e", "a" * 65)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader.resolve.cache import Cache
-from tests.attacks.conftest import Refused
+from tests.helpers.attacks import Refused
 
 
 @pytest.mark.parametrize("place", ["index.json", "ops", "ops/scale.json"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader.format.index import OP_LIMIT
-from tests.attacks.conftest import Refused, edit
+from tests.helpers.attacks import Refused, edit
 
 
 @pytest.mark.parametrize("place", ["index.json", "ops/scale.json"])

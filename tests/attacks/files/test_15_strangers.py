@@ -12,7 +12,7 @@ import pytest
 
 from precast.loader.errors import CacheError
 from precast.loader.resolve.cache import Cache
-from tests.attacks.conftest import Refused
+from tests.helpers.attacks import Refused
 
 
 @pytest.mark.parametrize("place", ["", "ops", "index.json"])

@@ -6,10 +6,11 @@ Every number has a bound that is checked before it is used; a number with thousa
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.attacks.conftest import Refused, edit, forge_op
+from tests.helpers.attacks import Refused, edit, forge_op
 
 HUGE = (2**31 + 1, 2**63, 2**64, -1, 10**4000)
 
@@ -17,7 +18,11 @@ HUGE = (2**31 + 1, 2**63, 2**64, -1, 10**4000)
 @pytest.mark.parametrize("number", HUGE)
 def test_in_the_index(path: Path, refused: Refused, number: int) -> None:
     for place in ("size", "artifacts"):
-        edit(path / "index.json", lambda index, p=place: index["ops"]["scale"].update({p: number}))
+
+        def change(index: Any, name: str = place) -> None:
+            index["ops"]["scale"][name] = number
+
+        edit(path / "index.json", change)
         refused(path, "is not between" if number < 10**100 else "")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, forge, forge_op
+from tests.helpers.attacks import Refused, forge, forge_op
 
 
 @pytest.mark.parametrize("depth", [3_000, 200_000])

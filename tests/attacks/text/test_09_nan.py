@@ -10,24 +10,32 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from tests.attacks.conftest import Refused, forge
+from tests.helpers.attacks import Refused, forge
+
+WORDS = ("NaN", "Infinity", "-Infinity")
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e400"])
-@pytest.mark.parametrize("place", ["rank", "threads"])
-def test_in_a_file(path: Path, refused: Refused, word: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "word", "reason"),
+    [
+        *[(place, word, "is not a number that a file may hold") for place in ("rank", "threads") for word in WORDS],
+        ("rank", "1e400", "expected int, not float"),
+        ("threads", "1e400", "inf is not a config value: use a finite number"),
+    ],
+)
+def test_in_a_file(path: Path, refused: Refused, place: str, word: str, reason: str) -> None:
     import re
 
     text = (path / "ops" / "scale.json").read_text()
     forge(path, "scale", re.sub(rf'"{place}": [0-9]+', f'"{place}": {word}', text).encode())
-    refused(path)
+    refused(path, reason)
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity"])
 def test_in_the_index(path: Path, refused: Refused, word: str) -> None:
     text = (path / "index.json").read_text()
     (path / "index.json").write_text(text.replace('"version": 1', f'"version": {word}'))
-    refused(path, "is not a number a file may hold")
+    refused(path, "is not a number that a file may hold")
 
 
 def test_from_the_caller() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, edit, forge_op
+from tests.helpers.attacks import Refused, edit, forge_op
 
 
 @pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast-loader")])
@@ -38,4 +38,4 @@ def test_something_new_in_it(path: Path, refused: Refused) -> None:
 
 def test_the_file_of_another_op(path: Path, refused: Refused) -> None:
     forge_op(path, "scale", lambda op: op.update(op="twice"))
-    refused(path, "this file is not about 'scale'")
+    refused(path, "this is not the file of 'scale'")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Refused, edit
+from tests.helpers.attacks import Refused, edit
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{}", b'{"a": "\xc3"}', b"\xef\xbb\xbf{}", b"", b"\0", b"{}\0", b"{} {}"])

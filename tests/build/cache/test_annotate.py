@@ -17,7 +17,7 @@ from precast.loader.errors import FormatError, NoCudaDevice
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
-from tests.loader.conftest import native, path, use
+from tests.helpers.loader_fixtures import native, path, use
 
 __all__ = ["native", "path", "use"]
 
@@ -97,11 +97,11 @@ def test_evidence_replaces_older_evidence_of_its_kind(path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["verify", "bench"])
-def test_without_a_device_it_is_said(path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from precast.loader.resolve import driver
+def test_without_a_device_it_is_said(path: Path, command: str, use: Callable[..., object]) -> None:
+    from precast.loader.resolve.driver import CurrentDriver
+    from precast.loader.resolve.machine import Machines
 
-    monkeypatch.setattr(driver, "LIBRARY", "libcuda-that-is-not-there.so.1")
-    monkeypatch.setattr(driver, "_driver", None)
+    use(path, machines=Machines(driver=CurrentDriver("libcuda-that-is-not-there.so.1")))
     before = tree(path)
     with pytest.raises(NoCudaDevice, match="Run this where there is one"):
         CliRunner().invoke(app, [command, str(path)], catch_exceptions=False)

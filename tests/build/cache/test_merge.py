@@ -23,8 +23,8 @@ from precast.loader.format.config import Key
 from precast.loader.format.target import Capability
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
+from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.resolution import resolve
 from tests.helpers.caches import SCALE_KEYS, artifact
 
 HERE = Path(__file__).parent

@@ -15,7 +15,9 @@ int cuDeviceGetName(char* name, int length, int device) {
   strncpy(name, device == 40 ? "Fake Hopper" : "Fake Blackwell", length);
   return 0;
 }
+int cuDeviceTotalMem_v2(size_t* size, int device) { (void)device; *size = 141ull << 30; return 0; }
 int cuDeviceGetAttribute(int* value, int which, int device) {
+  if (which > 1000) return 1;
   *value = which == 75 ? (device == 40 ? 9 : 10) : 0;
   return 0;
 }

@@ -272,7 +272,7 @@ def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callab
             device="cpu",
             seed=0,
         )
-        taken = {a.name for a in kernel.signature.passed if not a.vacant}
+        taken = {a.name for a in kernel.signature.passed if not a.always_none}
         given = {name for name, value in values.items() if value is not None}
         assert taken == given - ({"max_seqlen_q"} if target == "sm_90a" else set())
 
@@ -290,11 +290,11 @@ def test_gradients_compile_into_their_parts(built: Path, target: str, use: Calla
     }
     for part, names in expected.items():
         kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
-        assert [a.name for a in kernel.signature.passed if not a.vacant] == names
+        assert [a.name for a in kernel.signature.passed if not a.always_none] == names
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
         turns = ["dq_turns", "dk_turns", "dv_turns"] if part == "main" else []
         kernel = loader.get(f"attention_bwd.{part}", ORDERED, target=target)
-        assert [a.name for a in kernel.signature.passed if not a.vacant] == names + turns
+        assert [a.name for a in kernel.signature.passed if not a.always_none] == names + turns
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), "added up in a fixed order"
 
 

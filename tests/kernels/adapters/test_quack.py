@@ -278,7 +278,7 @@ def test_every_family_compiles_without_a_gpu(cache: Path, use: Callable[[Path], 
         values = declaration.inputs(kernel.config, declaration.problems(kernel.config)[0], device="cpu", seed=0)
         passed = kernel.signature.passed
         assert [a.name for a in passed] == list(values), "the names and the order are what the declaration says"
-        assert [a.vacant for a in passed] == [value is None for value in values.values()]
+        assert [a.always_none for a in passed] == [value is None for value in values.values()]
         assert [a.dtype for a in passed if a.kind == "tensor"] == [
             str(v.dtype).removeprefix("torch.") for v in values.values() if isinstance(v, torch.Tensor)
         ]

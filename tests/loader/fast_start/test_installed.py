@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.fast_start import installed
+from precast.loader.fast_start.installed import Installed, has_other_finders
 
 
 def test_it_sees_what_importlib_sees() -> None:
-    assert not installed._others()
+    assert not has_other_finders()
+    installed = Installed()
     groups = {point.group for one in metadata.distributions() for point in one.entry_points}
     assert "console_scripts" in groups
     for group in groups:
@@ -30,6 +31,7 @@ def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.Monkey
         text = f"[other]\nx = y\n[precast.caches]\n# no\nname{n} = module{n}:attribute [extra]\n\n= z\n[last]\na=b\n"
         (info / "entry_points.txt").write_text(text)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "one"), str(tmp_path / "missing"), str(tmp_path / "two")])
+    installed = Installed()
     assert installed.entry_points("precast.caches") == (("name0", "module0"),)
     assert installed.version_of("some.thing") == "0.0"
 
@@ -44,7 +46,8 @@ def test_another_provider_is_asked_the_standard_way(monkeypatch: pytest.MonkeyPa
             return []
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
-    assert installed._others()
+    installed = Installed()
+    assert has_other_finders()
     assert installed.version_of("apache-tvm-ffi") == metadata.version("apache-tvm-ffi")
     assert installed.version_of("nothing-of-this-name") is None
     assert ("scale", "precast.kernels.own.scale") in installed.entry_points("precast.kernels")

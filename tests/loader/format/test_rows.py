@@ -110,10 +110,10 @@ def test_a_damaged_row_is_an_error_for_whoever_looks_at_it(path: Path, use: Call
     damage(path, 1)
     op = Cache(path).op("scale")
     assert op.artifact(0).key == before[0]
-    with pytest.raises(CacheError, match=r"scale\.json: the key stands twice in 'artifacts\[1\]\.symbol'. Rebuild"):
+    with pytest.raises(CacheError, match=r"scale\.json: the key occurs twice in 'artifacts\[1\]\.symbol'. Rebuild"):
         op.artifact(1)
     use(path)
-    with pytest.raises(CacheError, match="the key stands twice"):
+    with pytest.raises(CacheError, match="the key occurs twice"):
         loader.explain("scale", {"dtype": "bf16"}, target="sm_90a")
 
 
@@ -134,5 +134,5 @@ def test_a_layout_that_only_looks_like_it(text: str) -> None:
 def test_a_row_that_shows_one_thing_and_says_another(lines: list[str]) -> None:
     text = "\n".join(["  {", *(f"   {line}" for line in lines), "  }"])
     rows = Rows(text, [(0, len(text))])
-    with pytest.raises(CacheError, match="not laid out as the other rows are in 'artifacts\\[0\\]'"):
+    with pytest.raises(CacheError, match="not formatted as the other rows are in 'artifacts\\[0\\]'"):
         rows[0]

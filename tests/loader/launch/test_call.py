@@ -1,4 +1,4 @@
-"""The call path: whatever it is given, it does what tvm_ffi would do."""
+"""The call path: for every kind of argument, it does what tvm_ffi would do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast.loader.launch import library
-from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.launch.kernel import Kernel, KernelOpener
 from tests.helpers.caches import Native, echo_cache, run_alone
 from tests.helpers.echo import (
     HOPPER,
@@ -157,11 +157,11 @@ def test_an_unknown_error_needs_no_tvm_ffi(native: Native, tmp_path: Path) -> No
     cache, _ = echo_cache(native, tmp_path / "echo")
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from precast import loader\n"
-        "from precast.loader.resolve.machine import Machine\n"
+        "from precast.loader.session import Session\n"
         "from precast.loader.format.target import Capability\n"
-        "kernel = loader.get('echo', target='sm_90a')\n"
-        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
+        "from precast.loader.resolve.machine import Machines, replace\n"
+        "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
+        "kernel = Session(machines=here).lookup('echo').kernel\n"
         "for wish, expected in (11, TypeError), (12, KeyError), (17, RuntimeError):\n"
         "    try: kernel(wish, 2.5)\n"
         "    except Exception as error: assert type(error) is expected and '#1 (x)' in str(error), repr(error)\n"
@@ -265,8 +265,7 @@ def test_more_types_than_are_remembered(kernels: tuple[Kernel, Kernel]) -> None:
 def test_a_type_that_is_remembered_stays(native: Native, tmp_path: Path) -> None:
     """Another type at its address would be taken for it."""
     cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"one that has met no type yet")
-    kernel = open_kernel(cache, "echo", chosen)
-    kernel._machine = lambda: HOPPER
+    kernel = KernelOpener(lambda device: HOPPER).open(cache, "echo", chosen)
 
     class Passing(Fake):
         pass

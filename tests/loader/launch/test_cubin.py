@@ -22,11 +22,11 @@ from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability
 from precast.loader.launch import cubin
 from precast.loader.launch.cubin import open_cubin
-from precast.loader.launch.kernel import open_kernel
+from precast.loader.launch.kernel import KernelOpener
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
+from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.resolution import resolve
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 from tests.helpers.exchange import CPU, CUDA, Fake
 
@@ -231,13 +231,13 @@ def test_a_kernel_of_it(chosen: tuple[Cache, Artifact], monkeypatch: pytest.Monk
     driver: Any = Driver()
     monkeypatch.setattr(cubin, "_bindings", lambda: None)
     monkeypatch.setattr(cubin, "Cuda", lambda _: driver)
-    kernel = open_kernel(*(chosen[0], "op", chosen[1]))
-    kernel._machine = lambda: Machine(arch="x86_64", capability=Capability(9, 0))
+    here = [Machine(arch="x86_64", capability=Capability(9, 0))]
+    kernel = KernelOpener(lambda device: here[0]).open(chosen[0], "op", chosen[1])
     kernel(factor=1.0, count=1, y=Fake(64, (1,)), x=Fake(64, (1, 4)))
     assert len(driver.launched) == 1
     with pytest.raises(TypeError, match="argument #1"):
         kernel(Fake(64, (1, 4)), 1, 1, 1.0)
-    kernel._machine = lambda: Machine(arch="x86_64", absent="none")
+    here[0] = Machine(arch="x86_64", absent="none")
     assert kernel.obstacle
 
 
@@ -279,9 +279,9 @@ def test_plans_are_read_back_and_nothing_else_is() -> None:
     for grid in ([1, 1], "abc", *([1, 1, last] for last in wrong)):
         with pytest.raises(FormatError):
             LaunchPlan.parse({**PLAN.to_json(), "grid": grid})
-    with pytest.raises(FormatError, match="no size of"):
+    with pytest.raises(FormatError, match="not a size of"):
         replace(PLAN, shared="x.shape[2]").check(SIGNATURE)
-    with pytest.raises(FormatError, match="no tensor or number"):
+    with pytest.raises(FormatError, match="not a tensor or number"):
         replace(PLAN, parameters=("x", "stream")).check(SIGNATURE)
     with pytest.raises(LaunchError, match="divides by zero"):
         evaluate(("ceil_div", 1, "n"), {"n": 0})
@@ -292,5 +292,5 @@ def test_an_index_holds_plans_of_cubins_only(chosen: tuple[Cache, Artifact]) -> 
     assert Artifact.parse(data) == chosen[1]
     with pytest.raises(FormatError, match="only a cubin has one"):
         Artifact.parse({**data, "kind": "object", "host": {"arch": "x86_64", "glibc": "2.17"}})
-    with pytest.raises(FormatError, match="no size of"):
+    with pytest.raises(FormatError, match="not a size of"):
         Artifact.parse({**data, "plan": {**data["plan"], "shared": "z.shape[0]"}})

@@ -5,24 +5,31 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from precast import loader
+from precast.loader.format.artifact import Artifact
 from precast.loader.launch import fastcall
-from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import Native, echo_cache, run_alone
 
 
-def test_a_kernel_that_was_never_cleared_asks_for_its_device(native: Native, tmp_path: Path) -> None:
+def open_kernel(cache: Cache, op: str, artifact: Artifact) -> Kernel:
+    return KernelOpener(lambda device: Machine(arch="x86_64", absent="none here")).open(cache, op, artifact)
+
+
+def test_a_kernel_without_a_device_does_not_launch(native: Native, tmp_path: Path) -> None:
     cache, chosen = echo_cache(native, tmp_path / "echo")
     kernel = open_kernel(cache, "echo", chosen)
-    kernel._machine = lambda: Machine(arch="x86_64", absent="none here")
     for _ in range(2):
         with pytest.raises(loader.NoCudaDevice):
             kernel(1)
-    bare = type(kernel).__new__(type(kernel))
+    fast_kernel: Any = type(kernel)
+    bare = fast_kernel.__new__(fast_kernel)
     with pytest.raises(AttributeError):
         bare(1)
 
@@ -69,13 +76,16 @@ def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
     outer = (
         "try: import _xxsubinterpreters as interpreters\n"
         "except ImportError: import _interpreters as interpreters\n"
-        "from precast import loader\n"
-        "first = loader.get('echo', target='sm_90a')\n"
+        "from precast.loader.session import Session\n"
+        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.resolve.machine import Machines, replace\n"
+        "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
+        "first = Session(machines=here).lookup('echo').kernel\n"
         f"number = interpreters.create()\n"
         f"failed = interpreters.run_string(number, {inner!r})\n"
         "assert failed is None, failed\n"
         "interpreters.destroy(number)\n"
-        "assert first._function(1) == 1\n"
+        "assert first(1) == 1\n"
     )
     run_alone(outer, cache.path)
 
@@ -84,11 +94,11 @@ def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
     cache, _ = echo_cache(native, tmp_path / "echo")
     code = (
         "import os, sys\n"
-        "from precast import loader\n"
-        "from precast.loader.resolve.machine import Machine\n"
+        "from precast.loader.session import Session\n"
         "from precast.loader.format.target import Capability\n"
-        "kernel = loader.get('echo', target='sm_90a')\n"
-        "kernel._machine = lambda: Machine(arch='x86_64', capability=Capability(9, 0))\n"
+        "from precast.loader.resolve.machine import Machines, replace\n"
+        "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
+        "kernel = Session(machines=here).lookup('echo').kernel\n"
         "assert kernel(1) == 1\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if kernel(1, 2) == 2 else 3)\n"

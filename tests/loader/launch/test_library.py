@@ -13,14 +13,13 @@ import pytest
 from precast.loader.errors import LoadError
 from precast.loader.format.index import digest
 from precast.loader.launch import library
+from tests.helpers.caches import NUMBER_MARK as MARK
+from tests.helpers.caches import NUMBER_SOURCE as SOURCE
 from tests.helpers.caches import Native, compiler
-
-SOURCE = "int precast_test_number(void) { return 0x5A3C7E11; }\n"
-MARK = (0x5A3C7E11).to_bytes(4, "little")
 
 CYCLES = """
 import ctypes, os, sys
-from precast.loader import library
+from precast.loader.launch import library
 from precast.loader.format.index import digest
 code, count = open(sys.argv[1], "rb").read(), int(sys.argv[2])
 mark = (0x5A3C7E11).to_bytes(4, "little")
@@ -112,16 +111,16 @@ def test_the_trap_is_real(number: Path) -> None:
 
 def test_the_whole_digest_is_in_the_path() -> None:
     digests = [digest(bytes([n])) for n in range(200)]
-    assert len({library.spell(d) for d in digests}) == 200
-    assert library.spell("0" * 63 + "1") != library.spell("0" * 64)
-    assert os.path.normpath(f"/proc/self/fd/{library.spell(digests[0])}7") == "/proc/self/fd/7"
-    assert len(library.spell("f" * 64)) < 1024
+    assert len({library.digest_path(d) for d in digests}) == 200
+    assert library.digest_path("0" * 63 + "1") != library.digest_path("0" * 64)
+    assert os.path.normpath(f"/proc/self/fd/{library.digest_path(digests[0])}7") == "/proc/self/fd/7"
+    assert len(library.digest_path("f" * 64)) < 1024
 
 
 def test_the_linker_says_what_it_opened(native: Native) -> None:
     path = str(native.driver())
     opened = ctypes.CDLL(path)
-    record = library._record(opened._handle)
+    record = library._link_info(opened._handle)
     inside = ctypes.cast(opened.cuInit, ctypes.c_void_p).value
     assert record.path == path and inside is not None and library._base_of(inside) == record.base
     assert library._base_of(1) == -2, "no library"

@@ -12,7 +12,7 @@ import torch
 from precast import loader
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
-from precast.loader.launch.kernel import Kernel, open_kernel
+from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.launch.torch_op import schema_of
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.machine import Machine
@@ -29,9 +29,7 @@ def make(native: Native, folder: Path, offset: int = 0, written: bool = True) ->
     made = artifact(writer.keep(native.entry("scale", offset=offset)), {"dtype": "float32"})
     writer.op("scale", [replace(made, signature=signature.writing(["y"] if written else []))])
     cache = Cache(writer.write(folder / str(offset)))
-    kernel = open_kernel(cache, "scale", cache.op("scale").artifacts[0])
-    kernel._machine = lambda: HOPPER
-    return kernel
+    return KernelOpener(lambda device: HOPPER).open(cache, "scale", cache.op("scale").artifacts[0])
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +86,7 @@ def test_two_versions_side_by_side(native: Native, tmp_path: Path) -> None:
     assert first is not second
     loader.torch_op(one, "mine::scale")
     assert loader.torch_op(one, "mine::scale") is torch.ops.mine.scale.default
-    with pytest.raises(loader.ConfigError, match=r"stands for another kernel.*choose another name"):
+    with pytest.raises(loader.ConfigError, match=r"is registered for another kernel.*choose another name"):
         loader.torch_op(other, "mine::scale")
     y = torch.empty(2)
     second(torch.ones(2), y, 5.0)
@@ -98,7 +96,7 @@ def test_two_versions_side_by_side(native: Native, tmp_path: Path) -> None:
 def test_what_cannot_be_an_operator(native: Native, tmp_path: Path, kernel: Kernel) -> None:
     with pytest.raises(loader.ConfigError, match=r"its author names none: give outputs=\[..\] out of x, y"):
         loader.torch_op(make(native, tmp_path, 0, written=False))
-    with pytest.raises(loader.ConfigError, match="z is no tensor of it"):
+    with pytest.raises(loader.ConfigError, match="z is not one of its tensors"):
         loader.torch_op(kernel, outputs=["y", "z"])
     with pytest.raises(loader.ConfigError, match="not the name of an operator"):
         loader.torch_op(kernel, "scale")

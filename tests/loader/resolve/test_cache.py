@@ -157,14 +157,14 @@ def test_an_op_file_that_is_not_parsed_before_its_digest_is_right(path: Path) ->
 def test_a_key_twice(path: Path) -> None:
     text = (path / "index.json").read_text()
     (path / "index.json").write_text(text.replace('"name": "demo"', '"name": "demo", "name": "demo"'))
-    with pytest.raises(CacheError, match="the key stands twice"):
+    with pytest.raises(CacheError, match="the key occurs twice"):
         Cache(path)
 
 
 def test_an_artifact_twice(path: Path) -> None:
     edit_op(path, "twice", lambda op: op["artifacts"].append(op["artifacts"][0]))
     edit(path / "index.json", lambda index: index["ops"]["twice"].update(artifacts=2))
-    with pytest.raises(CacheError, match=r"the key stands twice.*artifacts\[1\]\.key"):
+    with pytest.raises(CacheError, match=r"the key occurs twice.*artifacts\[1\]\.key"):
         Cache(path).op("twice")
 
 
@@ -231,7 +231,7 @@ def test_a_file_that_is_gone(path: Path, cache: Cache) -> None:
         cache.op("skale")
     with pytest.raises(CacheError, match=r"no index\.json"):
         Cache(path / "blobs")
-    with pytest.raises(CacheError, match="no folder that can be read"):
+    with pytest.raises(CacheError, match="not a folder that can be read"):
         Cache(path / "nowhere")
 
 

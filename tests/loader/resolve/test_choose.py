@@ -23,10 +23,11 @@ from precast.loader.format.tuning import Measured, distance, fastest, joined
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.driver import Device
+from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.resolution import Resolution, resolve
+from precast.loader.resolve.resolution import Resolution
 from tests.helpers.caches import SCALE_KEYS, Native, demo
-from tests.loader.resolve.test_resolution import HERE, scale, source
+from tests.helpers.resolutions import HERE, scale, source
 
 HOPPER = Capability(9, 0)
 H200 = replace(HERE, device=Device(ordinal=0, name="NVIDIA H200", capability=HOPPER))
@@ -171,7 +172,7 @@ def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
     found = ask(replace(tuned(), op=bad), {"m": 8})
     assert threads(found) == 1 and "measurements of cache 'c0' were left out" in str(found)
     twice = replace(op, tuning_rows=(good, good), _tuning=[])
-    with pytest.raises(FormatError, match=r"stands twice.*tuning\[1\]"):
+    with pytest.raises(FormatError, match=r"occurs twice.*tuning\[1\]"):
         _ = twice.tuning
 
 
@@ -248,5 +249,5 @@ def test_the_nearest_number_is_the_nearest_variant() -> None:
     rows = [replace(scale(), key=f"{n:064x}", config={"hidden": n, "dtype": "bf16"}) for n in sizes]
     found = resolve(Request(op="scale", config={"hidden": 4097, "dtype": "bf16"}), HERE, [source(*rows, keys=keys)])
     assert [r.candidate.config["hidden"] for r in found.rejected] == [4096, 8192, 1024, 65536, 128]
-    assert all(0 < r.gap < 1 and math.isfinite(r.gap) for r in found.rejected)
+    assert all(0 < r.distance < 1 and math.isfinite(r.distance) for r in found.rejected)
     assert "nearest: {hidden: 4096" in str(found)

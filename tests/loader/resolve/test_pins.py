@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from precast.loader.errors import ConfigError, IntegrityError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.pins import check_pins, read_pins
 from tests.helpers.caches import Native, demo
+from tests.helpers.loader_fixtures import Use
 
 A, B = "a" * 64, "b" * 64
 
@@ -19,7 +19,7 @@ A, B = "a" * 64, "b" * 64
 def test_both_ways_to_write_them(tmp_path: Path) -> None:
     file = tmp_path / "pins"
     file.write_text(f"# ours\none={A}  # the old one\none={B}\n\ntwo={A}, three={B}\n")
-    expected = {"one": {A, B}, "two": {A}, "three": {B}}
+    expected = {"one": frozenset({A, B}), "two": frozenset({A}), "three": frozenset({B})}
     assert read_pins(str(file)) == read_pins(f"one={A}, one={B} two={A},three={B}") == expected
     assert read_pins("") is None and read_pins("  ") is None
 
@@ -41,7 +41,7 @@ def test_a_file_without_pins_is_an_error(content: bytes, tmp_path: Path) -> None
 
 
 def test_only_the_pinned_cache_is_used(
-    native: Native, tmp_path: Path, use: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    native: Native, tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, other = (demo(native, name=n).write(tmp_path / n) for n in ("good", "other"))
     digest = Cache(good).digest
@@ -62,20 +62,15 @@ def test_only_the_pinned_cache_is_used(
         loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
 
 
-def test_pins_by_argument(native: Native, tmp_path: Path, use: Callable[..., None]) -> None:
-    from precast.loader import api
-
+def test_pins_by_argument(native: Native, tmp_path: Path, use: Use) -> None:
     path = demo(native).write(tmp_path / "demo")
     use(path)
-    try:
-        (found,) = loader.caches(pins={"demo": A})
-        assert isinstance(found.error, IntegrityError)
-        (found,) = loader.caches(pins={"demo": Cache(path).digest})
-        assert found.error is None
-        with pytest.raises(ConfigError):
-            loader.caches(pins={})
-        assert [f.error for f in loader.caches(refresh=True)] == [None], "they stay"
-    finally:
-        api._pins = None
+    (found,) = loader.caches(pins={"demo": A})
+    assert isinstance(found.error, IntegrityError)
+    (found,) = loader.caches(pins={"demo": Cache(path).digest})
+    assert found.error is None
+    with pytest.raises(ConfigError):
+        loader.caches(pins={})
+    assert [f.error for f in loader.caches(refresh=True)] == [None], "they stay"
     with pytest.raises(ConfigError):
         check_pins([("demo", 7)])  # type: ignore[list-item]

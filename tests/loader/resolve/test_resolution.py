@@ -11,41 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact, Blob, Host
+from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.config import Key
-from precast.loader.format.index import Index, OpIndex, Runtime
 from precast.loader.format.target import Capability, Target
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, same
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.explanation import render
+from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.resolution import Resolution, resolve
+from precast.loader.resolve.resolution import Resolution, render
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact
+from tests.helpers.resolutions import BLOB, HERE, scale, source
 
-BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
-HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
-TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime-cu12": "12.9.79"}
 BARE_KEYS = tuple(replace(key, has_default=False) for key in SCALE_KEYS)
 TARGETS = ("sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103", "sm_103a", "sm_120f")
 CAPABILITIES = tuple(Capability(*pair) for pair in ((8, 0), (8, 6), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1)))
-
-
-def source(
-    *artifacts: Artifact,
-    keys: tuple[Key, ...] = SCALE_KEYS,
-    precedence: int = 0,
-    toolchain: dict[str, str] = TOOLS,
-    hosts: tuple[Host, ...] = (HOST,),
-) -> CachedOp:
-    runtimes = tuple(Runtime(soname=f"libprecast-rt-{n:016x}.so", host=h, blob=BLOB) for n, h in enumerate(hosts))
-    index = Index(name=f"c{precedence}", toolchain=toolchain, runtimes=runtimes, ops={})
-    op = OpIndex.of(op="scale", keys=keys, doc="", artifacts=artifacts)
-    return CachedOp(cache=f"c{precedence}", precedence=precedence, index=index, op=op)
-
-
-def scale(target: str = "sm_90a", dtype: str = "bfloat16", threads: int = 128, **more: Any) -> Artifact:
-    config = {"dtype": dtype, "layout": more.pop("layout", "row"), "threads": threads}
-    return artifact(BLOB, config, target, **more)
 
 
 def ask(*sources: CachedOp, machine: Machine = HERE, full: bool = True, **config: object) -> Resolution:
@@ -110,7 +89,7 @@ def test_meaning_keys_must_match_and_tuned_keys_are_chosen() -> None:
         ({"dtype": "bf16", "threads": True}, "expected int"),
     ],
 )
-def test_a_config_that_the_op_does_not_take(config: dict[str, object], words: str) -> None:
+def test_a_config_that_the_op_does_not_take(config: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         ask(source(scale()), **config)
 
@@ -130,7 +109,7 @@ def test_a_key_the_op_does_not_declare() -> None:
     odd = artifact(BLOB, {"dtype": "bfloat16", "layout": "row", "threads": 1, "secret": 3}, "sm_90a")
     assert "does not declare: secret" in reason(ask(source(odd), dtype="bf16"))
     bare = artifact(BLOB, {"dtype": "bfloat16"}, "sm_90a")
-    assert reason(ask(source(bare), dtype="bf16")) == "it says nothing of layout"
+    assert reason(ask(source(bare), dtype="bf16")) == "its config has no layout"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +178,13 @@ def test_choosing_parses_only_what_may_fit() -> None:
     assert chosen is not None and chosen.artifact.rank == 1 and len(many.op._parsed) == 1
 
 
-@pytest.mark.parametrize("damage", [{"rank": "high"}, {"target": "sm_9"}, {"kind": None}, {"blob": {}}, {"rank": -1}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"rank": "high"}, {"target": "sm_9"}, {"kind": None}, {"blob": {}}, {"rank": -1}, {"config": None},
+        {"config": "row"},
+    ],
+)  # fmt: skip
 def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
     """Even where it would come first; the others are chosen among as if it were not there."""
     good = source(scale(threads=64, rank=1), scale(threads=128, rank=2))
@@ -209,6 +194,15 @@ def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
     chosen, found = choose(request, HERE, [bad]), resolve(request, HERE, [bad])
     assert chosen is not None and chosen.config["threads"] == 64 and chosen == found.chosen
     assert any("an artifact was left out" in note for note in found.notes)
+
+
+def test_a_list_in_a_config_is_matched_item_by_item() -> None:
+    keys = (Key(name="tile", type="list[int]"),)
+    rows = [replace(scale(), key=f"{n:064x}", config={"tile": (64, n)}) for n in (32, 64)]
+    one = source(*rows, keys=keys)
+    chosen = choose(Request(op="scale", config={"tile": [64, 64]}), HERE, [one])
+    assert chosen is not None and chosen.config == {"tile": (64, 64)}
+    assert choose(Request(op="scale", config={"tile": [64]}), HERE, [one]) is None
 
 
 def test_a_request_that_no_source_takes_is_refused() -> None:

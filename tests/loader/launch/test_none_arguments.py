@@ -12,7 +12,7 @@ from precast.loader.errors import ConfigError
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Target
 from precast.loader.launch.kernel import Kernel
-from precast.loader.resolve.machine import Machine
+from tests.helpers.echo import HOPPER
 
 NONE = Argument(name="bias", kind="none")
 PAIR = Argument(name="extra", kind="tuple", members=(NONE, NONE))
@@ -30,9 +30,7 @@ SIGNATURE = Signature(
 def kernel(seen: list[Any]) -> Any:
     """A kernel whose entry keeps what it is called with."""
     artifact: Any = SimpleNamespace(config={}, target=Target.parse("sm_90a"), signature=SIGNATURE)
-    made = Kernel("op", artifact, lambda *args: seen.append(args), lambda: Machine.__new__(Machine))
-    made._launch = made._function
-    return made
+    return Kernel("op", artifact, lambda *args: seen.append(args), lambda: HOPPER)
 
 
 def test_what_can_only_be_none_may_be_left_out_of_a_call_by_name() -> None:

@@ -12,9 +12,9 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.loader.format.config import Key
 from precast.loader.resolve.candidate import Request
-from precast.loader.resolve.explanation import manifest_lines
-from precast.loader.resolve.resolution import Resolution, resolve
-from tests.loader.resolve.test_resolution import HERE, scale, source
+from precast.loader.resolve.judge import resolve
+from precast.loader.resolve.resolution import Resolution, manifest_lines
+from tests.helpers.resolutions import HERE, scale, source
 
 MODULE = """
 def compile_it(dtype: str, hidden: int, tile: list[int] = [64, 64], stages: int = 2):
@@ -27,7 +27,7 @@ KEYS = (
     Key(name="stages", type="int", tuned=True, has_default=True, default=2),
 )
 MADE = {"function": "advised:compile_it", "env": {"MODE": "yes: 1"}, "registered": False}
-CONFIG = {"dtype": "bfloat16", "hidden": 4096, "tile": (64, 64), "stages": 3}
+CONFIG: dict[str, Any] = {"dtype": "bfloat16", "hidden": 4096, "tile": (64, 64), "stages": 3}
 
 
 def missing(made: dict[str, Any], op: str = "mine.norm", **config: object) -> Resolution:
@@ -52,7 +52,7 @@ def planned(found: Resolution, folder: Path) -> Plan:
         ({"dtype": "1e3: x", "hidden": -1, "stages": 9}, {"dtype": "1e3: x", "hidden": -1, "stages": 9}),
     ],
 )
-def test_lines_for_a_plain_function(tmp_path: Path, config: dict[str, object], expected: dict[str, object]) -> None:
+def test_lines_for_a_plain_function(tmp_path: Path, config: dict[str, Any], expected: dict[str, object]) -> None:
     plan = planned(missing(MADE, **config), tmp_path)
     (variant,) = plan.variants
     assert (variant.op, variant.source, str(variant.target)) == ("mine.norm", "advised:compile_it", "sm_90a")
@@ -74,7 +74,7 @@ def test_lines_for_a_registered_op(tmp_path: Path) -> None:
         Key(name="hidden", type="int"),
         Key(name="threads", type="int", tuned=True, has_default=True, default=128),
     )
-    config = {"dtype": "bfloat16", "hidden": 4096, "threads": 128}
+    config: dict[str, Any] = {"dtype": "bfloat16", "hidden": 4096, "threads": 128}
     made = {"function": "precast.kernels.own.rmsnorm:rmsnorm", "env": {}, "registered": True}
     one = source(replace(scale(), config=config, provenance=made), keys=keys)
     for extra in ({}, {"threads": 512}):

@@ -1,0 +1,158 @@
+"""Judging: which artifacts of an op serve a request on a machine, and why each other one does not; all of it pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import replace
+from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
+from precast.loader.resolve.choose import ask_each, may_serve
+from precast.loader.resolve.machine import Machine
+from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
+from precast.loader.resolve.rules import objections
+
+
+def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Accepted | Rejected:
+    """Whether a candidate serves a request on a machine; if not, every reason."""
+    reasons = objections(candidate, required, machine)
+    config = candidate.artifact.config
+    if reasons:
+        differing = required.differing(config)
+        distance = sum(_distance(config.get(name), required.values[name]) for name in differing)
+        return Rejected(candidate, reasons, differing, distance)
+    return Accepted(candidate, required.literal(config))
+
+
+def _distance(one: object, other: object) -> float:
+    """How far apart two values are: numbers by their ratio, less than 1; what cannot be compared, 1."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other) and one:
+        return sum(map(_distance, one, other)) / len(one)
+    if _number(one) and _number(other):
+        return _ratio(one, other)  # type: ignore[arg-type]
+    return 0.0 if one == other and type(one) is type(other) else 1.0
+
+
+def _ratio(one: float, other: float) -> float:
+    bits = abs(math.log2(abs(one) + 1) - math.log2(abs(other) + 1)) + ((one < 0) != (other < 0))
+    return bits / (bits + 1)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def resolve(
+    request: Request,
+    machine: Machine,
+    sources: Iterable[CachedOp],
+    *,
+    full: bool = True,
+    notes: Iterable[str] = (),
+) -> Resolution:
+    """Judge every artifact of an op.
+
+    Parameters
+    ----------
+    request
+        The op and the config.
+    machine
+        Where it is to run.
+    sources
+        The op in each cache that has it.
+    full
+        Whether those that differ in config or target are to be judged, too: yes to explain, no to choose for a
+        problem. Without a problem ``choose`` needs less.
+    notes
+        Further notes for the text of the decision.
+    """
+    sources = tuple(sorted(sources, key=lambda source: source.precedence))
+    noted: list[str] = []
+    verdicts, refused = ask_each(
+        request, sources, lambda source, required: _verdicts(source, required, machine, full, noted)
+    )
+    accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
+    rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
+    noted += [f"cache {source.cache!r} was left out: {refusal}" for source, refusal in refused]
+    resolution = Resolution(
+        request,
+        machine,
+        tuple(sorted(accepted, key=lambda a: (not a.literal, *a.candidate.rank))),
+        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.distance, *r.candidate.rank))),
+        (*notes, *noted),
+        sources,
+    )
+    return by_measurement(resolution) if request.problem is not None and accepted else resolution
+
+
+def resolve_every(op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = ()) -> Resolution:
+    """Judge every artifact of an op for a machine, whatever its config.
+
+    Several of those accepted may have one config: for several targets, as an object and a cubin, in several caches. The
+    first of them is the one that ``get`` takes for that config.
+    """
+    sources, noted = tuple(sources), list(notes)
+    verdicts = [
+        verdict
+        for source in sources
+        for verdict in _verdicts(source, Requirements(source.op.keys, {}), machine, True, noted)
+    ]
+    accepted = sorted((v for v in verdicts if isinstance(v, Accepted)), key=lambda a: a.candidate.rank)
+    rejected = sorted(
+        (v for v in verdicts if isinstance(v, Rejected)), key=lambda r: (len(r.reasons), *r.candidate.rank)
+    )
+    return Resolution(Request(op=op), machine, tuple(accepted), tuple(rejected), tuple(noted), sources)
+
+
+def _verdicts(
+    source: CachedOp, required: Requirements, machine: Machine, full: bool, notes: list[str]
+) -> Iterator[Accepted | Rejected]:
+    """A judgement of every artifact of a source, or of those that may serve."""
+    for position in range(len(source.op.rows)) if full else may_serve(source, required, machine):
+        try:
+            yield judge(Candidate(source, source.op.artifact(position)), required, machine)
+        except FormatError as error:
+            notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
+
+
+def by_measurement(resolution: Resolution) -> Resolution:
+    """The same decision with the variant first that measurements favour, and what they say.
+
+    They decide only where nothing but the author's order would: among variants of one cache, for one target, of one
+    kind, that write their dtypes alike.
+    """
+    problem, machine = resolution.request.problem, resolution.machine
+    first = resolution.accepted[0]
+    peers = [a for a in resolution.accepted if _decided_by_author(a) == _decided_by_author(first)]
+    assert problem is not None
+    try:
+        table = first.candidate.source.op.tuning
+    except FormatError as error:
+        return _noting(resolution, f"the measurements of cache {first.candidate.cache!r} were left out: {error}")
+    gpu = machine.device.name if machine.device else None
+    keys = [a.candidate.artifact.key for a in peers]
+    with IMPORT_LOCK:
+        from precast.loader.format.tuning import fastest
+    choice = fastest(table, problem, keys, gpu=gpu, capability=machine.capability)
+    if choice is None:
+        axes = ", ".join(sorted(problem)) or "nothing"
+        return _noting(
+            resolution,
+            f"cache {first.candidate.cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
+            " order decided: measure with 'precast bench', add with 'precast tune'",
+        )
+    best = peers[keys.index(choice.key)]
+    rest = tuple(a for a in resolution.accepted if a is not best)
+    return replace(resolution, accepted=(best, *rest), measured=choice)
+
+
+def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
+    candidate = accepted.candidate
+    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
+
+
+def _noting(resolution: Resolution, note: str) -> Resolution:
+    return replace(resolution, notes=(*resolution.notes, note))

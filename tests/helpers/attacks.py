@@ -1,0 +1,33 @@
+"""Ways to damage a cache, as one could who can write to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from precast import loader
+from precast.loader.format.index import digest
+
+Refused = Callable[..., loader.PrecastError]
+
+
+def edit(file: Path, change: Callable[[Any], None]) -> None:
+    """Change a JSON file."""
+    data = json.loads(file.read_bytes())
+    change(data)
+    file.write_text(json.dumps(data))
+
+
+def forge(root: Path, op: str, data: bytes) -> None:
+    """Replace an op's file, and its digest in the index."""
+    (root / "ops" / f"{op}.json").write_bytes(data)
+    edit(root / "index.json", lambda index: index["ops"][op].update(sha256=digest(data), size=len(data)))
+
+
+def forge_op(root: Path, op: str, change: Callable[[Any], None]) -> None:
+    """Change an op's file, and its digest in the index."""
+    data = json.loads((root / "ops" / f"{op}.json").read_bytes())
+    change(data)
+    forge(root, op, json.dumps(data).encode())

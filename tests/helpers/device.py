@@ -1,0 +1,17 @@
+"""Whether this machine has a CUDA device, as the loader's own reader of the driver says."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from precast.loader.resolve.driver import CurrentDriver, NoDriver
+
+
+@cache
+def no_device() -> str:
+    """Why nothing can be launched here; empty where a device is."""
+    try:
+        CurrentDriver().get()
+    except NoDriver as reason:
+        return f"no CUDA device: {reason}"
+    return ""

@@ -1,0 +1,60 @@
+"""Fixtures of the loader's tests: compiled libraries, a small cache on disk, and a session that uses some caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from precast.loader import session
+from precast.loader.launch.ffi import entry
+from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.machine import Machines
+from tests.helpers.caches import Native, demo, echo_cache
+from tests.helpers.echo import HOPPER
+
+Use = Callable[..., session.Session]
+
+
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
+    return Native(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kernel, Kernel]:
+    """The same entry twice: called through the call path, and through tvm_ffi."""
+    native = Native(tmp_path_factory.mktemp("native"))
+    cache, chosen = echo_cache(native, tmp_path_factory.mktemp("cache") / "echo")
+    opener = KernelOpener(lambda device: HOPPER)
+    fast = opener.open(cache, "echo", chosen)
+    fast(0)
+    plain = Kernel("echo", chosen, entry(opener.libraries.load(cache, chosen), chosen.symbol), lambda: HOPPER)
+    return fast, plain
+
+
+@pytest.fixture
+def path(native: Native, tmp_path: Path) -> Path:
+    """The directory of a small cache that a test may damage."""
+    return demo(native).write(tmp_path / "demo")
+
+
+@pytest.fixture
+def cache(path: Path) -> Cache:
+    return Cache(path)
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
+    """For one test, make a new session on some directories the default one."""
+    before = session.default
+
+    def begin(*paths: Path, machines: Machines | None = None, opener: KernelOpener | None = None) -> session.Session:
+        monkeypatch.setenv("PRECAST_CACHE_PATH", ":".join(map(str, paths)))
+        session.use(session.Session(machines=machines, opener=opener))
+        return session.default
+
+    yield begin
+    session.use(before)

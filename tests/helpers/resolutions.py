@@ -1,0 +1,35 @@
+"""Ops of caches that exist in memory only, and a machine, for tests of resolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from precast.loader.format.artifact import Artifact, Blob, Host
+from precast.loader.format.config import Key
+from precast.loader.format.index import Index, OpIndex, Runtime
+from precast.loader.format.target import Capability
+from precast.loader.resolve.candidate import CachedOp
+from precast.loader.resolve.machine import Machine
+from tests.helpers.caches import HOST, SCALE_KEYS, artifact
+
+BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
+HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
+TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime-cu12": "12.9.79"}
+
+
+def source(
+    *artifacts: Artifact,
+    keys: tuple[Key, ...] = SCALE_KEYS,
+    precedence: int = 0,
+    toolchain: dict[str, str] = TOOLS,
+    hosts: tuple[Host, ...] = (HOST,),
+) -> CachedOp:
+    runtimes = tuple(Runtime(soname=f"libprecast-rt-{n:016x}.so", host=h, blob=BLOB) for n, h in enumerate(hosts))
+    index = Index(name=f"c{precedence}", toolchain=toolchain, runtimes=runtimes, ops={})
+    op = OpIndex.of(op="scale", keys=keys, doc="", artifacts=artifacts)
+    return CachedOp(cache=f"c{precedence}", precedence=precedence, index=index, op=op)
+
+
+def scale(target: str = "sm_90a", dtype: str = "bfloat16", threads: int = 128, **more: Any) -> Artifact:
+    config = {"dtype": dtype, "layout": more.pop("layout", "row"), "threads": threads}
+    return artifact(BLOB, config, target, **more)
