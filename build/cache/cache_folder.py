@@ -45,8 +45,12 @@ def check_output(path: Path) -> None:
         folder = next(p for p in (path, *path.absolute().parents) if p.exists() or p.is_symlink())
         if not folder.is_dir():
             raise StoreError(f"{path} cannot be created, because {folder} is not a folder: choose another place")
-        if not (_writable(folder, path) or (folder == path and _writable(path.absolute().parent, path))):
-            raise StoreError(f"{folder} cannot be written by this user: choose another place for the cache")
+        within = folder == path and not _renamable(path)
+        if folder == path and not within:
+            folder = path.absolute().parent
+        prefix = _INSIDE if within else _prefix(path)
+        if not _writable(folder, prefix) or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
+            raise StoreError(f"{path} cannot be written by this user: choose another place for the cache")
     except OSError as error:
         raise StoreError(
             f"{path} cannot be used for a cache: {error.strerror or error}; choose another place"
@@ -93,10 +97,10 @@ def _check_content(path: Path) -> None:
             raise StoreError(f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder") from None
 
 
-def _writable(folder: Path, path: Path) -> bool:
-    """Whether a folder can be created in ``folder``: permissions alone do not tell, such as on a read-only mount."""
+def _writable(folder: Path, prefix: str) -> bool:
+    """Whether a folder can be created in ``folder``: permissions alone do not tell."""
     try:
-        probe = tempfile.mkdtemp(dir=folder, prefix=_prefix(path))
+        probe = tempfile.mkdtemp(dir=folder, prefix=prefix)
     except OSError:
         return False
     with contextlib.suppress(OSError):  # another build may have removed it already

@@ -26,7 +26,7 @@ _PACKERS = ("precast.build.cache.pack", "precast.build.cache.index_writer", "pre
 
 
 def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sources: SourceDigests) -> str:
-    """The digest of everything that decides the bytes of a cache. ``keys`` has the key of each variant by its identity."""
+    """The digest of all that decides the bytes of a cache. ``keys`` has the key of each variant by its identity."""
     return memo_key(
         plan.name,
         toolchain.versions,

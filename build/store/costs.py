@@ -16,7 +16,7 @@ _KIND = "costs"
 
 
 class Costs:
-    """Seconds by variant, a table for each op and target. Concurrent builds may lose entries; they only affect order."""
+    """Seconds by variant, one table an op and target. Concurrent builds may lose entries, which only affect order."""
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo

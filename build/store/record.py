@@ -43,7 +43,7 @@ class Product:
 class Record:
     """A variant as it was built.
 
-    ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is only reported.
+    ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is for reports.
     """
 
     key: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,30 @@ from precast.loader.errors import FormatError, NoCudaDevice
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
-from tests.loader.conftest import native, path, use
+from tests.helpers.caches import Native, demo
 
-__all__ = ["native", "path", "use"]
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
+    return Native(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture
+def path(native: Native, tmp_path: Path) -> Path:
+    return demo(native).write(tmp_path / "demo")
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Make a folder the only cache of this process, for one test."""
+
+    def search(path: Path) -> None:
+        monkeypatch.setenv("PRECAST_CACHE_PATH", str(path))
+        loader.caches(refresh=True)
+
+    yield search
+    monkeypatch.undo()
+    loader.caches(refresh=True)
 
 
 def keys(cache: Cache) -> dict[Any, str]:

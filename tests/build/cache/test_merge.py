@@ -15,6 +15,7 @@ from precast.build.link import elf
 from precast.build.link.toolchain import by_host
 from precast.build.wheel.wheel import write_wheels
 from precast.loader.errors import ConfigError
+from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Capability
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
@@ -35,6 +36,11 @@ def test_parts_merge_to_the_whole(tmp_path: Path) -> None:
         assert tree(tmp_path / f"merged{number}") == tree(whole)
     merge_caches(parts, parts[0])  # into one of them
     assert tree(parts[0]) == tree(whole)
+
+
+FIRST: Artifact = artifact(
+    uncompressed(code_of("bfloat16")), {"dtype": "bfloat16", "layout": "row", "threads": 128}, host=X86
+)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +70,6 @@ def test_conflicts_are_named(tmp_path: Path, other: Built, said: str) -> None:
     assert said.replace("KEY", FIRST.key[:16]) in str(caught.value)
     assert str(one) in str(caught.value) and str(two) in str(caught.value)
     assert not (tmp_path / "merged").exists()
-
-
-FIRST = artifact(
-    uncompressed(b"library for bfloat16" * 50), {"dtype": "bfloat16", "layout": "row", "threads": 128}, host=X86
-)
 
 
 def test_another_name_when_asked_for(tmp_path: Path) -> None:

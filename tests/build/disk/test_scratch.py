@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache import cache_folder
 from precast.build.disk.scratch import scratch_file, scratch_folder, sweep, write_atomically
 from precast.build.errors import StoreError
-from precast.loader.format.index import Index
 
 HOLD = """
 import sys
@@ -49,7 +47,8 @@ def test_scratch_ends_with_its_block(tmp_path: Path) -> None:
 def test_one_that_was_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    real, calls = fcntl.flock, []
+    real = fcntl.flock
+    calls: list[int] = []
 
     def flock(handle: int, how: int) -> None:
         if not calls:
@@ -69,35 +68,3 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(StoreError, match=r"cannot write .*/a: No space left on device; make room"):
         write_atomically(tmp_path / "a", b"new")
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
-
-
-def files(name: str) -> dict[str, bytes]:
-    return {"index.json": Index(name=name, toolchain={}, runtimes=(), ops={}).encode()}
-
-
-@pytest.mark.parametrize("exchange", [True, False])
-def test_a_cache_is_replaced_whole_and_nothing_else_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
-) -> None:
-    if not exchange:
-        monkeypatch.setattr(cache_folder, "_RENAME_EXCHANGE", 1 << 30)  # refused like by a file system that has none
-    for name in ("one", "two"):
-        cache_folder.write_cache(tmp_path / "cache", files(name))
-        assert [p.name for p in tmp_path.iterdir()] == ["cache"]
-        assert Index.decode((tmp_path / "cache" / "index.json").read_bytes()).name == name
-
-
-def test_a_cache_that_appears_meanwhile_is_swapped_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another build was first: its folder is not empty, so there is no plain renaming onto it."""
-    real = os.rename
-
-    def rename(old: str | Path, new: str | Path) -> None:
-        if not Path(new).exists():
-            Path(new).mkdir()
-            (Path(new) / "index.json").write_bytes(files("other")["index.json"])
-        real(old, new)
-
-    monkeypatch.setattr(os, "rename", rename)
-    cache_folder.write_cache(tmp_path / "cache", files("mine"))
-    assert Index.decode((tmp_path / "cache" / "index.json").read_bytes()).name == "mine"
-    assert [p.name for p in tmp_path.iterdir()] == ["cache"]
