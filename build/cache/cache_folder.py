@@ -49,7 +49,7 @@ def check_output(path: Path) -> None:
         if folder == path and not within:
             folder = path.absolute().parent
         prefix = _INSIDE if within else _prefix(path)
-        if not _writable(folder, prefix) or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
+        if not _writable(folder, f"{prefix}check-") or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
             raise StoreError(f"{path} cannot be written by this user: choose another place for the cache")
     except OSError as error:
         raise StoreError(

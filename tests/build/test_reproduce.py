@@ -26,7 +26,7 @@ from precast.build.reproduce import draw
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
-from tests.build.compile.test_cluster import write
+from tests.helpers.user_package import write
 
 
 def precast(*words: object, **env: str) -> subprocess.CompletedProcess[str]:

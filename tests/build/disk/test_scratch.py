@@ -1,4 +1,4 @@
-"""What is half-written belongs to a living build, or to nobody."""
+"""Temporary files are those of running builds, and a file is replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.disk.scratch import scratch_file, scratch_folder, sweep, write_atomically
+from precast.build.disk.scratch import WRITING, scratch_file, scratch_folder, sweep, write_atomically
 from precast.build.errors import StoreError
+from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 
 HOLD = """
 import sys
@@ -68,3 +69,34 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(StoreError, match=r"cannot write .*/a: No space left on device; make room"):
         write_atomically(tmp_path / "a", b"new")
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("old", [b"old", None], ids=["replaced", "new"])
+@pytest.mark.parametrize("fault", ["kill", "error"])
+def test_a_fault_at_any_step_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, fault: Fault, old: bytes | None
+) -> None:
+    """Making the temporary file, locking it, opening it, changing its mode and renaming it are steps of their own."""
+    path, new = tmp_path / "store" / "ab" / "file", b"new" * 1000
+    ended, states = 1, []
+    for step in range(1, 100):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if old is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, old)
+        ended = stopped(lambda: write_atomically(path, new), path.parent, step, fault)
+        found = path.read_bytes() if path.exists() else None
+        states.append("new" if found == new else "old")
+        assert found in (old, new), f"step {step}"
+        assert fault == "kill" or (found == new) == (ended == FINISHED), f"step {step}"
+        sweep(path.parent, WRITING)
+        assert {p.name for p in path.parent.iterdir()} <= {"file"}, f"step {step}"
+        if states[-2:] == ["new", "new"] or (fault == "kill" and ended == FINISHED):
+            break
+    assert ended == FINISHED and "old" in states and len(states) >= 5, states
+    for size in (0, 1, len(new) - 1):
+        assert stopped_writing(lambda: write_atomically(path, new + b"x"), size, fault) in (-signal.SIGXFSZ, REFUSED)
+        assert path.read_bytes() == new, "a file that was written in part is not seen"
+    assert run(lambda: write_atomically(path, old or b"")) == FINISHED

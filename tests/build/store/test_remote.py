@@ -25,7 +25,8 @@ from precast.build.store.remote import Patience, Remote, SharedStore
 from precast.build.store.store import Store
 from precast.loader.errors import ConfigError
 from precast.loader.format.target import Target
-from tests.build.compile.test_cluster import tree, write
+from tests.helpers.builds import tree
+from tests.helpers.user_package import write
 
 BUCKET = "builds"
 H200 = profile_of(Target.parse("sm_90a"))
