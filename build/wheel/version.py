@@ -34,7 +34,7 @@ def default_version(seconds: int, digest: str) -> Version:
     of the index tells different content apart, and says which content it is.
 
     >>> str(default_version(1767571259, "97f7fe1f180b2c"))
-    '0.20260105.1+97f7fe1f180b'
+    '0.20260105.59+97f7fe1f180b'
     """
     moment = datetime.fromtimestamp(seconds, timezone.utc)
     return Version(f"0.{moment:%Y%m%d}.{int(moment.strftime('%H%M%S'))}+{digest[:_DIGITS]}")
