@@ -1,8 +1,9 @@
 """Fault points: an action is stopped at each of its steps on the file system, in a process of its own.
 
-A step is what Python reports to audit hooks: opening, making, renaming and removing files and folders, locking them,
-and calling a C function. They are counted where they concern one folder. What happens inside a write has no such
-report: there the system's limit on the size of a file stops the process after so many bytes.
+A step is what Python reports to audit hooks, before it happens: opening, making, renaming and removing files and
+folders of one place, locking them, and calling a C function. A kill also stops after each function that changes files
+returns: after a file is opened and cut, before its bytes are written, before they are flushed. What happens inside a
+write is reported nowhere: there the system's limit on the size of a file stops the process after so many bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ Fault = Literal["kill", "error"]
 FINISHED, REFUSED, BROKEN = 0, 1, 2  # how a child ends; a killed one by its signal
 _FILES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "os.utime", "os.scandir", "os.listdir")
 _CALLS = ("ctypes.dlsym", "ctypes.get_errno", "fcntl.flock")
+_CHANGES = ("open", "write", "close", "mkdir", "rename", "replace", "unlink", "rmdir", "chmod", "__exit__")
 
 
 def run(action: Callable[[], object]) -> int:
@@ -60,7 +62,16 @@ def stopped(action: Callable[[], object], folder: Path, step: int, fault: Fault)
             if seen == step and fault == "error" and event != "ctypes.dlsym":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        def returned(frame: object, event: str, function: object) -> None:
+            nonlocal seen
+            if event == "c_return" and getattr(function, "__name__", "") in _CHANGES:
+                seen += 1
+                if seen == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
         sys.addaudithook(hook)
+        if fault == "kill":
+            sys.setprofile(returned)
         action()
 
     return run(stop)

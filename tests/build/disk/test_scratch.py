@@ -77,7 +77,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
 def test_a_fault_at_any_step_leaves_the_old_file_or_the_new_one(
     tmp_path: Path, fault: Fault, old: bytes | None
 ) -> None:
-    """Making the temporary file, locking it, opening it, changing its mode and renaming it are steps of their own."""
+    """Making, locking, opening, writing, flushing and renaming the temporary file are steps, before and after each."""
     path, new = tmp_path / "store" / "ab" / "file", b"new" * 1000
     ended, states = 1, []
     for step in range(1, 100):
@@ -93,7 +93,7 @@ def test_a_fault_at_any_step_leaves_the_old_file_or_the_new_one(
         assert fault == "kill" or (found == new) == (ended == FINISHED), f"step {step}"
         sweep(path.parent, WRITING)
         assert {p.name for p in path.parent.iterdir()} <= {"file"}, f"step {step}"
-        if states[-2:] == ["new", "new"] or (fault == "kill" and ended == FINISHED):
+        if ended == FINISHED and (fault == "kill" or states[-2:] == ["new", "new"]):
             break
     assert ended == FINISHED and "old" in states and len(states) >= 5, states
     for size in (0, 1, len(new) - 1):
