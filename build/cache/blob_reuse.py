@@ -3,8 +3,8 @@
 The memo says which bytes a content gave under which dictionary. The old cache only supplies the bytes: those that do
 not have the digest in the memo are compressed again.
 
-Saves: SAVED_FIGURE. It may go when a build compresses what one variant changed, with training, in under a second for
-a thousand variants.
+Saves: for 200 artifacts of 69 kB, 5 s of processor time for the training and 5 s for compressing at level 19, in every
+build whose plan or sources changed a part of them. It may go when both take less than a second for a thousand.
 """
 
 from __future__ import annotations
