@@ -7,6 +7,7 @@
 ``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
 compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
 nothing to do, as a whole process; at most 1.5 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
+``check``: reading, decoding and hashing every byte of a cache of 10,000 artifacts of 73 kB; at most 10 s.
 
 The first two start with the kernels described already, as all builds but the first do. Exit 1 where one is missed.
 Nothing else should run on the machine meanwhile.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -203,11 +205,49 @@ def size(arguments: argparse.Namespace, folder: Path) -> Result:
     return Result("a variant in the wheel", each / 1000, "kB", "<= 7", each <= 7000, made_of)
 
 
+def check(arguments: argparse.Namespace, folder: Path) -> Result:
+    """Every byte of a large cache: made of one library's bytes with a part that differs from artifact to artifact."""
+    from precast.build.cache.cache_folder import write_cache
+    from precast.build.cache.contents import CacheContents
+    from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
+    from precast.loader.format.artifact import Artifact
+    from precast.loader.format.index import digest
+    from precast.loader.format.signature import Signature
+    from precast.loader.format.target import Target
+
+    rng = random.Random(0)
+    shared = rng.randbytes(6_000) + bytes(60_000)
+    contents = {digest(data): data for data in (shared + rng.randbytes(7_000) for _ in range(arguments.artifacts))}
+    signature = Signature(arguments=(), symbols={})
+    artifacts = tuple(
+        Artifact(
+            key=digest(sha256.encode()), config={"n": number}, target=Target.parse("sm_90a"), kind="cubin",
+            blob=uncompressed(data), symbol="k", signature=signature, host=None,
+        )
+        for number, (sha256, data) in enumerate(contents.items())
+    )  # fmt: skip
+    op = UncompressedOp(keys=(), doc="", artifacts=artifacts)
+    threads = len(os.sched_getaffinity(0))
+    write_cache(folder / "cache", pack_ops("large", {}, [], {"bench.op": op}, contents, threads=threads))
+    del contents, artifacts, op
+    begun, worked = time.perf_counter(), time.process_time()
+    cache = CacheContents.open(folder / "cache")
+    listed = len(cache.artifacts)
+    opened = time.perf_counter() - begun
+    verified = cache.verify()
+    assert not verified.damaged and listed == arguments.artifacts
+    taken = opened + verified.seconds
+    made_of = f"{verified.files} files, {verified.stored / 1e6:.0f} MB, {verified.size / 1e6:.0f} MB decoded"
+    made_of += f"; the index {opened:.1f} s; {time.process_time() - worked:.1f} s of processor time"
+    return Result("checking a large cache", taken, "s", "<= 10", taken <= 10, made_of)
+
+
 ALL: dict[str, Callable[[argparse.Namespace, Path], Result]] = {
     "workers": workers,
     "loop": loop,
     "nothing": nothing,
     "size": size,
+    "check": check,
 }
 
 
@@ -218,6 +258,7 @@ def main() -> None:
     parser.add_argument("--manifest", type=Path, default=GEMM, help="registered kernels to build (default: gemm.yaml)")
     parser.add_argument("--variants", type=int, default=32, help="how many of them 'workers' and 'loop' build")
     parser.add_argument("--nothing", type=int, default=1000, help="how many variants 'nothing' has")
+    parser.add_argument("--artifacts", type=int, default=10_000, help="how many artifacts 'check' has")
     parser.add_argument("--repeat", type=int, default=1, help="times; the median counts")
     parser.add_argument("--store", type=Path, help="a store for 'size', so that a second run compiles nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -11,14 +11,14 @@ from precast.build.link.toolchain import Toolchain
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
 
-# The compiler puts this into the host code of a launch that needs more than there is, and of no other.
+# The compiler puts this text into the host code of a launch that needs more shared memory than there is, and no other.
 _OVERSIZED = b"launch shared memory exceeds current GPU arch"
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
     """Link every object of a variant, read its device code, and check that it is for the target asked for.
 
-    ``key`` is the variant's; the record's covers also what it assumed of its GPU.
+    ``key`` is the key of the variant. The key of the record also covers what the variant assumed of its GPU.
     """
     products = []
     for one in compiled.objects:

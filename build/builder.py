@@ -1,4 +1,4 @@
-"""The builder: the whole road of a build, from a plan to a cache on disk."""
+"""The builder: every stage of a build, from a plan to a cache on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from precast.build.assemble import assemble
 from precast.build.cache.blob_reuse import BlobReuse
-from precast.build.cache.cache_folder import write_cache
+from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.pack import pack
 from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
 from precast.build.compile.executor import Executor, Local
@@ -37,9 +37,9 @@ Show = Callable[[Step], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a build goes about it. ``jobs`` and ``memory`` (bytes a worker may take) are chosen where not given.
+    """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine where not given.
 
-    ``executor`` says where the compiling is done: in worker processes of this machine, unless it is given.
+    ``executor`` says where to compile: in worker processes of this machine, unless it is given.
     """
 
     jobs: int | None = None
@@ -52,9 +52,11 @@ class Options:
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
     """Compile what the store lacks, and write the cache of everything that compiled.
 
-    A variant that fails is reported and costs nothing else, unless the build is to ``fail_fast``: then the first
-    failure ends it, and the old cache stands. Nothing is written where nothing compiled.
+    A place that cannot hold the cache is refused first. A variant that fails is reported and left out, unless
+    ``fail_fast`` is set: then the first failure ends the build and the old cache stays. Nothing is written where
+    nothing compiled.
     """
+    check_output(cache)
     options = options or Options()
     show = show or (lambda step: None)
     toolchain = find_toolchain()
@@ -64,6 +66,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     profiles = {target: plan.profiles.of(target) for target in {v.target for v in plan.variants}}
     wanted = [(keys[v.identity], profiles[v.target]) for v in plan.variants]
     if is_up_to_date(store.notes, inputs, cache):
+        store.mark_used(wanted)
         store.share(wanted)
         store.finish()
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
@@ -78,7 +81,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     assert run.runtime is not None
     packed = pack(
         whole, run.records, run.runtime, toolchain.versions,
-        threads=default_jobs(), earlier=BlobReuse(cache, store.notes),
+        threads=default_jobs(), reuse=BlobReuse(cache, store.notes),
     )  # fmt: skip
     write_cache(cache, packed)
     store.share(wanted)
@@ -90,7 +93,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
 
 @dataclass(slots=True)
 class _Run:
-    """The part of a build that may take hours: what is missing is compiled, linked and stored."""
+    """The long part of a build: what is missing is compiled, linked and stored."""
 
     plan: Plan
     keys: Mapping[str, str]
@@ -104,7 +107,7 @@ class _Run:
     done: int = 0
 
     def go(self) -> Report:
-        """Fill ``records`` from the store and by compiling; the report of it."""
+        """Fill ``records`` from the store and by compiling, and report."""
         reused, missing = self._stored()
         built: list[Built] = []
         failed: list[Failed] = []
@@ -120,11 +123,11 @@ class _Run:
                             break
                     else:
                         built.append(Built.of(variant, result))
-                        costs.took(variant, result.seconds)
-                        self.records[variant.identity] = _slim(variant, result)
+                        costs.add(variant, result.seconds)
+                        self.records[variant.identity] = _needed_bytes(variant, result)
                         self._step(variant, "built", seconds=result.seconds)
         finally:
-            costs.keep()
+            costs.save()
         return Report(
             built=tuple(b.variant for b in built),
             reused=tuple(reused),
@@ -142,13 +145,13 @@ class _Run:
             if record is None or not record.serves(variant.emit):
                 missing.append(variant)
             else:
-                self.records[variant.identity] = _slim(variant, record)
+                self.records[variant.identity] = _needed_bytes(variant, record)
                 reused.append(variant)
                 self._step(variant, "reused")
         return reused, missing
 
     def _results(self, missing: list[Variant], costs: Costs) -> Generator[tuple[Variant, Record | Failed], None, None]:
-        """Records as they are ready. Linking goes on in threads of its own, while the workers compile what is next."""
+        """Records in the order in which they are ready. Threads link while the workers compile the next variants."""
         if not missing:
             return
         assert self.runtime is not None
@@ -158,12 +161,12 @@ class _Run:
         with (
             Linker(self.toolchain, self.runtime) as linker,
             linkers,
-            _left(self._outcomes(missing, costs)) as outcomes,
+            _closing_early(self._outcomes(missing, costs)) as outcomes,
         ):
             for outcome in outcomes:
                 waiting[linkers.submit(self._finish, outcome, linker)] = outcome.variant
-                yield from _taken(waiting, most=_BACKLOG)
-            yield from _taken(waiting, most=0)
+                yield from _completed(waiting, most=_BACKLOG)
+            yield from _completed(waiting, most=0)
 
     def _outcomes(self, missing: list[Variant], costs: Costs) -> Iterator[Outcome]:
         options = self.options
@@ -192,8 +195,8 @@ class _Run:
 
 
 @contextmanager
-def _left(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
-    """Have an executor end what it has started, also when its outcomes are not all taken."""
+def _closing_early(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
+    """Make an executor stop its work also when not all of its outcomes are taken."""
     try:
         yield outcomes
     finally:
@@ -201,8 +204,10 @@ def _left(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
             outcomes.close()
 
 
-def _taken(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Iterator[tuple[Variant, Record | Failed]]:
-    """Those that are ready, and as many more as are needed to leave so few waiting."""
+def _completed(
+    waiting: dict[Future[Record | Failed], Variant], *, most: int
+) -> Iterator[tuple[Variant, Record | Failed]]:
+    """The results that are ready; waits for more until at most so many are left in ``waiting``."""
     while True:
         for future in [f for f in waiting if f.done()]:
             yield waiting.pop(future), future.result()
@@ -211,8 +216,8 @@ def _taken(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Ite
         wait(waiting, return_when=FIRST_COMPLETED)
 
 
-def _slim(variant: Variant, record: Record) -> Record:
-    """A record without the bytes that no artifact of this variant is made of: a plan has thousands of them."""
+def _needed_bytes(variant: Variant, record: Record) -> Record:
+    """A record with only the bytes that artifacts of this variant need: a plan may have thousands of records."""
     kept = ("cubin" in variant.emit, "object" in variant.emit)
     products = (
         replace(p, obj=b"", cubins=p.cubins if kept[0] else (), library=p.library if kept[1] else b"")

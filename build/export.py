@@ -1,8 +1,8 @@
-"""Exports: one variant out of a cache, in files that C++ and NVIDIA's tools read.
+"""Exports: one variant of a cache as files for C++ and NVIDIA's tools.
 
-The library and the device code are the cache's own. The object comes from the store of the machine that built it, if
-it is there; else it is compiled once more, as the PTX always is, which no cache holds. What is compiled again counts
-only if its device code is the cache's, byte for byte.
+The library and the device code are those of the cache. The object comes from the store, where this machine has it;
+otherwise it is compiled again, as is always the PTX, which no cache holds. What is compiled again is used only if its
+device code is the cache's, byte for byte.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _ENTRY = "__tvm_ffi_"
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The files of a variant by their names, and what is not among them, with the reason."""
+    """The files of a variant by their names, and the reason for each kind of file that is left out."""
 
     files: Mapping[str, bytes]
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Put the files in a folder, which may hold others."""
+        """Write the files into a folder, which may hold others."""
         for name, data in self.files.items():
             write_atomically(folder / name, data)
 
@@ -59,7 +59,7 @@ class _Rebuilt:
 def export(
     cache: Cache, op: str, artifact: Artifact, *, store: Store, plan: Plan | None = None, seconds: float = 600.0
 ) -> Export:
-    """Everything there is of one artifact. ``plan`` is needed where its function stands in a folder of a manifest."""
+    """All files of one artifact. ``plan`` is needed where its function is in a folder that a manifest names."""
     toolchain = find_toolchain()
     name = artifact.symbol.removeprefix(_ENTRY)[:80] if artifact.kind == "object" else f"{op}_{artifact.key[:16]}"
     content = cache.read(artifact.blob)
@@ -79,19 +79,19 @@ def export(
         left_out["sass"] = sass
     else:
         files.update(_numbered(name, "sass", sass))
-    kept = _kept(store, op, artifact)
-    if kept and artifact.kind == "object":
-        files[f"{name}.o"] = kept.obj
+    product = _stored_product(store, op, artifact)
+    if product and artifact.kind == "object":
+        files[f"{name}.o"] = product.obj
     try:
         rebuilt = _rebuild(toolchain, op, artifact, plan, seconds)
         if rebuilt.cubins != cubins:
-            raise ObjectError("compiled again, its device code is another: use the versions and sources that made it")
+            raise ObjectError("compiled again, its device code differs: use the versions and sources that built it")
         files.update(_numbered(name, "ptx", rebuilt.ptx))
         if artifact.kind == "object":
             files.setdefault(f"{name}.o", rebuilt.obj)
     except PrecastError as error:
         left_out["ptx"] = str(error)
-        if artifact.kind == "object" and not kept:
+        if artifact.kind == "object" and not product:
             left_out["o"] = f"it is not in the store {store.path}, and {error}"
     files["README.md"] = readme(name, op, artifact, sorted(files), left_out).encode()
     return Export(files, left_out)
@@ -127,8 +127,8 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
     return tuple(texts)
 
 
-def _kept(store: Store, op: str, artifact: Artifact) -> Product | None:
-    """What the store keeps of this artifact: its key is made of the record's, so that each name tells."""
+def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None:
+    """The product of this artifact in the store. Its key is derived from the record's, the name of the file."""
     for file in sorted(store.path.glob("??/*.record")):
         if artifact_key(file.stem, op, artifact.kind) == artifact.key:
             record = store.read(file.stem)
@@ -137,7 +137,7 @@ def _kept(store: Store, op: str, artifact: Artifact) -> Product | None:
 
 
 def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None, seconds: float) -> _Rebuilt:
-    """Compile the variant once more, and keep the PTX."""
+    """Compile the variant again, with its PTX."""
     variant = _variant(op, artifact, plan)
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": folder}
@@ -164,13 +164,13 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
 
 
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
-    """The variant that the artifact was built from: the manifests', or, without any, as the cache tells of it."""
+    """The variant that the artifact was built from: the manifests' one, or one made of what the cache says of it."""
     for variant in plan.variants if plan else ():
         if op in variant.produces and (variant.config, variant.target) == (artifact.config, artifact.target):
             return variant
     source, env = artifact.provenance.get("function"), artifact.provenance.get("env", {})
     if not isinstance(source, str) or not isinstance(env, dict):
-        raise ObjectError("the cache does not say which function made it: name its manifest with --manifest")
+        raise ObjectError("the cache does not say which function built it: name its manifest with --manifest")
     texts = {str(name): str(value) for name, value in env.items()}
     here = Location("the cache", 1, 1)
     parts = tuple(map(str, artifact.provenance.get("parts", ())))
@@ -186,7 +186,7 @@ def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
 
 
 def _profile(artifact: Artifact) -> Profile:
-    """The GPU that the variant was built for, as far as it asked."""
+    """The GPU that the variant was built for, with the answers that it was given."""
     assumed = parse_answers(artifact.provenance.get("assumed", {}))
     usual = profile_of(artifact.target)
     told = {name: Fact(answer, "the cache") for name, answer in assumed.items() if answer is not None}

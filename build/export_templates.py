@@ -1,4 +1,4 @@
-"""Usage: the texts that go with an exported variant: a program in C++ that calls it, and what each file is."""
+"""The texts that go with an exported variant: a program in C++ that calls it, and a README of its files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
 
 _EXAMPLE = """\
-// Opens the kernel {name} and calls it. A call without arguments is refused with what it takes.
+// Opens the kernel {name} and calls it. A call without arguments fails, and prints the arguments that it takes.
 //
 //   g++ -std=c++17 example.cpp $(tvm-ffi-config --cxxflags --ldflags --libs) -ldl -o example
 //   LD_LIBRARY_PATH=$(tvm-ffi-config --libdir) ./example
@@ -22,7 +22,7 @@ _EXAMPLE = """\
 #include <iostream>
 
 int main() {{
-  // The kernel's library needs this one by its name. Once opened it is found, wherever it lies.
+  // The kernel's library needs this one by its name: once it is open, the loader finds it.
   if (dlopen("./{soname}", RTLD_NOW | RTLD_LOCAL) == nullptr) {{
     std::cerr << dlerror() << std::endl;
     return 1;
@@ -31,7 +31,7 @@ int main() {{
   tvm::ffi::Function kernel = module->GetFunction("{name}").value();
   // {signature}
   // A tensor is a DLTensor* or a tvm::ffi::Tensor in device memory. The launch is on the stream that
-  // TVMFFIEnvSetStream(kDLCUDA, device, stream, nullptr) has set for this thread.
+  // TVMFFIEnvSetStream(kDLCUDA, device, stream, nullptr) sets for this thread.
   try {{
     kernel();
   }} catch (const tvm::ffi::Error& error) {{
@@ -42,10 +42,10 @@ int main() {{
 """
 
 _KINDS = {
-    ".cpp": "a program that opens the kernel and calls it; how to compile it stands in its first lines",
+    ".cpp": "a program that opens the kernel and calls it; its first lines say how to compile it",
     ".cubin": "the device code: what Nsight Compute, cuobjdump and cuModuleLoadData read",
     ".o": "the object, as the compiler wrote it, to be linked with the runtime library and libtvm_ffi.so",
-    ".ptx": "the PTX, from compiling the variant again; its device code came out the same, byte for byte",
+    ".ptx": "the PTX, from compiling the variant again, which gave the same device code, byte for byte",
     ".sass": "the device code as nvdisasm shows it",
     ".so": "the kernel's library, as it is in the cache",
 }

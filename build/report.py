@@ -1,4 +1,4 @@
-"""The report: what a build does while it runs, and what it has done; for people and for machines."""
+"""The report: the steps of a build while it runs, and its result; for people and for machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ State = Literal["started", "built", "reused", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a build: a variant that is begun, or done, or failed, or was there. ``done`` counts those settled."""
+    """One step of a build: a variant was started, built, reused or failed. ``done`` counts all but the started ones."""
 
     done: int
     total: int
@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What one variant has come to: seconds of its compilation, bytes of its libraries, bytes spilled a thread."""
+    """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills."""
 
     variant: Variant
     seconds: float
@@ -49,7 +49,7 @@ class Built:
 
     @classmethod
     def of(cls, variant: Variant, record: Record) -> Built:
-        """The facts out of its record."""
+        """The figures of its record."""
         return cls(
             variant=variant,
             seconds=record.seconds,
@@ -58,7 +58,7 @@ class Built:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the last event of ``precast build --json``."""
+        """As the last event of ``precast build --json`` has it."""
         return {
             "variant": str(self.variant),
             "seconds": round(self.seconds, 3),
@@ -69,7 +69,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a build did. ``failed`` variants are not in the cache; the others are. ``facts`` are of what was built."""
+    """The result of a build. ``failed`` variants are not in the cache. ``facts`` are the figures of those built."""
 
     built: tuple[Variant, ...]
     reused: tuple[Variant, ...]
@@ -83,15 +83,15 @@ class Report:
         return not self.failed
 
     def slowest(self, most: int = 3) -> tuple[Built, ...]:
-        """Those that took longest."""
+        """The variants that took longest."""
         return tuple(sorted(self.facts, key=lambda b: -b.seconds)[:most])
 
     def largest(self, most: int = 3) -> tuple[Built, ...]:
-        """Those with the largest libraries."""
+        """The variants with the largest libraries."""
         return tuple(sorted(self.facts, key=lambda b: -b.size)[:most])
 
     def spilling(self) -> tuple[Built, ...]:
-        """Those that spill registers to memory, the worst first."""
+        """The variants that spill registers to memory, the worst first."""
         return tuple(sorted((b for b in self.facts if b.spilled), key=lambda b: -b.spilled))
 
     def to_json(self) -> dict[str, Any]:

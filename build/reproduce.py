@@ -1,17 +1,18 @@
-"""Reproducing: what a cache holds is built again from its manifests, from nothing, and compared byte for byte."""
+"""Reproducing: the variants of a cache are built again from its manifests, without a store, and compared by byte."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from precast.build.assemble import assemble
-from precast.build.cache.contents import ArtifactId, CacheContents, read_contents
-from precast.build.cache.merge import differing
-from precast.build.cache.pack import drafts_of
+from precast.build.cache.compare import differing_facts
+from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
+from precast.build.cache.pack import BuiltArtifact, built_artifacts
 from precast.build.compile.executor import Executor
 from precast.build.compile.outcome import Failed
 from precast.build.compile.parcel import differences
@@ -24,14 +25,14 @@ from precast.build.plan.plan import Plan, Variant
 from precast.build.store.key import variant_key
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical, to_json
 from precast.loader.format.index import digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """What came of it. ``same`` artifacts came out again; ``different`` ones did not, and say how; ``unasked`` ones no
-    manifest asks for; ``elsewhere`` are those of other hosts, which only such a host can build again."""
+class Reproduction:
+    """The result. ``same`` artifacts have the same bytes again, ``different`` ones say what differs, and no manifest
+    asks for ``unasked`` ones. ``elsewhere`` counts those of other hosts, which only such a host can build;
+    ``left_out`` counts variants that are not in the sample."""
 
     same: tuple[ArtifactId, ...]
     different: Mapping[str, str]
@@ -64,21 +65,21 @@ def reproduce(
     seed: str = "",
     seconds: float = 600.0,
     show: Callable[[Variant], None] = lambda variant: None,
-) -> Proof:
-    """Build again what a plan and the cache at a path have in common; nothing is taken from any store.
+) -> Reproduction:
+    """Build again the variants that a plan and the cache at a path have in common; no store is used.
 
-    A ``sample`` of so many variants is drawn by ``seed``, or by the cache's own digest: the same cache gives the same
-    sample, and a changed one another.
+    A ``sample`` of so many variants is drawn by ``seed``, by default the cache's digest: the same cache gives the same
+    sample, and a changed cache another one.
     """
-    cache, toolchain, sources = read_contents(path), find_toolchain(), SourceDigests(plan.search)
+    cache, toolchain, sources = CacheContents.open(path), find_toolchain(), SourceDigests(plan.search)
     runtime = link_runtime(toolchain)
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)
     held = {name: artifact for name, artifact in cache.artifacts.items() if name.host in ("", host)}
-    asked = {named: variant for variant in plan.variants for named in _names(variant, host)}
-    common = {v.identity: v for name in held if (v := asked.get(_whole(name))) is not None}
-    chosen = draw(list(common.values()), sample, seed or digest(cache.index.encode()))
-    expected = {name: a for name, a in held.items() if (v := asked.get(_whole(name))) is not None and v in chosen}
+    asked = {identity: variant for variant in plan.variants for identity in artifact_ids(variant, (host,))}
+    common = {v.identity: v for name in held if (v := asked.get(name.whole)) is not None}
+    chosen = draw(list(common.values()), sample, seed or cache.cache.digest)
+    expected = {name: a for name, a in held.items() if (v := asked.get(name.whole)) is not None and v in chosen}
     different = _runtime(cache, runtime)
     same: list[ArtifactId] = []
     with Linker(toolchain, runtime) as linker:
@@ -97,14 +98,14 @@ def reproduce(
             except PrecastError as error:
                 different[str(outcome.variant)] = f"it cannot be assembled: {error}"
                 continue
-            mine = list(drafts_of(outcome.variant, record, plan.profiles.of(outcome.variant.target)))
-            good, bad = _compare(cache, expected, outcome.variant, mine, host)
+            built = built_artifacts(outcome.variant, record, plan.profiles.of(outcome.variant.target))
+            good, bad = _compare(cache, expected, outcome.variant, built, host)
             same += good
             different.update(bad)
-    return Proof(
+    return Reproduction(
         same=tuple(sorted(same, key=str)),
         different=different,
-        unasked=tuple(sorted((n for n in held if _whole(n) not in asked), key=str)),
+        unasked=tuple(sorted((n for n in held if n.whole not in asked), key=str)),
         elsewhere=len(cache.artifacts) - len(held),
         left_out=len(common) - len(chosen),
     )
@@ -116,19 +117,6 @@ def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Var
     return ordered if sample is None or sample >= len(ordered) else random.Random(seed).sample(ordered, sample)
 
 
-def _names(variant: Variant, host: str) -> list[ArtifactId]:
-    config = canonical({name: to_json(value) for name, value in variant.config.items()}).decode()
-    return [
-        ArtifactId(op, config, str(variant.target), kind, host if kind == "object" else "")
-        for op in variant.produces
-        for kind in variant.emit
-    ]
-
-
-def _whole(name: ArtifactId) -> ArtifactId:
-    return ArtifactId(name.op, name.config, name.target, name.kind, name.host)
-
-
 def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> None:
     made = by_host(cache.index).get(host)
     if made is None:
@@ -138,16 +126,16 @@ def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> N
     if found:
         lines = "\n".join(f"  {line}" for line in found)
         raise StoreError(
-            f"{cache} was made by other versions than those here, which would give other bytes:\n{lines}\n"
+            f"{cache} was made by other versions than those installed here, which give other bytes:\n{lines}\n"
             "Install the versions that made it, and run this again."
         )
 
 
 def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
-    """What of the host's own libraries did not come out again."""
+    """How this host's runtime library differs, if it does."""
     held = next(r for r in cache.index.runtimes if r.host.arch == runtime.host.arch)
     made = (runtime.code, *([runtime.fastcall] if runtime.fastcall else []))
-    kept = tuple(cache.cache.read(blob) for blob in held.blobs)
+    kept = tuple(cache.read(blob) for blob in held.blobs)
     if (held.soname, kept) == (runtime.soname, made):
         return {}
     digests = (" and ".join(digest(code)[:12] for code in codes) for codes in (kept, made))
@@ -158,39 +146,39 @@ def _compare(
     cache: CacheContents,
     expected: Mapping[ArtifactId, Artifact],
     variant: Variant,
-    made: Sequence[tuple[str, Artifact, bytes]],
+    built: Iterable[BuiltArtifact],
     host: str,
 ) -> tuple[list[ArtifactId], dict[str, str]]:
-    """The artifacts of one variant that came out again, and those that did not, with what differs."""
-    good: list[ArtifactId] = []
-    bad: dict[str, str] = {}
-    names = set(_names(variant, host))
-    left = {name: artifact for name, artifact in expected.items() if _whole(name) in names}
-    seen: dict[ArtifactId, int] = {}
-    for op, artifact, content in made:
-        whole = next(n for n in names if (n.op, n.kind) == (op, artifact.kind))
-        part = seen[whole] = seen.get(whole, -1) + 1
-        name = ArtifactId(whole.op, whole.config, whole.target, whole.kind, whole.host, part)
-        held = left.pop(name, None)
+    """The artifacts of one variant that have the same bytes again, and those that do not, with what differs."""
+    same: list[ArtifactId] = []
+    different: dict[str, str] = {}
+    asked = set(artifact_ids(variant, (host,)))
+    remaining = {name: artifact for name, artifact in expected.items() if name.whole in asked}
+    parts: Counter[ArtifactId] = Counter()
+    for one in built:
+        whole = ArtifactId.of(one.op, one.artifact)
+        name = replace(whole, part=parts[whole])
+        parts[whole] += 1
+        held = remaining.pop(name, None)
         if held is None:
-            bad[str(name)] = "it is not in the cache"
+            different[str(name)] = "it is not in the cache"
             continue
-        facts = [fact for fact in differing(held, artifact) if fact != "evidence"]
-        if "bytes" not in facts and cache.cache.read(held.blob) != content:
+        facts = [fact for fact in differing_facts(held, one.artifact) if fact != "evidence"]
+        if "bytes" not in facts and cache.read(held.blob) != one.content:
             facts.append("bytes")
         if not name.host and facts == ["key"]:
             facts = []  # device code that was built on another host
         if facts:
-            bad[str(name)] = f"{', '.join(facts)}: {_first(held, content, cache)}"
+            different[str(name)] = f"{', '.join(facts)}: {_first_difference(held, one.content, cache)}"
         else:
-            good.append(name)
-    bad.update({str(name): "it did not come out again" for name in left})
-    return good, bad
+            same.append(name)
+    different.update({str(name): "it was not built again" for name in remaining})
+    return same, different
 
 
-def _first(held: Artifact, content: bytes, cache: CacheContents) -> str:
-    was = cache.cache.read(held.blob)
+def _first_difference(held: Artifact, content: bytes, cache: CacheContents) -> str:
+    was = cache.read(held.blob)
     if was == content:
         return "the bytes are the same"
     at = next((i for i, (a, b) in enumerate(zip(was, content, strict=False)) if a != b), min(len(was), len(content)))
-    return f"{len(was)} bytes were, {len(content)} are, from byte {at} on"
+    return f"{len(was)} bytes before, {len(content)} now; the first difference is at byte {at}"

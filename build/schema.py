@@ -1,8 +1,8 @@
 """The published JSON Schemas: of a manifest, of a cache's ``index.json``, of its ``ops/<op>.json``.
 
-They serve editors and other languages. The readers stay the judges: whatever they take the schema takes, and what a
-schema can say at all it refuses as they do. What it cannot say: that a folder exists, that a key is one of the op's,
-that arguments or expressions nest too deep, that 1.0 is no integer.
+They are for editors and other languages. The readers decide: a schema takes whatever they take, and refuses what they
+refuse as far as a schema can express it. It cannot express that a folder exists, that a key is one of the op's, that
+arguments or expressions nest too deep, or that 1.0 is no integer.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _op() -> Schema:
         "plan": _plan(),
         "expression": _expression(),
     }
-    return _document("precast ops/<op>.json", root, {**parts, "value": _frozen()})
+    return _document("precast ops/<op>.json", root, {**parts, "value": _config_value()})
 
 
 def _key() -> Schema:
@@ -243,15 +243,15 @@ def _host() -> Schema:
     return _object({"arch": {"enum": list(artifact.HOSTS)}, "glibc": _text(GLIBC)})
 
 
-def _frozen(depth: int = 0) -> Schema:
+def _config_value(depth: int = 0) -> Schema:
     """A config value: plain, or lists of such to a bounded depth."""
     real = {"type": "number", "not": {"type": "integer"}}
     plain: list[Schema] = [{"type": "string", "maxLength": 1024}, {"type": ["boolean", "null"]}, _int64(), real]
-    deeper: Schema = {"items": _frozen(depth + 1)} if depth < _LIST_DEPTH else {"maxItems": 0}
+    deeper: Schema = {"items": _config_value(depth + 1)} if depth < _LIST_DEPTH else {"maxItems": 0}
     return {"anyOf": [*plain, {"type": "array", **deeper}]}
 
 
-# The words that the schemas are written in.
+# The parts that the schemas are made of.
 
 
 def _document(title: str, root: Schema, definitions: Schema) -> Schema:

@@ -21,7 +21,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 ROOMS = {
     "make": ("plan", "build", "check", "reproduce"),
     "ship": ("wheel", "bundle", "merge"),
-    "inspect": ("list", "show", "diff", "export", "doctor", "schema"),
+    "inspect": ("list", "show", "diff", "export", "store", "doctor", "schema"),
     "measure": ("verify", "bench", "tune"),
 }
 

@@ -1,16 +1,17 @@
-"""Annotating: measurements and evidence put into a cache that is built. Its blobs stay as they are."""
+"""Annotating: measurements and evidence are added to a cache that is built. Its blobs stay as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from precast.build.cache.cache_folder import write_cache
+from precast.build.cache.contents import CacheContents
+from precast.build.cache.index_writer import cache_files
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
-from precast.loader.format.index import TUNING_LIMIT, OpEntry, OpIndex, check_version, digest, encode
+from precast.loader.format.index import TUNING_LIMIT, OpIndex, check_version, encode
 from precast.loader.format.patterns import OP_NAME
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
@@ -26,7 +27,7 @@ class Measurements:
     ops: Mapping[str, tuple[Measured, ...]]
 
     def encode(self) -> bytes:
-        """The file: sorted, without time or place.
+        """The bytes of the file: sorted, without timestamps or paths.
 
         >>> Measurements({}).encode()
         b'{\\n "format": "precast-measurements",\\n "ops": {},\\n "version": 1\\n}\\n'
@@ -52,9 +53,9 @@ class Measurements:
 
 
 def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
-    """Put measurements into a cache, a later one of the same artifact, problem and GPU in the place of an earlier one.
+    """Add measurements to a cache; a later one of the same artifact, problem and GPU replaces an earlier one.
 
-    The same cache and files give the same bytes. Returns how many measured times each op has now. An op or an artifact
+    The same cache and files give the same bytes. Returns the number of measured times of each op. An op or an artifact
     that the cache does not have is a FormatError, and nothing is written.
     """
     tables: dict[str, dict[Any, Measured]] = {}
@@ -64,10 +65,10 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
             table = tables.setdefault(op, {m.place: m for m in listed.tuning})
             known = {a.key for a in listed.artifacts}
             for row in rows:
-                strangers = sorted(set(row.times) - known)
-                if strangers:
+                unknown = sorted(set(row.times) - known)
+                if unknown:
                     raise FormatError(
-                        f"cache {cache.name!r} has no artifact {strangers[0][:12]} of {op}: measure this very cache"
+                        f"cache {cache.name!r} has no artifact {unknown[0][:12]} of {op}: measure this very cache"
                     )
                 old = table.get(row.place)
                 table[row.place] = replace(row, times={**old.times, **row.times}) if old else row
@@ -85,8 +86,8 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
     return {op: sum(len(m.times) for m in table.values()) for op, table in tables.items()}
 
 
-def record(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """Put evidence into a cache, by op and artifact key; it replaces what stands there of the same check and GPU."""
+def add_evidence(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """Add evidence to a cache, by op and artifact key; it replaces evidence of the same check and GPU."""
     changed = {}
     for op, found in evidence.items():
         listed = _listed(cache, op)
@@ -109,20 +110,14 @@ def _listed(cache: Cache, op: str) -> OpIndex:
 
 
 def _write(cache: Cache, changed: Mapping[str, OpIndex]) -> None:
-    """The cache with some ops' files exchanged; every other file as it was read, and checked."""
-    path: Path = cache.path
-    ops = {op: (changed[op] if op in changed else cache.op(op)) for op in cache.index.ops}
-    texts = {op: listed.encode() for op, listed in ops.items()}
-    entries = {
-        op: OpEntry(sha256=digest(texts[op]), size=len(texts[op]), artifacts=len(listed.rows))
-        for op, listed in ops.items()
-    }
-    blobs = {p.name: p.read_bytes() for p in sorted((path / "blobs").iterdir())}
-    write_cache(
-        path,
-        {
-            "index.json": replace(cache.index, ops=entries).encode(),
-            **{f"ops/{op}.json": text for op, text in texts.items()},
-            **{f"blobs/{name}": data for name, data in blobs.items()},
-        },
+    """Write the cache again with the files of some ops changed, and every blob as it was read and checked."""
+    contents, index = CacheContents(cache), cache.index
+    files = cache_files(
+        name=index.name,
+        toolchain=index.toolchain,
+        runtimes=index.runtimes,
+        ops={**contents.ops, **changed},
+        dictionary=index.dictionary,
+        blobs=contents.stored_blobs(),
     )
+    write_cache(cache.path, files)

@@ -1,7 +1,10 @@
-"""Earlier: compressed bytes are taken from the cache that is being replaced, where they would come out the same.
+"""Reusing blobs: compressed bytes are taken from the cache that is replaced, where compressing would give the same.
 
-Notes say which bytes a content has come to under which dictionary; the old cache on disk only supplies them, and is
-believed in nothing: what does not have the digest that was noted is compressed again.
+The memo says which bytes a content gave under which dictionary. The old cache only supplies the bytes: those that do
+not have the digest in the memo are compressed again.
+
+Saves: for 200 artifacts of 69 kB, 5 s of processor time for the training and 5 s for compressing at level 19, in every
+build whose plan or sources changed a part of them. It may go when both take less than a second for a thousand.
 """
 
 from __future__ import annotations
@@ -17,35 +20,37 @@ from precast.loader.format.index import digest
 
 @dataclass(frozen=True, slots=True)
 class BlobReuse:
-    """A cache that an earlier build wrote, and the notes about how it was made."""
+    """The folder of a cache that an earlier build wrote, and the memo of what its contents were compressed to."""
 
     cache: Path
-    notes: Memo
+    memo: Memo
 
     def dictionary(self, method: str, contents: Iterable[str]) -> bytes | None:
-        """The dictionary that was trained on contents of exactly these digests."""
-        return self._blob(self.notes.get("dictionaries", memo_key(method, sorted(contents))))
+        """The dictionary that was trained on contents of exactly these digests, or None."""
+        return self._blob(self.memo.get("dictionaries", memo_key(method, sorted(contents))))
 
     def keep_dictionary(self, method: str, contents: Iterable[str], dictionary: bytes) -> None:
-        """Note which dictionary these contents have given."""
-        self.notes.put("dictionaries", memo_key(method, sorted(contents)), [digest(dictionary)] * 2)
+        """Remember which dictionary these contents gave."""
+        self.memo.put("dictionaries", memo_key(method, sorted(contents)), [digest(dictionary)] * 2)
 
     def compressed(self, method: str, dictionary: bytes | None, contents: Iterable[str]) -> dict[str, bytes]:
-        """Compressed contents by their digests, as far as they are there."""
-        noted = self.notes.get("compressed", _key(method, dictionary))
+        """The compressed bytes of those contents that the old cache has, by the digest of the content."""
+        noted = self.memo.get("compressed", _key(method, dictionary))
         known: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
         found = ((name, self._blob([name, known.get(name)])) for name in contents if name in known)
         return {name: data for name, data in found if data is not None}
 
     def keep_compressed(self, method: str, dictionary: bytes | None, stored: Mapping[str, bytes]) -> None:
-        """Note what contents have come to."""
-        self.notes.put("compressed", _key(method, dictionary), {name: digest(data) for name, data in stored.items()})
+        """Remember what contents were compressed to."""
+        self.memo.put("compressed", _key(method, dictionary), {name: digest(data) for name, data in stored.items()})
 
-    def _blob(self, named: Any) -> bytes | None:
-        """The bytes of a blob of the old cache, if they have the digest that was noted."""
-        if not (isinstance(named, list) and len(named) == 2 and all(isinstance(n, str) for n in named)):
-            return None
-        name, expected = named
+    def _blob(self, name_and_digest: Any) -> bytes | None:
+        """A file of the old cache, given its name and the digest of its bytes; None where it has another digest."""
+        match name_and_digest:
+            case [str(name), str(expected)]:
+                pass
+            case _:
+                return None
         try:
             data = (self.cache / "blobs" / Path(name).name).read_bytes()
         except OSError:

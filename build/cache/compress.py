@@ -1,4 +1,4 @@
-"""Compression: blobs share a dictionary that is trained on the build itself, which is worth more than any level."""
+"""Compression: blobs share a dictionary that is trained on the build's own content, which saves more than any level."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from precast.loader.format.index import digest
 LEVEL = 19
 DICTIONARY_SIZE = 64 << 10
 _K, _D = 1024, 8  # of the training: length of a segment, and of what is counted in it
-_FEWEST = 12  # samples; a dictionary out of fewer costs more than it gives
-_TRAINED_ON = 64 << 20  # bytes; more samples than that teach nothing new
-# All that decides what comes out of a content and a dictionary, or out of samples.
+_FEWEST = 12  # samples; a dictionary trained on fewer takes more room than it saves
+_TRAINED_ON = 64 << 20  # bytes of samples; with more, the dictionary gets no better
+# All that decides the compressed bytes of a content and a dictionary, and the dictionary of some samples.
 METHOD = (
     f"zstd {'.'.join(map(str, zstandard.ZSTD_VERSION))} {LEVEL} {DICTIONARY_SIZE} {_K} {_D} {_FEWEST} {_TRAINED_ON}"
 )
@@ -25,22 +25,22 @@ METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A blob and the bytes that stand for it in a cache."""
+    """A blob and its bytes as a cache holds them."""
 
     blob: Blob
     data: bytes
 
 
-def train(contents: Mapping[str, bytes], earlier: BlobReuse | None = None) -> bytes | None:
-    """A dictionary for these contents, or None where one does not pay. The same contents give the same dictionary.
+def train(contents: Mapping[str, bytes], reuse: BlobReuse | None = None) -> bytes | None:
+    """A dictionary for these contents, or None where one saves nothing. The same contents give the same dictionary.
 
-    Training takes seconds: where an ``earlier`` cache of the same contents has its dictionary, that is taken.
+    Training takes seconds: where ``reuse`` has the dictionary of the same contents, that is taken.
     """
-    if earlier and (known := earlier.dictionary(METHOD, contents)) is not None:
+    if reuse and (known := reuse.dictionary(METHOD, contents)) is not None:
         return known
     dictionary = _train(contents)
-    if earlier and dictionary:
-        earlier.keep_dictionary(METHOD, contents, dictionary)
+    if reuse and dictionary:
+        reuse.keep_dictionary(METHOD, contents, dictionary)
     return dictionary
 
 
@@ -53,27 +53,27 @@ def _train(contents: Mapping[str, bytes]) -> bytes | None:
     try:
         return zstandard.train_dictionary(DICTIONARY_SIZE, samples, k=_K, d=_D, level=LEVEL).as_bytes()
     except zstandard.ZstdError:
-        return None  # the samples have nothing in common
+        return None  # the samples have too little in common
 
 
 def store_all(
-    contents: Mapping[str, bytes], dictionary: bytes | None, threads: int, earlier: BlobReuse | None = None
+    contents: Mapping[str, bytes], dictionary: bytes | None, threads: int, reuse: BlobReuse | None = None
 ) -> dict[str, Stored]:
-    """Compress every content, named by its digest, in as many threads; what an ``earlier`` cache has is taken."""
+    """Compress every content, named by its digest, in so many threads; what ``reuse`` has is taken from there."""
     shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
     if shared is not None:
         shared.precompute_compress(level=LEVEL)
-    done = earlier.compressed(METHOD, dictionary, contents) if earlier else {}
+    done = reuse.compressed(METHOD, dictionary, contents) if reuse else {}
 
     def one(data: bytes) -> bytes:
         # A compressor serves one thread at a time. The frame needs no checksum: every blob is checked by its digest.
         return zstandard.ZstdCompressor(level=LEVEL, dict_data=shared, write_checksum=False).compress(data)
 
-    left = sorted(contents.keys() - done.keys())
+    remaining = sorted(contents.keys() - done.keys())
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        done.update(zip(left, pool.map(one, (contents[name] for name in left)), strict=True))
-    if earlier and left:
-        earlier.keep_compressed(METHOD, dictionary, done)
+        done.update(zip(remaining, pool.map(one, (contents[name] for name in remaining)), strict=True))
+    if reuse and remaining:
+        reuse.keep_compressed(METHOD, dictionary, done)
     encoding = "zstd" if dictionary is None else "zstd+dictionary"
     return {
         name: Stored(Blob(sha256=name, size=len(contents[name]), stored=len(data), encoding=encoding), data)

@@ -1,24 +1,41 @@
-"""Opened caches: one cache read whole, every byte checked, as what merges and comparisons work on."""
+"""The contents of a cache: the one reader for all that checks, packs, compares or changes caches.
+
+Opening reads the index and every op's file, against their digests. Blobs are read when asked for, each checked
+against the digest that the index has of it. ``verify`` reads all of them and keeps none.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical, to_json
-from precast.loader.format.index import Index, OpIndex
+from precast.build.ipc.capacity import processors
+from precast.build.plan.plan import Variant
+from precast.loader.errors import IntegrityError, PrecastError
+from precast.loader.format.artifact import Artifact, Blob
+from precast.loader.format.config import Config, canonical, to_json
+from precast.loader.format.index import Index, OpIndex, digest
 from precast.loader.resolve.cache import Cache
+
+_SHOWN = 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactId:
-    """What an artifact is to whoever asks for it; two artifacts of one name cannot stand in one cache.
+    """What tells an artifact from every other in a cache.
 
-    ``host`` is the processor, and empty for device code alone. ``part`` counts the cubins of one kernel function.
+    ``config`` is canonical JSON. ``host`` is the processor of a library, and empty for device code. ``part`` counts
+    the cubins of one kernel function.
+
+    >>> print(ArtifactId("scale", '{"n":1}', "sm_90a", "object", "x86_64"))
+    scale {"n":1} for sm_90a (object, x86_64)
     """
 
     op: str
@@ -28,8 +45,19 @@ class ArtifactId:
     host: str
     part: int = 0
 
+    @classmethod
+    def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
+        """The identity of an artifact that is listed under an op."""
+        host = artifact.host.arch if artifact.host else ""
+        return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part)
+
+    @property
+    def whole(self) -> ArtifactId:
+        """The identity of all parts together: what a plan can ask for."""
+        return replace(self, part=0)
+
     def to_json(self) -> dict[str, Any]:
-        """The name as a machine reads it."""
+        """The identity as commands print it with ``--json``."""
         config = json.loads(self.config)
         return {"op": self.op, "config": config, "target": self.target, "kind": self.kind, "host": self.host or None}
 
@@ -39,38 +67,157 @@ class ArtifactId:
         return f"{self.op} {self.config} for {self.target} ({self.kind}{host}{part})"
 
 
-@dataclass(frozen=True, slots=True)
+def artifact_ids(variant: Variant, hosts: Iterable[str]) -> list[ArtifactId]:
+    """Every artifact that a variant asks for on these hosts, without parts; device code is for all hosts at once."""
+    config, libraries = _config(variant.config), tuple(hosts)
+    return [
+        ArtifactId(op, config, str(variant.target), kind, host)
+        for op in variant.produces
+        for kind in variant.emit
+        for host in (libraries if kind == "object" else ("",))
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What reading every byte of a cache found. ``damaged`` gives the reason for each blob that is not as promised."""
+
+    files: int
+    stored: int
+    size: int
+    seconds: float
+    damaged: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``precast check --json`` prints it; ``size`` counts decoded bytes."""
+        seconds = round(self.seconds, 3)
+        return {"files": self.files, "stored": self.stored, "size": self.size, "seconds": seconds}
+
+
+@dataclass(frozen=True)
 class CacheContents:
-    """A cache, its ops, and its artifacts by name."""
+    """A cache that was opened: its index, its ops, its artifacts by identity, and its checked bytes."""
 
     cache: Cache
-    ops: Mapping[str, OpIndex]
-    artifacts: Mapping[ArtifactId, Artifact]
 
-    @property
-    def index(self) -> Index:
-        return self.cache.index
+    @classmethod
+    def open(cls, path: Path) -> CacheContents:
+        """Open the cache at a path and read the file of every op. Raises CacheError or IntegrityError."""
+        contents = cls(Cache(path))
+        _ = contents.ops
+        return contents
 
     def __str__(self) -> str:
         return self.cache.origin
 
+    @property
+    def index(self) -> Index:
+        """The root of the cache."""
+        return self.cache.index
 
-def read_contents(path: Path) -> CacheContents:
-    """Open the cache at a path and read all of its ops; blobs are read, and checked, when they are asked for."""
-    cache = Cache(path)
-    ops = {op: cache.op(op) for op in sorted(cache.index.ops)}
-    artifacts: dict[ArtifactId, Artifact] = {}
-    for op, listed in ops.items():
-        for artifact in listed.artifacts:
-            part = 0
-            while (name := artifact_id(op, artifact, part)) in artifacts:
-                part += 1
-            artifacts[name] = artifact
-    return CacheContents(cache, ops, artifacts)
+    @cached_property
+    def ops(self) -> dict[str, OpIndex]:
+        """What the cache lists for each op."""
+        return {op: self.cache.op(op) for op in sorted(self.index.ops)}
+
+    @cached_property
+    def artifacts(self) -> dict[ArtifactId, Artifact]:
+        """Every artifact by its identity."""
+        found: dict[ArtifactId, Artifact] = {}
+        for op, listed in self.ops.items():
+            for artifact in listed.artifacts:
+                identity = ArtifactId.of(op, artifact)
+                while identity in found:
+                    identity = replace(identity, part=identity.part + 1)
+                found[identity] = artifact
+        return found
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The processors that the cache has runtime libraries for."""
+        return tuple(sorted(r.host.arch for r in self.index.runtimes))
+
+    @cached_property
+    def blobs(self) -> dict[str, Blob]:
+        """Every blob that the index vouches for, by its digest."""
+        named = [a.blob for a in self.artifacts.values()]
+        named += [blob for runtime in self.index.runtimes for blob in runtime.blobs]
+        named += [self.index.dictionary] if self.index.dictionary else []
+        return {blob.sha256: blob for blob in named}
+
+    def read(self, blob: Blob) -> bytes:
+        """The decoded bytes of a blob, checked. Raises IntegrityError."""
+        return self.cache.read(blob)
+
+    def verify(self) -> Verification:
+        """Read, decode and hash every blob, in as many threads as there are processors; none is kept in memory."""
+        begun = time.perf_counter()
+        blobs = list(self.blobs.values())
+        reasons = _in_threads(self._damage, blobs)
+        listed = [entry.size for entry in self.index.ops.values()]
+        return Verification(
+            files=1 + len(listed) + len(blobs),
+            stored=sum(listed) + sum(blob.stored for blob in blobs),
+            size=sum(listed) + sum(blob.size for blob in blobs),
+            seconds=time.perf_counter() - begun,
+            damaged={blob.sha256: why for blob, why in zip(blobs, reasons, strict=True) if why},
+        )
+
+    def require_intact(self) -> None:
+        """Raise IntegrityError, with every reason, unless each byte is what the index promises."""
+        reasons = list(self.verify().damaged.values())
+        if reasons:
+            more = [f"... and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+            raise IntegrityError("\n".join([*reasons[:_SHOWN], *more]))
+
+    def stored(self, blob: Blob) -> bytes:
+        """A blob as its file holds it, after its content was checked. Raises IntegrityError."""
+        data = self._file("blobs", blob.sha256)
+        self.read(blob)
+        if self._file("blobs", blob.sha256) != data:
+            raise self._replaced()
+        return data
+
+    def stored_blobs(self) -> dict[str, bytes]:
+        """Every blob as its file holds it, by its digest, after its content was checked."""
+        blobs = list(self.blobs.values())
+        return dict(zip(self.blobs, _in_threads(self.stored, blobs), strict=True))
+
+    def files(self) -> dict[str, bytes]:
+        """Every file of the cache by its name, each checked, byte for byte as it is on disk."""
+        expected = {"index.json": self.cache.digest}
+        expected.update({f"ops/{op}.json": entry.sha256 for op, entry in self.index.ops.items()})
+        files = {name: self._file(*name.split("/")) for name in expected}
+        if any(digest(data) != expected[name] for name, data in files.items()):
+            raise self._replaced()
+        return {**files, **{f"blobs/{name}": data for name, data in self.stored_blobs().items()}}
+
+    def _damage(self, blob: Blob) -> str:
+        """Why a blob is not as promised; empty where it is."""
+        try:
+            self.read(blob)
+        except PrecastError as error:
+            return str(error)
+        return ""
+
+    def _file(self, *parts: str) -> bytes:
+        path = self.cache.path.joinpath(*parts)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise IntegrityError(f"{path} is missing. Rebuild or reinstall the cache") from None
+        except OSError as error:
+            raise IntegrityError(f"{path} cannot be read ({error.strerror}). Rebuild or reinstall the cache") from None
+
+    def _replaced(self) -> IntegrityError:
+        return IntegrityError(f"{self.cache.path} was changed while it was read: run this again")
 
 
-def artifact_id(op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
-    """The name of an artifact that is filed under an op."""
-    config = canonical({name: to_json(value) for name, value in artifact.config.items()}).decode()
-    host = artifact.host.arch if artifact.host else ""
-    return ArtifactId(op, config, str(artifact.target), artifact.kind, host, part)
+def _in_threads(function: Callable[[Blob], _T], blobs: Iterable[Blob]) -> list[_T]:
+    """A function of every blob. Reading, decompressing and hashing release the interpreter's lock."""
+    with ThreadPoolExecutor(processors()) as pool:
+        return list(pool.map(function, blobs))
+
+
+def _config(config: Config) -> str:
+    return canonical({name: to_json(value) for name, value in config.items()}).decode()

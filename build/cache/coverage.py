@@ -1,92 +1,99 @@
-"""Coverage: which variants of a plan a cache holds, and which it lacks."""
+"""Coverage: which artifacts of a plan a cache holds intact, which it lacks, and which it holds besides."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from precast.build.errors import StoreError
+from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
 from precast.build.plan.plan import Plan, Variant
-from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical, to_json
-from precast.loader.format.index import Index, OpIndex, digest
 
-_Name = tuple[str, str, str, str]
+_ABSENT = "it is not in the cache"
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An artifact that a plan asks for and a cache lacks."""
+    """An artifact that a plan asks for and a cache lacks, or holds in a form that cannot be used."""
 
     variant: Variant
-    op: str
-    kind: str
+    artifact: ArtifactId
+    reason: str = _ABSENT
+
+    def to_json(self) -> dict[str, Any]:
+        """The variant, and which of its artifacts."""
+        missing = self.artifact
+        more = {"op": missing.op, "kind": missing.kind, "host": missing.host or None, "reason": self.reason}
+        return {**self.variant.to_json(), **more}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """A plan held against a cache. ``extra`` is what the cache holds besides."""
+    """A plan compared with a cache of which every byte was read.
+
+    A library must be there for every host that the cache has a runtime library for. ``extra`` is what the cache holds
+    and the plan does not ask for.
+    """
 
     present: int
     missing: tuple[Missing, ...]
-    extra: tuple[str, ...]
+    extra: tuple[ArtifactId, ...]
+    hosts: tuple[str, ...]
+    verified: Verification
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything asked for is there, and nothing in the cache is damaged."""
+        return not self.missing and not self.verified.damaged
 
     def to_json(self) -> dict[str, Any]:
         """As ``precast check --json`` prints it."""
         return {
             "present": self.present,
-            "missing": [{**m.variant.to_json(), "op": m.op, "kind": m.kind} for m in self.missing],
-            "extra": list(self.extra),
+            "missing": [m.to_json() for m in self.missing],
+            "extra": sorted({" ".join((a.op, a.config, a.target, a.kind)) for a in self.extra}),
+            "hosts": list(self.hosts),
+            "checked": self.verified.to_json(),
+            "damaged": sorted(self.verified.damaged.values()),
         }
 
 
-def coverage(plan: Plan, cache: Path) -> Coverage:
-    """Hold a plan against the cache at a path. Blobs must be there, of the size the index says."""
-    held = {_name(op, artifact): artifact for op, artifact in read_artifacts(cache)}
-    whole = {name for name, a in held.items() if _size(cache / "blobs" / a.blob.sha256) == a.blob.stored}
-    asked = {
-        (op, canonical({k: to_json(c) for k, c in v.config.items()}).decode(), str(v.target), kind): Missing(
-            v, op, kind
-        )
-        for v in plan.variants
-        for op in v.produces
-        for kind in v.emit
-    }
+def coverage(plan: Plan, cache: CacheContents) -> Coverage:
+    """Compare a plan with a cache, whose every byte is read and checked."""
+    verified = cache.verify()
+    hosts = cache.hosts
+    asked = {identity: variant for variant in plan.variants for identity in artifact_ids(variant, hosts or ("",))}
+    held: dict[ArtifactId, list[Artifact]] = {}
+    for identity, artifact in cache.artifacts.items():
+        held.setdefault(identity.whole, []).append(artifact)
+    unusable = dict(_unusable_hosts(cache, verified.damaged))
+    reasons = {i: _reason(i, held.get(i, ()), unusable, verified.damaged) for i in asked}
     return Coverage(
-        present=sum(name in whole for name in asked),
-        missing=tuple(m for name, m in asked.items() if name not in whole),
-        extra=tuple(sorted(" ".join(name) for name in held.keys() - asked.keys())),
+        present=sum(not reason for reason in reasons.values()),
+        missing=tuple(Missing(asked[i], i, reason) for i, reason in reasons.items() if reason),
+        extra=tuple(sorted(held.keys() - asked.keys(), key=str)),
+        hosts=hosts,
+        verified=verified,
     )
 
 
-def read_artifacts(cache: Path) -> list[tuple[str, Artifact]]:
-    """Every artifact that the cache at a path lists, with its op."""
-    try:
-        index = Index.decode((cache / "index.json").read_bytes())
-        listed = []
-        for op, entry in index.ops.items():
-            data = (cache / "ops" / f"{op}.json").read_bytes()
-            if digest(data) != entry.sha256:
-                raise StoreError(f"{cache}/ops/{op}.json is not the file that the index names: build the cache again")
-            listed += [(op, artifact) for artifact in OpIndex.decode(data, op=op).artifacts]
-        return listed
-    except FileNotFoundError as error:
-        raise StoreError(f"{error.filename} is missing: name a folder that 'precast build' made") from None
-    except NotADirectoryError as error:
-        raise StoreError(f"{error.filename} is not a cache: name a folder that 'precast build' made") from None
-    except FormatError as error:
-        raise StoreError(f"{cache} is not a cache this version reads: {error}") from None
+def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The hosts whose libraries cannot be loaded because their runtime library is missing or damaged."""
+    for runtime in cache.index.runtimes:
+        for blob in runtime.blobs:
+            if blob.sha256 in damaged:
+                yield runtime.host.arch, f"the runtime library of its host cannot be used: {damaged[blob.sha256]}"
 
 
-def _name(op: str, artifact: Artifact) -> _Name:
-    config = canonical({name: to_json(value) for name, value in artifact.config.items()}).decode()
-    return op, config, str(artifact.target), artifact.kind
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
+def _reason(
+    identity: ArtifactId, held: Iterable[Artifact], unusable: Mapping[str, str], damaged: Mapping[str, str]
+) -> str:
+    """Why an artifact cannot be used; empty where it can."""
+    parts = list(held)
+    if not parts:
+        return (
+            _ABSENT if identity.host or identity.kind != "object" else "the cache has no runtime library for any host"
+        )
+    found = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
+    return found[0] if found else unusable.get(identity.host, "")

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from precast.build.cache.compare import artifact_facts, differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
-from precast.build.cache.merge import differing, facts, made_of
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import digest, key_to_json
+from precast.loader.format.index import key_to_json
 
 _COUNTED = ("registers", "shared", "stack", "local")
 
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Two caches held against each other. ``same`` means byte for byte: an index pins all that is below it."""
+    """Two caches compared. ``same`` means byte for byte: the index has the digest of everything below it."""
 
     same: bool
     cache: tuple[Change, ...] = ()
@@ -55,12 +55,14 @@ class Difference:
 
 
 def difference(before: CacheContents, after: CacheContents) -> Difference:
-    """What changed from one cache to the other."""
+    """What changed from one cache to the other. Every byte of both is checked first; damage is an IntegrityError."""
+    before.require_intact()
+    after.require_intact()
     old, new = before.artifacts, after.artifacts
     both = sorted(old.keys() & new.keys(), key=str)
     changed = {name: changes for name in both if (changes := tuple(_artifact(old[name], new[name])))}
     return Difference(
-        same=digest(before.index.encode()) == digest(after.index.encode()),
+        same=before.cache.digest == after.cache.digest,
         cache=tuple(_cache(before, after)),
         added=tuple(sorted(new.keys() - old.keys(), key=str)),
         removed=tuple(sorted(old.keys() - new.keys(), key=str)),
@@ -70,7 +72,7 @@ def difference(before: CacheContents, after: CacheContents) -> Difference:
 
 
 def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
-    """What is said of a cache as a whole: its name, what made it, its runtime libraries, its ops, its size."""
+    """Changes of a cache as a whole: its name, its toolchain, its runtime libraries, its ops, its size."""
     old, new = before.index, after.index
     if old.name != new.name:
         yield Change("name", old.name, new.name)
@@ -79,7 +81,7 @@ def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
             yield Change(tool, old.toolchain.get(tool), new.toolchain.get(tool))
     runtimes = [{r.host.arch: r for r in index.runtimes} for index in (old, new)]
     for host in sorted({*runtimes[0], *runtimes[1]}):
-        was, is_ = (made_of(r[host]) if host in r else None for r in runtimes)
+        was, is_ = (runtime_facts(r[host]) if host in r else None for r in runtimes)
         if was != is_:
             yield Change(f"runtime library for {host}", was and was[0], is_ and is_[0])
     for op in sorted(before.ops.keys() & after.ops.keys()):
@@ -95,17 +97,13 @@ def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
 
 def stored_size(cache: CacheContents) -> int:
     """The bytes of all blobs of a cache, each once."""
-    blobs = {a.blob.sha256: a.blob.stored for a in cache.artifacts.values()}
-    blobs.update({blob.sha256: blob.stored for r in cache.index.runtimes for blob in r.blobs})
-    if cache.index.dictionary:
-        blobs[cache.index.dictionary.sha256] = cache.index.dictionary.stored
-    return sum(blobs.values())
+    return sum(blob.stored for blob in cache.blobs.values())
 
 
 def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
-    """In what an artifact changed; what a person asks for first comes first."""
-    names = differing(old, new)
-    mine, theirs = facts(old), facts(new)
+    """The changes of an artifact, those that matter most to a reader first."""
+    names = differing_facts(old, new)
+    mine, theirs = artifact_facts(old), artifact_facts(new)
     if "bytes" in names:
         yield Change("content", old.blob.sha256[:12], new.blob.sha256[:12])
     if old.blob.size != new.blob.size:
@@ -118,7 +116,7 @@ def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
 
 
 def _resources(old: Artifact, new: Artifact) -> Iterator[Change]:
-    """Device kernels are held against each other in their order: the compiler's names for them may change."""
+    """Device kernels are compared by their order, because the compiler's names for them may change."""
     many = len(old.resources) > 1 or len(new.resources) > 1
     if len(old.resources) != len(new.resources):
         yield Change("device kernels", len(old.resources), len(new.resources))

@@ -1,15 +1,15 @@
-"""Merging: caches that were built apart become one. Where two disagree, that is said, and nothing is chosen."""
+"""Merging: caches that were built apart become one. Where two disagree, that is an error, and nothing is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from precast.build.cache.cache_folder import write_cache
-from precast.build.cache.contents import ArtifactId, CacheContents, read_contents
-from precast.build.cache.pack import Listing, plain, seal
+from precast.build.cache.cache_folder import check_output, write_cache
+from precast.build.cache.compare import differing_facts, runtime_facts
+from precast.build.cache.contents import ArtifactId, CacheContents
+from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import MergeError
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
@@ -25,11 +25,12 @@ _SHOWN = 20
 def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads: int = 1) -> Index:
     """Merge the caches at some paths into one at ``output``, or raise MergeError with every conflict.
 
-    The shards of one build merge to the very bytes of the undivided build.
+    The shards of one build merge to the bytes of the build that was not divided.
     """
     if name and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
-    files = merged([read_contents(path) for path in paths], name=name, threads=threads)
+    check_output(output)
+    files = merged([CacheContents.open(path) for path in paths], name=name, threads=threads)
     write_cache(output, files)
     return Index.decode(files["index.json"])
 
@@ -42,7 +43,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
         raise MergeError(
             "\n".join(
                 [
-                    f"these caches do not go together, in {len(found)} places:",
+                    f"these caches contradict each other in {len(found)} places:",
                     *(f"  {line}" for line in (*found[:_SHOWN], *more)),
                     "Build them from the same sources with the same versions, or leave one out.",
                 ]
@@ -54,19 +55,19 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
             held = chosen.setdefault(named, (cache, artifact))
             if artifact.key < held[1].key:  # device code of two hosts: the same but for its key
                 chosen[named] = (cache, artifact)
-    contents = {a.blob.sha256: cache.cache.read(a.blob) for cache, a in chosen.values()}
-    return seal(
+    contents = {a.blob.sha256: cache.read(a.blob) for cache, a in chosen.values()}
+    return pack_ops(
         name or caches[0].index.name,
         for_all_hosts(_toolchains(caches)),
         _runtimes(caches),
-        _listings(caches, {n: a for n, (_, a) in chosen.items()}, contents),
+        _ops(caches, {n: a for n, (_, a) in chosen.items()}, contents),
         contents,
         threads=threads,
     )
 
 
 def conflicts(caches: Sequence[CacheContents], *, renamed: bool = False) -> list[str]:
-    """Everything in which some of the caches contradict each other, in words. ``renamed`` allows different names."""
+    """A line for each fact in which caches contradict each other. ``renamed`` allows different names."""
     return [
         *([] if renamed else _names(caches)),
         *_of_toolchains(caches),
@@ -113,18 +114,12 @@ def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
     for cache in caches:
         for runtime in cache.index.runtimes:
             held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
-            if made_of(held) != made_of(runtime):
+            if runtime_facts(held) != runtime_facts(runtime):
                 one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
                 yield (
                     f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
                     "or its call path is another"
                 )
-
-
-def made_of(runtime: Runtime) -> tuple[str, ...]:
-    """The name of a runtime library, the host it needs, and the digests of all that belongs to it."""
-    host = runtime.host
-    return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)
 
 
 def _of_ops(caches: Sequence[CacheContents]) -> Iterator[str]:
@@ -138,7 +133,7 @@ def _of_ops(caches: Sequence[CacheContents]) -> Iterator[str]:
                     theirs += ", with other defaults, choices or tuned keys"
                 yield f"op {op!r} has the config keys ({mine}) in {other} and ({theirs}) in {cache}"
             elif other.ops[op].doc != listed.doc:
-                yield f"op {op!r} is described in other words in {other} and {cache}"
+                yield f"op {op!r} has different descriptions in {other} and {cache}"
 
 
 def _of_artifacts(caches: Sequence[CacheContents]) -> Iterator[str]:
@@ -147,9 +142,9 @@ def _of_artifacts(caches: Sequence[CacheContents]) -> Iterator[str]:
         for name, artifact in cache.artifacts.items():
             other = seen.setdefault(name, cache)
             held = other.artifacts[name]
-            different = differing(held, artifact)
+            different = differing_facts(held, artifact)
             if not name.host and different == ["key"]:
-                continue  # device code that two hosts built alike: a key counts the host that built
+                continue  # the same device code, built on two hosts: a key depends on the host that built it
             if different:
                 yield f"{name} differs in {', '.join(different)} between {other} and {cache}"
 
@@ -163,19 +158,6 @@ def _of_keys(caches: Sequence[CacheContents]) -> Iterator[str]:
                 yield f"the key {artifact.key[:16]} stands for {held} in {other} and for {name} in {cache}"
 
 
-def differing(one: Artifact, other: Artifact) -> list[str]:
-    """The facts in which two artifacts differ; how their bytes are compressed is none."""
-    mine, theirs = facts(one), facts(other)
-    return [fact for fact in mine if mine[fact] != theirs[fact]]
-
-
-def facts(artifact: Artifact) -> dict[str, Any]:
-    """All that an index says of an artifact, but for how its bytes are stored."""
-    data = artifact.to_json()
-    data["bytes"] = data.pop("blob")["sha256"]
-    return data
-
-
 def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
     return {host: tools for cache in caches for host, tools in by_host(cache.index).items()}
 
@@ -185,21 +167,23 @@ def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
     return [
         RuntimeLibrary(
             soname=r.soname,
-            code=cache.cache.read(r.blob),
+            code=cache.read(r.blob),
             host=r.host,
-            fastcall=cache.cache.read(r.fastcall) if r.fastcall else b"",
+            fastcall=cache.read(r.fastcall) if r.fastcall else b"",
         )
         for _, (cache, r) in sorted(found.items())
     ]
 
 
-def _listings(
+def _ops(
     caches: Sequence[CacheContents], artifacts: Mapping[ArtifactId, Artifact], contents: Mapping[str, bytes]
-) -> dict[str, Listing]:
-    listings = {}
+) -> dict[str, UncompressedOp]:
+    ops = {}
     for op, listed in {op: listed for cache in caches for op, listed in cache.ops.items()}.items():
-        mine = tuple(replace(a, blob=plain(contents[a.blob.sha256])) for name, a in artifacts.items() if name.op == op)
+        mine = tuple(
+            replace(a, blob=uncompressed(contents[a.blob.sha256])) for name, a in artifacts.items() if name.op == op
+        )
         tables = [cache.ops[op].tuning for cache in caches if op in cache.ops]
         tuning = joined(tables, {a.key for a in mine})
-        listings[op] = Listing(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
-    return listings
+        ops[op] = UncompressedOp(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
+    return ops

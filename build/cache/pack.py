@@ -1,13 +1,14 @@
-"""Packing: the records of a plan become the files of a cache. The same records give the same bytes."""
+"""Packing: what a plan's variants were built into becomes the files of a cache. The same input gives the same bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.compress import store_all, store_raw, train
+from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profile
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.plan.plan import Plan, Variant
@@ -15,13 +16,13 @@ from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Key
-from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.format.index import OpIndex, Runtime, digest
 from precast.loader.format.tuning import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """An op before its artifacts' bytes are compressed: their blobs still stand for plain content."""
+class UncompressedOp:
+    """An op whose artifacts' blobs stand for content that is not compressed yet."""
 
     keys: tuple[Key, ...]
     doc: str
@@ -29,15 +30,13 @@ class Listing:
     tuning: tuple[Measured, ...] = ()
 
 
-def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
-    """What a manifest would have to say to build the variant again, and what was assumed of the GPU meanwhile."""
-    return {
-        "function": variant.source,
-        "env": dict(sorted(variant.env.items())),
-        "registered": variant.registered,
-        **({"parts": list(variant.parts)} if variant.parts else {}),
-        **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltArtifact:
+    """An artifact of a variant that was built, with its content; its blob is not compressed yet."""
+
+    op: str
+    artifact: Artifact
+    content: bytes
 
 
 def pack(
@@ -47,36 +46,48 @@ def pack(
     versions: Mapping[str, str],
     *,
     threads: int,
-    earlier: BlobReuse | None = None,
+    reuse: BlobReuse | None = None,
 ) -> dict[str, bytes]:
     """Every file of the cache by its name. ``records`` holds the record of each variant by its identity.
 
-    What an ``earlier`` cache has compressed already is taken from there.
+    What the cache that is replaced has compressed already is taken from there, by ``reuse``.
     """
-    drafts = [draft for v in plan.variants for draft in drafts_of(v, records[v.identity], plan.profiles.of(v.target))]
-    return seal(
+    built = [b for v in plan.variants for b in built_artifacts(v, records[v.identity], plan.profiles.of(v.target))]
+    return pack_ops(
         plan.name,
         versions,
         [runtime],
         {
-            op: Listing(keys=of.keys, doc=of.doc, artifacts=artifacts)
+            op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=artifacts)
             for op, of in plan.ops.items()
-            if (artifacts := tuple(artifact for filed, artifact, _ in drafts if filed == op))
+            if (artifacts := tuple(b.artifact for b in built if b.op == op))
         },
-        {artifact.blob.sha256: content for _, artifact, content in drafts},
+        {b.artifact.blob.sha256: b.content for b in built},
         threads=threads,
-        earlier=earlier,
+        reuse=reuse,
     )
 
 
-def drafts_of(variant: Variant, record: Record, profile: Profile) -> Iterator[tuple[str, Artifact, bytes]]:
-    """Every artifact of a variant that was built: its op, itself with its content as a plain blob, and the content."""
+def built_artifacts(variant: Variant, record: Record, profile: Profile) -> Iterator[BuiltArtifact]:
+    """Every artifact of a variant, out of its record."""
     provenance = _provenance(variant, record, profile)
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
             for content in (product.library,) if kind == "object" else product.cubins:
-                yield product.op, _artifact(variant, product, key, kind, content, provenance), content
+                artifact = _artifact(variant, product, key, kind, content, provenance)
+                yield BuiltArtifact(op=product.op, artifact=artifact, content=content)
+
+
+def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
+    """What a manifest must say to build the variant again, and what the build assumed of the GPU."""
+    return {
+        "function": variant.source,
+        "env": dict(sorted(variant.env.items())),
+        "registered": variant.registered,
+        **({"parts": list(variant.parts)} if variant.parts else {}),
+        **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
+    }
 
 
 def _artifact(
@@ -87,7 +98,7 @@ def _artifact(
         config=variant.config,
         target=product.target,
         kind=kind,
-        blob=plain(content),
+        blob=uncompressed(content),
         symbol=product.symbol if kind == "object" else product.resources[0].kernel,
         signature=product.signature,
         host=product.host if kind == "object" else None,
@@ -98,53 +109,59 @@ def _artifact(
     )
 
 
-def plain(content: bytes) -> Blob:
-    """The blob of content that is not compressed yet."""
+def uncompressed(content: bytes) -> Blob:
+    """The blob of content as it is.
+
+    >>> uncompressed(b"abc").encoding, uncompressed(b"abc").stored
+    ('raw', 3)
+    """
     return Blob(sha256=digest(content), size=len(content), stored=len(content), encoding="raw")
 
 
-def seal(
+def pack_ops(
     name: str,
     versions: Mapping[str, str],
-    runtimes: Sequence[RuntimeLibrary],
-    ops: Mapping[str, Listing],
+    runtimes: Iterable[RuntimeLibrary],
+    ops: Mapping[str, UncompressedOp],
     contents: Mapping[str, bytes],
     *,
     threads: int,
-    earlier: BlobReuse | None = None,
+    reuse: BlobReuse | None = None,
 ) -> dict[str, bytes]:
-    """Compress the contents, each named by its digest, and write the index over them.
+    """Compress the contents, each named by its digest, and write the index of them.
 
-    What a host's runtime consists of is kept as it is: every process opens it, and to decompress it takes longer than
-    to open a kernel.
+    The libraries of a host's runtime are not compressed: every process opens them, and to decompress them takes longer
+    than to open a kernel.
     """
-    dictionary = train(contents, earlier)
-    blobs = store_all(contents, dictionary, threads, earlier)
-    libraries = [(r, store_raw(r.code), store_raw(r.fastcall) if r.fastcall else None) for r in runtimes]
+    dictionary = train(contents, reuse)
+    stored = store_all(contents, dictionary, threads, reuse)
     shared = store_raw(dictionary) if dictionary else None
-    files = {}
-    for op, listing in sorted(ops.items()):
-        artifacts = tuple(replace(a, blob=blobs[a.blob.sha256].blob) for a in listing.artifacts)
-        files[op] = OpIndex.of(
-            op=op, keys=listing.keys, doc=listing.doc, artifacts=artifacts, tuning=listing.tuning
-        ).encode()
-    index = Index(
-        name=name,
-        toolchain=dict(versions),
-        runtimes=tuple(
-            Runtime(soname=r.soname, host=r.host, blob=code.blob, fastcall=fastcall.blob if fastcall else None)
-            for r, code, fastcall in libraries
-        ),
-        ops={
-            op: OpEntry(sha256=digest(data), size=len(data), artifacts=len(ops[op].artifacts))
-            for op, data in files.items()
-        },
-        dictionary=shared.blob if shared else None,
-    )
-    native = [stored for _, *both in libraries for stored in both if stored]
-    stored = [*blobs.values(), *native, *([shared] if shared else [])]
-    return {
-        "index.json": index.encode(),
-        **{f"ops/{op}.json": data for op, data in files.items()},
-        **{f"blobs/{s.blob.sha256}": s.data for s in stored},
+    uncompressed_blobs = [shared] if shared else []
+    listed_runtimes = []
+    for runtime in runtimes:
+        code = store_raw(runtime.code)
+        fastcall = store_raw(runtime.fastcall) if runtime.fastcall else None
+        uncompressed_blobs += [code, fastcall] if fastcall else [code]
+        listed_runtimes.append(
+            Runtime(
+                soname=runtime.soname, host=runtime.host, blob=code.blob, fastcall=fastcall.blob if fastcall else None
+            )
+        )
+    listed_ops = {
+        op: OpIndex.of(
+            op=op,
+            keys=of.keys,
+            doc=of.doc,
+            artifacts=tuple(replace(a, blob=stored[a.blob.sha256].blob) for a in of.artifacts),
+            tuning=of.tuning,
+        )
+        for op, of in ops.items()
     }
+    return cache_files(
+        name=name,
+        toolchain=versions,
+        runtimes=listed_runtimes,
+        ops=listed_ops,
+        dictionary=shared.blob if shared else None,
+        blobs={s.blob.sha256: s.data for s in (*stored.values(), *uncompressed_blobs)},
+    )

@@ -1,6 +1,10 @@
-"""Notes: what a build may know without asking again, each under the digest of all that it depends on.
+"""The memo: results that need not be computed again, each under the digest of all that it depends on.
 
-A note saves time and nothing else: one that is missing, damaged or not what its reader expects is made anew.
+An entry only saves time: one that is missing, damaged or not what its reader expects is computed again.
+
+Saves: parsing the imports of every module that a kernel reaches, reading the declarations of kernels in a process that
+imports the DSL (2 to 5 s), and writing a cache that has not changed. It may go when planning a thousand variants and
+digesting their sources takes less than a second without it.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from precast.build.disk.last_use import mark_used
 from precast.build.disk.scratch import write_atomically
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format import fields
@@ -22,14 +27,16 @@ _DIGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A folder of notes: JSON, each after the digest of its bytes."""
+    """A folder of entries: JSON, each after the digest of its bytes."""
 
     path: Path
 
     def get(self, kind: str, key: str) -> Any:
-        """The note, or None."""
+        """The entry, or None."""
         try:
-            data = self._file(kind, key).read_bytes()
+            path = self._file(kind, key)
+            data = path.read_bytes()
+            mark_used(path)
             body = data[_DIGEST + 1 :]
             if hashlib.sha256(body).hexdigest().encode() != data[:_DIGEST]:
                 return None
@@ -38,7 +45,7 @@ class Memo:
             return None
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Keep a note, if there is room for it."""
+        """Keep an entry, if there is room for it."""
         body = canonical(value)
         with contextlib.suppress(PrecastError):
             data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
@@ -49,9 +56,9 @@ class Memo:
 
 
 def memo_key(*values: Any) -> str:
-    """The key of a note: the digest of what it depends on.
+    """The key of an entry: the digest of what it depends on.
 
-    >>> memo_key("a", 1) == key_of("a", 1), key_of("a", 1) == key_of("a", 2)
+    >>> memo_key("a", 1) == memo_key("a", 1), memo_key("a", 1) == memo_key("a", 2)
     (True, False)
     """
     return hashlib.sha256(canonical(list(values))).hexdigest()

@@ -1,7 +1,7 @@
-"""Scratch: files and folders in the making, which end with the build that made them, even with one that was killed.
+"""Scratch: temporary files and folders, which are removed even where the build that made them was killed.
 
-Whoever writes one holds a lock on it, which the system takes back when the process ends. A later build removes what
-nobody holds; what a living build is at, it leaves alone.
+The process that writes one holds a lock on it, which the system releases when the process ends. A later build removes
+those without a lock, and leaves those of a running build alone.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ WRITING = ".writing-"
 
 @contextlib.contextmanager
 def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new folder, which is gone when the block ends, unless it has been moved by then."""
-    path, held = _held(lambda: Path(tempfile.mkdtemp(dir=parent, prefix=prefix)))
+    """A new folder, which is removed when the block ends, unless it was moved before."""
+    path, handle = _locked(lambda: Path(tempfile.mkdtemp(dir=parent, prefix=prefix)))
     try:
         path.chmod(0o755)
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-        os.close(held)
+        os.close(handle)
 
 
 @contextlib.contextmanager
 def scratch_file(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new empty file, which is gone when the block ends, unless it has been moved by then."""
+    """A new empty file, which is removed when the block ends, unless it was moved before."""
 
     def make() -> Path:
         handle, name = tempfile.mkstemp(dir=parent, prefix=prefix)
         os.close(handle)
         return Path(name)
 
-    path, held = _held(make)
+    path, handle = _locked(make)
     try:
         yield path
     finally:
         with contextlib.suppress(OSError):
             path.unlink()
-        os.close(held)
+        os.close(handle)
 
 
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that no one ever sees half of it, whatever ends this process; a full disk leaves nothing."""
+    """Write a file so that readers see the old one or the new one, however this process ends, also on a full disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch_file(path.parent, WRITING) as temporary:
@@ -71,17 +71,17 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
 
 
 def sweep(parent: Path, prefix: str) -> int:
-    """Remove what a killed build has left under such a name, and say how many there were."""
+    """Remove what killed builds left under names with this prefix, and return how many there were."""
     removed = 0
     with contextlib.suppress(OSError):
         for path in list(parent.iterdir()):
-            if path.name.startswith(prefix) and _take_away(path):
+            if path.name.startswith(prefix) and _remove_unlocked(path):
                 removed += 1
     return removed
 
 
-def _held(make: Callable[[], Path]) -> tuple[Path, int]:
-    """Make one and lock it; between the two a sweeping build may have taken it away: then make another."""
+def _locked(make: Callable[[], Path]) -> tuple[Path, int]:
+    """Make one and lock it. Another build may remove it before it is locked; then make another."""
     for _ in range(_TRIES):
         path = make()
         try:
@@ -96,10 +96,10 @@ def _held(make: Callable[[], Path]) -> tuple[Path, int]:
         if _same(path, handle):
             return path, handle
         os.close(handle)
-    raise OSError(errno.EAGAIN, "every new file there is taken away at once")
+    raise OSError(errno.EAGAIN, "every new file there is removed at once")
 
 
-def _take_away(path: Path) -> bool:
+def _remove_unlocked(path: Path) -> bool:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -111,7 +111,7 @@ def _take_away(path: Path) -> bool:
         else:
             path.unlink()
         return True
-    except OSError:  # somebody is at it, or the file system has no locks
+    except OSError:  # another process holds it, or the file system has no locks
         return False
     finally:
         os.close(handle)

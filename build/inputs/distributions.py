@@ -13,10 +13,10 @@ from precast.build.disk.memo import Memo, memo_key
 
 
 class Distributions:
-    """What is installed, by the name of the top module. Reading that takes a while, so it is noted."""
+    """The installed distributions by top module. Reading their metadata takes long, so the memo keeps the table."""
 
-    def __init__(self, notes: Memo | None = None) -> None:
-        self._notes = notes
+    def __init__(self, memo: Memo | None = None) -> None:
+        self._memo = memo
         self._table: dict[str, list[str]] | None = None
         self._versions: dict[str, str] = {}
         self._lists: dict[str, tuple[Path, str]] = {}
@@ -62,10 +62,10 @@ class Distributions:
     def _by_module(self) -> dict[str, list[str]]:
         if self._table is None:
             key = memo_key(_installed())
-            noted = self._notes.get("installed", key) if self._notes else None
+            noted = self._memo.get("installed", key) if self._memo else None
             table = _table(noted) or _read()
-            if self._notes and not _table(noted):
-                self._notes.put("installed", key, table)
+            if self._memo and not _table(noted):
+                self._memo.put("installed", key, table)
             self._table = table
         return self._table
 
@@ -87,7 +87,7 @@ def _top_modules(one: Distribution) -> set[str]:
 
 
 def _installed() -> list[str]:
-    """The metadata folders on the path: when one comes or goes, or is of another version, the table is read anew."""
+    """The metadata folders on the path: when one is added, removed or of another version, the table is read again."""
     found = []
     for folder in filter(None, sys.path):
         try:
@@ -98,7 +98,7 @@ def _installed() -> list[str]:
 
 
 def _table(value: Any) -> dict[str, list[str]]:
-    """The table that a note holds; empty where it holds something else."""
+    """The table that an entry of the memo holds; empty where it holds something else."""
     if not isinstance(value, dict):
         return {}
     right = all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value.values())

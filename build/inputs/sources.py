@@ -1,8 +1,8 @@
 """Sources: the digest of the Python code that a kernel function can reach within its own package.
 
-Files are read, never imported. What counts is the content of the modules under the names they are imported by, so
-that a checkout may move. Imports count wherever they stand, also inside functions; one that is made at run time from
-a text does not. Someone else's package counts by the version of its distribution.
+Files are read, never imported. The digest covers the content of the modules by the names they are imported by, so that
+a checkout may move. It follows import statements anywhere in a file, also inside functions, but no import that is made
+at run time from a text. Packages of others count by the version of their distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Module:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file as it was: the digest of its content, the names it imports, and how to see that it has changed since."""
+    """A file when it was read: the digest of its content, the names it imports, a stamp that shows later changes."""
 
     digest: str
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class _Source:
 def source_digest(source: str, search: Sequence[Path]) -> str:
     """The digest over every module that ``module:function`` reaches by imports inside its own package.
 
-    A module that stands in a search folder counts all search folders as its package.
+    For a module in a search folder, all search folders are its package.
 
     >>> len(source_digest("precast.kernels.authoring.registry:load", []))
     64
@@ -68,13 +68,13 @@ def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
 
 
 class SourceDigests:
-    """The sources of one build: each file is read once, so that all keys speak of the same moment."""
+    """The sources of one build: each file is read once, so that all keys are of the same moment."""
 
-    def __init__(self, search: Sequence[Path], notes: Memo | None = None) -> None:
+    def __init__(self, search: Sequence[Path], memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
         self._finder = _Finder(tuple(search))
-        self._distributions = Distributions(notes)
-        self._notes = notes
+        self._distributions = Distributions(memo)
+        self._memo = memo
         self._read: dict[_Module, _Read] = {}
         self._sources: dict[str, _Source] = {}
 
@@ -88,7 +88,7 @@ class SourceDigests:
         return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
 
     def changed(self, source: str) -> Path | None:
-        """A file that is no longer what the digest was taken of, or None."""
+        """A file that has changed since its digest was taken, or None."""
         return next((file for file, stamp in self._source(source).files if _stamp(file) != stamp), None)
 
     def _source(self, source: str) -> _Source:
@@ -135,12 +135,12 @@ class SourceDigests:
         return found
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
-        """What a file imports; remembered by its content, as reading a large package's syntax takes seconds."""
-        noted = _parse_imports(self._notes.get("imports", digest)) if self._notes else None
+        """What a file imports. The memo keeps it by content, because parsing a large package takes seconds."""
+        noted = _parse_imports(self._memo.get("imports", digest)) if self._memo else None
         if noted is None:
             noted = list(_imports(content))
-            if self._notes:
-                self._notes.put("imports", digest, noted)
+            if self._memo:
+                self._memo.put("imports", digest, noted)
         return noted
 
 
@@ -154,11 +154,11 @@ class _Finder:
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def chain(self, name: str) -> tuple[_Module, ...]:
-        """The module and the packages it stands in, outermost first, as far as they have files."""
+        """The module and the packages that it is in, outermost first, as far as they have files."""
         return tuple(self._walk(name))
 
     def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
-        """The folder of the outermost package. A module without one has its namespace's, or is alone."""
+        """The folder of the outermost package; outside any package, the folder of the namespace or the file itself."""
         outermost = chain[0]
         if any(outermost.file.is_relative_to(root) for root in self.roots):
             return self.roots
@@ -184,11 +184,11 @@ class _Finder:
 def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
     """What an import of this name would find in these folders.
 
-    The import system's own search asks for the parents of a namespace package among the modules that are loaded; here
-    none is.
+    The import system's own search looks for the parents of a namespace package among the loaded modules; here none is
+    loaded.
     """
     if top and (name in sys.stdlib_module_names or not name):
-        return None  # counts by the version of Python, which no bytes depend on
+        return None  # part of Python, on whose version no bytes depend
     portions: list[str] = []
     for folder in path:
         finder = pkgutil.get_importer(folder)
@@ -216,9 +216,9 @@ def _stamp(file: Path) -> _Stamp:
 
 
 def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Every import statement of a file, wherever it stands: its level, its module, its names.
+    """Every import statement of a file, anywhere in it: its level, its module, its names.
 
-    A file that Python cannot read imports nothing; its content counts all the same, and whoever imports it will tell.
+    A file that Python cannot parse imports nothing. Its content still counts, and importing it fails with the reason.
     """
     try:
         tree = ast.parse(content)
@@ -241,12 +241,12 @@ def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:
 
 
 def _absolute(module: _Module, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
-    """The names that an import statement may load: its module, and what it takes from it, which may be a module."""
+    """The names that an import statement may load: its module, and the names imported from it, which may be modules."""
     if level:
         parts = module.name.split(".")
         kept = len(parts) - level + (1 if module.package else 0)
         if kept < 1:
-            return  # beyond its top: an error when it runs
+            return  # beyond the top package: an error when it runs
         base = ".".join([*parts[:kept], *([base] if base else [])])
     yield base
     yield from (f"{base}.{name}" for name in names)

@@ -1,7 +1,7 @@
 """Keys: a variant's key changes when, and only when, something changes that can change its bytes.
 
 What it asks of its GPU is known only once it has compiled. Its key has therefore two stages: ``variant_key`` is known
-before, and leads to the names of the facts that were asked for; with their answers it becomes ``record_key``.
+before, and gives the names of the facts that were asked for; with their answers it becomes ``record_key``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from precast.build.link.toolchain import DSL, Toolchain
 from precast.build.plan.plan import Variant
 from precast.loader.format.config import canonical
 
-VERSION = 3  # of what a build makes out of the same inputs: raise it when that changes
+VERSION = 3  # raise it when a build makes something else out of the same inputs
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:

@@ -1,4 +1,4 @@
-"""Records: what a build keeps of a variant, whole, so that it need not be compiled again."""
+"""Records: everything that a build keeps of a variant, so that it need not be compiled again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIGEST = 32
 class Product:
     """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
 
-    ``rehearsed`` says that the launch plan was held against the object's own host code.
+    ``rehearsed`` says that the launch plan was checked against the object's host code.
     """
 
     op: str
@@ -41,8 +41,10 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A variant as it was built. ``assumed`` is what it asked of its GPU, and what it was told; the key covers it.
-    ``seconds`` is for people: it never reaches a cache."""
+    """A variant as it was built.
+
+    ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is for reports.
+    """
 
     key: str
     products: tuple[Product, ...]
@@ -50,7 +52,7 @@ class Record:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
 
     def serves(self, kinds: Iterable[str]) -> bool:
-        """Whether artifacts of these kinds can be made of it: a cubin's launch plan must have been rehearsed."""
+        """Whether artifacts of these kinds can be made of it: the launch plan of a cubin must have been rehearsed."""
         return "cubin" not in kinds or all(p.rehearsed or p.plan is None for p in self.products)
 
     def encode(self) -> bytes:

@@ -1,7 +1,7 @@
-"""The remote cache: a place for records that many machines share, anywhere that fsspec can reach.
+"""The remote cache: records that many machines share, in any place that fsspec can reach.
 
-It only ever saves work. What comes from it is checked like the local store's files, and where it fails, the build goes
-on without it and says so once.
+It only saves work. What comes from it is checked like the files of the local store, and where it fails, the build
+continues without it and warns once.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from precast.build.store.key import record_key
 from precast.build.store.store import Store, read_names
 from precast.loader.errors import ConfigError, FormatError
 
-LIMIT = 256 << 20  # bytes of one file; the largest records so far have less than a hundredth
+LIMIT = 256 << 20  # bytes of one file; records have less than a hundredth of that
 _PARALLEL = 16
-_WAITING = 64  # files on their way out, so that a slow network does not fill the memory
+_WAITING = 64  # files that wait to be sent, so that a slow network does not fill the memory
 _S3 = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 3}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds: for one file, and for what is still on its way when the build is done."""
+    """Seconds to wait: for one file, and for what is still being sent when the build is done."""
 
     file: float = 60.0
     end: float = 120.0
 
 
 class SharedStore(Store):
-    """A store that asks a remote for what it lacks, and gives it what was built here, now or before."""
+    """A store that fetches from a remote what it lacks, and sends it what was built here, now or before."""
 
     def __init__(self, path: Path, remote: Remote, warn: Callable[[str], None]) -> None:
         super().__init__(path)
         self._remote, self._warn = remote, warn
         self._absent: set[str] = set()
-        self._there: set[str] = set()
+        self._sent_or_fetched: set[str] = set()
 
     def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
-        """Bring what the remote has of these variants here, several at a time."""
+        """Fetch what the remote has of these variants, several files at a time."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             for _ in pool.map(lambda one: self.get(*one), wanted):
                 pass
 
     def share(self, wanted: Iterable[tuple[str, Profile]]) -> None:
-        """Send what is here of these variants and not there, by one listing of what is; none where all came from there.
+        """Send what is here of these variants and not there; one listing says what is there.
 
-        Only whole files go: one that is damaged here would be refused by everyone else.
+        Only intact files are sent: other machines would refuse one that is damaged.
         """
         if self._remote.read_only:
             return
         names = {name: of for key, profile in wanted for name, of in self._here(key, profile)}
-        unsure = names.keys() - self._there
+        unsure = names.keys() - self._sent_or_fetched
         listed = self._remote.names() if unsure else None
         if listed is None:
             return
@@ -73,7 +73,7 @@ class SharedStore(Store):
                     self._send(name, data)
 
     def finish(self) -> None:
-        """Wait until all that was sent has arrived there."""
+        """Wait until all that was sent has arrived."""
         self._remote.finish()
 
     def _load(self, key: str, kind: str) -> bytes | None:
@@ -86,7 +86,7 @@ class SharedStore(Store):
             if data is not None:
                 self._check(key, kind, data)
                 super()._keep(key, kind, data)
-                self._there.add(name)
+                self._sent_or_fetched.add(name)
                 return data
         except FormatError as error:
             self._warn(f"{self._remote}/{name} is refused: {error}; the variant is built here, and replaces it")
@@ -98,11 +98,11 @@ class SharedStore(Store):
         self._send(_name(key, kind), data)
 
     def _send(self, name: str, data: bytes) -> None:
-        self._there.add(name)
+        self._sent_or_fetched.add(name)
         self._remote.send(name, data)
 
     def _here(self, key: str, profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:
-        """The names of this variant's files in the folder, with what each holds: what was asked, and the record."""
+        """The names of this variant's files in the folder, each with its key and kind."""
         asked = super()._load(key, "asked")
         with contextlib.suppress(FormatError):
             names = () if asked is None else read_names(asked)
@@ -118,7 +118,7 @@ def _name(key: str, kind: str) -> str:
 
 
 class Remote:
-    """Files by name below a URL. ``warn`` is told, once, why it is not used any more."""
+    """Files by name below a URL. ``warn`` is called once, with the reason, when it is not used any more."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Remote:
         return str(self._files.unstrip_protocol(self._root))
 
     def fetch(self, name: str) -> bytes | None:
-        """A file, or None where there is none, or no remote any more. One that is too large is a FormatError."""
+        """A file, or None where it is absent or the remote is not used any more. One too large is a FormatError."""
         if self._down.is_set():
             return None
         future = self._threads.submit(lambda: self._read(f"{self._root}/{name}"))
@@ -151,17 +151,17 @@ class Remote:
         except FormatError:
             raise
         except TooLate:
-            self._leave(f"no answer in {self._patience.file:g} s")
+            self._disable(f"no answer in {self._patience.file:g} s")
             return None
-        except Exception as error:  # whatever a file system's own libraries raise
-            self._leave(_words(error))
+        except Exception as error:  # any exception that a file system's library raises
+            self._disable(_first_line(error))
             return None
         if len(data) > LIMIT:
             raise FormatError(f"it has more than {LIMIT} bytes")
         return data
 
     def names(self) -> frozenset[str] | None:
-        """The names of all files that are there, or None where there is no remote any more."""
+        """The names of all files, or None where the remote is not used any more."""
         if self._down.is_set():
             return None
         try:
@@ -170,9 +170,9 @@ class Remote:
         except FileNotFoundError:
             return frozenset()
         except TooLate:
-            self._leave(f"what is there could not be listed in {self._patience.file:g} s")
+            self._disable(f"what is there could not be listed in {self._patience.file:g} s")
         except Exception as error:
-            self._leave(_words(error))
+            self._disable(_first_line(error))
         return None
 
     def send(self, name: str, data: bytes) -> None:
@@ -180,13 +180,13 @@ class Remote:
         if self.read_only or self._down.is_set() or len(data) > LIMIT:
             return
         if not self._room.acquire(timeout=self._patience.file):
-            self._leave(f"nothing has arrived there for {self._patience.file:g} s")
+            self._disable(f"nothing has arrived there for {self._patience.file:g} s")
             return
         self._sent = [f for f in self._sent if not f.done()]
         self._sent.append(self._threads.submit(lambda: self._write(f"{self._root}/{name}", data)))
 
     def finish(self) -> None:
-        """Wait for what is on its way, and send nothing more."""
+        """Wait for what is being sent, and send nothing more."""
         deadline = time.monotonic() + self._patience.end
         for future in self._sent:
             if self._down.is_set():
@@ -194,7 +194,7 @@ class Remote:
             try:
                 future.result(max(0.0, deadline - time.monotonic()))
             except TooLate:
-                self._leave(f"some files had not arrived there {self._patience.end:g} s after the build")
+                self._disable(f"some files had not arrived there {self._patience.end:g} s after the build")
 
     def _read(self, path: str) -> bytes:
         try:
@@ -202,23 +202,23 @@ class Remote:
         except FileNotFoundError:
             raise
         except Exception:
-            if self._files.size(path) == 0:  # of nothing, some servers give no range
+            if self._files.size(path) == 0:  # some servers give no range of an empty file
                 raise FormatError("it is empty") from None
             raise
 
     def _write(self, path: str, data: bytes) -> None:
         try:
             if not self._down.is_set():
-                if "file" in _protocols(self._files):  # others put a file in place whole by themselves
+                if "file" in _protocols(self._files):  # all others replace a file as a whole
                     write_atomically(Path(path), data)
                 else:
                     self._files.pipe_file(path, data)
         except Exception as error:
-            self._leave(_words(error))
+            self._disable(_first_line(error))
         finally:
             self._room.release()
 
-    def _leave(self, reason: str) -> None:
+    def _disable(self, reason: str) -> None:
         with self._lock:
             first = not self._down.is_set()
             self._down.set()
@@ -227,7 +227,7 @@ class Remote:
 
 
 class _Threads:
-    """Threads that the end of the process does not wait for: one may hang in a server that never answers."""
+    """Threads that the process does not wait for at its end: one may hang on a server that never answers."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
@@ -264,7 +264,7 @@ def _open(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise RemoteError(f"{scheme}:// needs another package: {error}") from None
     except Exception as error:
-        raise RemoteError(f"{url!r} cannot be used: {_words(error)}; check its form and its options") from None
+        raise RemoteError(f"{url!r} cannot be used: {_first_line(error)}; check its form and its options") from None
     return files, str(root).rstrip("/")
 
 
@@ -273,5 +273,5 @@ def _protocols(files: Any) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else tuple(found)
 
 
-def _words(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]

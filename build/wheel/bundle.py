@@ -1,4 +1,4 @@
-"""The bundle: cache wheels, the loader and all it depends on, in one folder that installs with no network."""
+"""The bundle: cache wheels, the loader and all it depends on, in one folder that installs without a network."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import hashlib
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
 from precast.build.errors import BundleError
 
-_WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)(?:-[0-9][^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl", re.ASCII)
 _PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
 _PLATFORM = re.compile(r"manylinux_2_([0-9]{1,2})_(x86_64|aarch64)", re.ASCII)
 _OLDEST = 28
@@ -20,7 +22,7 @@ _ALIASES = {17: "manylinux2014"}
 
 INSTALL = """\
 #!/bin/sh
-# Installs what lies beside this file, and nothing else: no network is asked. PYTHON chooses the interpreter.
+# Installs the wheels beside this file and nothing else, without a network. PYTHON chooses the interpreter.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 "${PYTHON:-python3}" -m pip install --no-index --find-links "$here" --require-hashes -r "$here/requirements.txt" "$@"
@@ -32,7 +34,7 @@ Prebuilt kernels, their loader and all it depends on, for Python {python} on {pl
     sh install.sh                                      into the environment of python3; needs pip, no network
     PYTHON=/opt/venv/bin/python sh install.sh          into another one
 
-requirements.txt pins every wheel by its SHA-256; pip refuses one that was changed. To pin the caches at run time, too:
+requirements.txt pins every wheel by its SHA-256; pip refuses one that was changed. To pin the caches at run time too:
 
     export PRECAST_PIN={pins}
 
@@ -57,10 +59,11 @@ class File:
         >>> File.of(Path("precast_loader-0.1.0-py3-none-any.whl")).version
         '0.1.0'
         """
-        match = _WHEEL.fullmatch(path.name)
-        if match is None:
-            raise BundleError(f"{path} is no wheel: name a file that 'precast wheel' wrote")
-        return cls(match[1].replace("_", "-").lower(), match[2], path)
+        try:
+            name, version, _, _ = parse_wheel_filename(path.name)
+        except InvalidWheelFilename:
+            raise BundleError(f"{path} is no wheel: name a file that 'precast wheel' wrote") from None
+        return cls(name, str(version), path)
 
     @property
     def sha256(self) -> str:
@@ -77,7 +80,7 @@ def bundle(
     wheels
         Cache wheels.
     folder
-        Where to.
+        The folder for the wheels.
     python
         The Python of the place of installation, such as ``3.12``.
     platform
@@ -111,10 +114,12 @@ def bundle(
 
 
 def platform_of(wheel: Path) -> str:
-    """The platform of a cache wheel, but none older than what the loader's own dependencies come for."""
-    match = _WHEEL.fullmatch(wheel.name)
-    first = _PLATFORM.fullmatch(match[5].split(".")[0]) if match else None
-    return f"manylinux_2_{max(_OLDEST, int(first[1]))}_{first[2]}" if first else f"manylinux_2_{_OLDEST}_x86_64"
+    """The platform of a cache wheel, and at least the oldest one that the loader's dependencies have wheels for."""
+    *_, tags = parse_wheel_filename(wheel.name)
+    for tag in sorted(tags, key=str):
+        if found := _PLATFORM.fullmatch(tag.platform):
+            return f"manylinux_2_{max(_OLDEST, int(found[1]))}_{found[2]}"
+    return f"manylinux_2_{_OLDEST}_x86_64"
 
 
 def platforms(platform: str) -> list[str]:
@@ -143,8 +148,6 @@ def _write(folder: Path, files: Sequence[File], python: str, platform: str) -> N
 
 def _pins(file: File) -> list[str]:
     """The pin of a cache wheel: its name and the digest of its index."""
-    import zipfile
-
     prefix = "precast-cache-"
     if not file.name.startswith(prefix):
         return []

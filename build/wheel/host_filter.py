@@ -1,38 +1,37 @@
-"""Narrowing: what one host needs of a cache that was built for several."""
+"""The host filter: what one host needs of a cache that was built for several."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from precast.build.cache.contents import CacheContents
+from precast.build.cache.index_writer import cache_files
 from precast.build.link.toolchain import by_host
-from precast.loader.format.index import Index, OpEntry, OpIndex, digest
+from precast.loader.format.index import OpIndex
 from precast.loader.format.tuning import joined
 
 
-def hosts_of(index: Index) -> tuple[str, ...]:
-    """The host processors that a cache is for."""
-    return tuple(sorted({r.host.arch for r in index.runtimes}))
+def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> dict[str, bytes]:
+    """The files of the same cache without what runs on other hosts only. ``stored`` has its blobs as they are stored.
 
-
-def for_host(files: Mapping[str, bytes], host: str) -> dict[str, bytes]:
-    """The files of the same cache without what runs on other hosts only. Blobs stay as they are stored."""
-    index = Index.decode(files["index.json"])
-    kept: dict[str, bytes] = {}
-    entries: dict[str, OpEntry] = {}
-    blobs = {index.dictionary.sha256} if index.dictionary else set()
+    Device code is for every host and stays.
+    """
+    index = cache.index
     runtimes = tuple(r for r in index.runtimes if r.host.arch == host)
-    blobs.update(blob.sha256 for r in runtimes for blob in r.blobs)
-    for op in index.ops:
-        listed = OpIndex.decode(files[f"ops/{op}.json"], op=op)
+    needed = {blob.sha256 for runtime in runtimes for blob in runtime.blobs}
+    needed.update([index.dictionary.sha256] if index.dictionary else [])
+    ops = {}
+    for op, listed in cache.ops.items():
         artifacts = tuple(a for a in listed.artifacts if a.host is None or a.host.arch == host)
-        if not artifacts:
-            continue
-        blobs.update(a.blob.sha256 for a in artifacts)
-        tuning = joined([listed.tuning], {a.key for a in artifacts})
-        data = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning).encode()
-        kept[f"ops/{op}.json"] = data
-        entries[op] = OpEntry(sha256=digest(data), size=len(data), artifacts=len(artifacts))
-    own = replace(index, toolchain=by_host(index).get(host, {}), runtimes=runtimes, ops=entries)
-    kept.update({f"blobs/{name}": files[f"blobs/{name}"] for name in sorted(blobs)})
-    return {"index.json": own.encode(), **kept}
+        if artifacts:
+            needed.update(a.blob.sha256 for a in artifacts)
+            tuning = joined([listed.tuning], {a.key for a in artifacts})
+            ops[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning)
+    return cache_files(
+        name=index.name,
+        toolchain=by_host(index).get(host, {}),
+        runtimes=runtimes,
+        ops=ops,
+        dictionary=index.dictionary,
+        blobs={sha256: stored[sha256] for sha256 in sorted(needed)},
+    )

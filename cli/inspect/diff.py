@@ -21,12 +21,13 @@ def command(
 ) -> None:
     """Say what changed from one cache to another.
 
-    Exit status 0 means that they are the same, byte for byte; 1, that they differ.
+    Every byte of both is read and checked. Exit status 0 means that they are the same, byte for byte; 1, that they
+    differ, or that one is damaged.
     """
-    from precast.build.cache.contents import read_contents
+    from precast.build.cache.contents import CacheContents
     from precast.build.cache.diff import difference
 
-    found = difference(read_contents(before), read_contents(after))
+    found = difference(CacheContents.open(before), CacheContents.open(after))
     emit(found.to_json(), "\n".join(lines(found)), as_json)
     if not found.same:
         raise typer.Exit(1)

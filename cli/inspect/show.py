@@ -18,7 +18,7 @@ _SHORTEST = 4
 
 
 class NoSuchArtifact(PrecastError, LookupError):
-    """What was asked for is no op and no key of the cache, or the beginning of several keys."""
+    """The text given is no op and no key of the cache, or the beginning of several keys."""
 
 
 def command(

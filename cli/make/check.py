@@ -1,13 +1,17 @@
-"""Hold manifests against a cache: is every variant there?"""
+"""Check that a cache holds every variant of some manifests, and that no byte of it is damaged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit
+from precast.cli.shared.output import count, emit, size
+
+if TYPE_CHECKING:
+    from precast.build.cache.coverage import Coverage
 
 
 def command(
@@ -17,23 +21,45 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Hold manifests against a cache: is every variant there?
+    """Check that a cache holds every variant of some manifests, and that no byte of it is damaged.
 
-    Exit status 1 means that some are missing, and lists them.
+    Every file of the cache is read. In a cache for several hosts, a variant must be there for each of them. Exit
+    status 1 means that some artifacts are missing or damaged; they are listed.
     """
+    from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.plan.planner import plan_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
-    found = coverage(plan_files(manifests, targets=target or ()), cache)
-    lines = [f"missing: {m.variant} ({m.kind}), asked for at {m.variant.location}" for m in found.missing]
-    lines += [f"extra: {artifact}" for artifact in found.extra]
-    lines.append(f"{found.present} of {count(found.present + len(found.missing), 'artifact')} there")
-    if found.missing:
-        names = " ".join(map(str, manifests))
-        lines.append(f"build the missing ones: precast build {names} -o {cache}")
-    emit(found.to_json(), "\n".join(lines), as_json)
-    if found.missing:
+    found = coverage(plan_files(manifests, targets=target or ()), CacheContents.open(cache))
+    text = list(lines(found))
+    if not found.complete:
+        text.append(_remedy(found, manifests, cache))
+    emit(found.to_json(), "\n".join(text), as_json)
+    if not found.complete:
         raise typer.Exit(1)
+
+
+def lines(found: Coverage) -> Iterator[str]:
+    """The result as text: what is missing, what is damaged, what the manifests do not ask for, and the counts."""
+    for missing in found.missing:
+        host = f", {missing.artifact.host}" if len(found.hosts) > 1 and missing.artifact.host else ""
+        yield (
+            f"missing: {missing.variant} ({missing.artifact.kind}{host}), asked for at {missing.variant.location}: "
+            f"{missing.reason}"
+        )
+    yield from (f"damaged: {reason}" for reason in sorted(found.verified.damaged.values()))
+    yield from (f"extra: {artifact}" for artifact in found.extra)
+    read = found.verified
+    yield f"checked {count(read.files, 'file')}, {size(read.stored)}, in {read.seconds:.2f} s"
+    yield f"{found.present} of {count(found.present + len(found.missing), 'artifact')} there"
+
+
+def _remedy(found: Coverage, manifests: list[Path], cache: Path) -> str:
+    build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
+    if len(found.hosts) < 2:
+        return f"build the missing ones: {build}"
+    hosts = ", ".join(sorted({m.artifact.host for m in found.missing} - {""}) or found.hosts)
+    return f"build again on a host of each kind ({hosts}) and join the caches with 'precast merge': {build}"

@@ -16,20 +16,20 @@ def command(
     sample: Annotated[
         int, typer.Option(min=0, help="Build this many variants again, instead of all.", metavar="N")
     ] = 0,
-    seed: Annotated[str, typer.Option(help="What draws the sample; by default the cache's own digest.")] = "",
+    seed: Annotated[str, typer.Option(help="The seed that draws the sample; by default the cache's digest.")] = "",
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is one a processor.", metavar="N")
     ] = 0,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help="The GPU that the cache was built for, where that was said.", metavar="GPU"),
+        typer.Option(help="The GPU that the cache was built for, where its build named one.", metavar="GPU"),
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Build what a cache holds again, and compare the bytes.
 
-    Exit status 1 means that something came out differently, or is in the cache and in no manifest; it is named.
+    Exit status 1 means that some artifacts differ, or are in the cache and in no manifest; they are listed.
     """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
@@ -42,7 +42,7 @@ def command(
     plan = plan_files(manifests, profiles=Profiles.named(profile or ()))
     executor = Local(jobs or None)
     with Progress(min(sample, len(plan.variants)) or len(plan.variants)) as progress:
-        proof = reproduce(
+        found = reproduce(
             plan,
             cache,
             executor=executor,
@@ -51,15 +51,15 @@ def command(
             seconds=timeout,
             show=lambda variant: progress.step(str(variant)),
         )
-    lines = [f"different: {name}: {how}" for name, how in proof.different.items()]
-    lines += [f"in no manifest: {name}" for name in proof.unasked]
-    lines.append(f"{count(len(proof.same), 'artifact')} built again, byte for byte; {len(proof.different)} different")
-    if proof.left_out:
-        lines.append(f"{count(proof.left_out, 'variant')} not in the sample")
-    if proof.elsewhere:
-        lines.append(f"{count(proof.elsewhere, 'artifact')} of other hosts: build those again there")
-    if not (proof.same or proof.different):
+    lines = [f"different: {name}: {how}" for name, how in found.different.items()]
+    lines += [f"in no manifest: {name}" for name in found.unasked]
+    lines.append(f"{count(len(found.same), 'artifact')} built again, byte for byte; {len(found.different)} different")
+    if found.left_out:
+        lines.append(f"{count(found.left_out, 'variant')} not in the sample")
+    if found.elsewhere:
+        lines.append(f"{count(found.elsewhere, 'artifact')} of other hosts: build those again there")
+    if not (found.same or found.different):
         print("nothing of this cache is in these manifests", file=sys.stderr)
-    emit(proof.to_json(), "\n".join(lines), as_json)
-    if not proof.holds or not proof.same:
+    emit(found.to_json(), "\n".join(lines), as_json)
+    if not found.holds or not found.same:
         raise typer.Exit(1)

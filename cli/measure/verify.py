@@ -21,7 +21,7 @@ def command(
 
     Exit status 1 means that one is wrong, or that none could be verified.
     """
-    from precast.build.cache.annotate import record as write
+    from precast.build.cache.annotate import add_evidence as write
     from precast.cli.measure.launching import Case, cases, facts, this_device
     from precast.kernels.authoring.verify import outcome, verify
     from precast.loader.resolve.cache import Cache

@@ -15,7 +15,7 @@ def command(
     wheels: Annotated[list[Path], typer.Argument(help="Cache wheels, from 'precast wheel'.", metavar="WHEEL...")],
     output: Annotated[Path, typer.Option("-o", "--output", help="A new folder.")],
     python: Annotated[
-        str, typer.Option("--python", help="The Python of the place of installation.")
+        str, typer.Option("--python", help="The version of Python to install for.")
     ] = f"{sys.version_info[0]}.{sys.version_info[1]}",
     platform: Annotated[
         str, typer.Option("--platform", help="Its platform, such as manylinux_2_28_x86_64; the cache's if not given.")

@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Merge caches that were built apart: shards of one build, or builds on several hosts.
 
-    Where two of them contradict each other, every conflict is named, nothing is written, and the exit status is 1.
+    Where two of them contradict each other, every conflict is listed, nothing is written, and the exit status is 1.
     """
     from precast.build.cache.merge import merge_caches
 

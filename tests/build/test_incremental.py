@@ -113,7 +113,7 @@ def test_a_damaged_cache_is_written_anew_without_compiling(user: User, damage: s
     elif damage == "remove":
         blob.unlink()
     else:
-        (user.cache / "blobs" / "stranger").write_bytes(b"x")
+        (user.cache / "blobs" / "unknown").write_bytes(b"x")
     assert user.build()["built"] == []
     assert tree(user.cache) == before
 

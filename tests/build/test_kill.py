@@ -21,11 +21,11 @@ from precast.build.store.store import Store
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, manifest, module, precast, tree
 
-KILLS = 50
+KILLS = 10
 LANES = 2
-ATTEMPTS = 4 * KILLS  # a build that ends before its moment is no kill; so many attempts are far more than it takes
-CAUGHT = 3  # so many of them at least while the cache was being written, which takes milliseconds
-PHASES = ("compile", "replace", "link", "replace")
+ATTEMPTS = 6 * KILLS  # a build that ends before its moment is no kill; far fewer attempts are needed
+CAUGHT = 1  # so many of them at least while the cache was being written, which takes milliseconds
+PHASES = ("compile", "replace", "link", "replace", "link")
 
 
 def user(folder: Path, *, variants: int = 4) -> Path:
@@ -45,7 +45,7 @@ def is_whole(path: Path) -> bool:
 
 
 def kill(process: int) -> None:
-    """End a process and all that it has started, whatever they are at."""
+    """Kill a process and all that it has started."""
     tree_of = [process]
     for pid in tree_of:
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -58,7 +58,7 @@ def kill(process: int) -> None:
 
 @dataclass
 class Site:
-    """A store that lanes share, what a cache may look like, and what has happened so far."""
+    """A store that lanes share, the trees that a cache may have, and counts of what has happened."""
 
     place: Path
     manifest: Path
@@ -71,7 +71,7 @@ class Site:
     errors: list[BaseException] = field(default_factory=list)
 
     def undo(self, phase: str, cache: Path) -> None:
-        """Let a build find the old cache and, of what it needs, nothing in the store, a half of it, or all."""
+        """Restore the old cache, and a store with none, half or all of the records that the build needs."""
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(self.place / "old", cache)
         missing = {"compile": 1.0, "link": 0.5, "replace": 0.0}[phase]
@@ -107,7 +107,7 @@ class Lane:
         self.spans = {"compile": whole_build, "link": 0.5, "replace": 0.1}
 
     def run(self, kills: int) -> None:
-        """Kill so many builds, and go on until enough were caught writing."""
+        """Kill so many builds, and continue until enough were killed while they wrote the cache."""
         done = 0
         try:
             while not self.site.errors and (done < kills or self.site.counts["caught"] < CAUGHT):
@@ -148,14 +148,21 @@ class Lane:
         return not ended
 
     def signs(self, phase: str) -> set[Path]:
-        """What tells that a build is at this phase: files of the store, or folders in the making beside the cache."""
+        """What shows that a build is in this phase: files of the store, or temporary folders beside the cache."""
         site = self.site
-        return set(site.store.glob("??/*") if phase == "link" else site.place.glob(f".{self.cache.name}.precast-*"))
+        if phase == "link":
+            return set(site.store.glob("??/*"))
+        found = site.place.glob(f".{self.cache.name}.precast-*")
+        return {path for path in found if ".precast-check-" not in path.name}
 
 
 @pytest.mark.slow
-def test_fifty_kills_at_random_moments(tmp_path: Path) -> None:
-    """Two builds at a time into one store, each killed again and again; before each, some of the work is undone."""
+def test_ten_kills_of_whole_builds(tmp_path: Path) -> None:
+    """Two builds at a time into one store, each killed again and again; before each, some of the work is undone.
+
+    The kills are at random moments of every phase. What a kill leaves at each single step of writing a file or a cache
+    is tested without a compiler: tests/build/cache/test_cache_folder.py and tests/build/disk/test_scratch.py.
+    """
     store, undisturbed = tmp_path / "store", tmp_path / "undisturbed"
     env = environment(store, PYTHONPYCACHEPREFIX=str(tmp_path / "bytecode"))  # so that workers start in a second
     env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -180,7 +187,7 @@ def test_fifty_kills_at_random_moments(tmp_path: Path) -> None:
     assert site.errors == []
     counts = site.counts
     assert sum(counts[f"{phase} killed"] for phase in set(PHASES)) >= KILLS, counts
-    assert all(counts[f"{phase} killed"] >= KILLS // len(PHASES) - LANES for phase in PHASES), counts
+    assert all(counts[f"{phase} killed"] for phase in PHASES), counts
     for lane in lanes:
         shutil.rmtree(store / "notes", ignore_errors=True)
         build(mine, lane.cache)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache.contents import read_contents
-from precast.build.cache.pack import Listing, plain, seal
+from precast.build.cache.contents import CacheContents
+from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import Location
 from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.elf import embedded
@@ -44,20 +44,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def forged(cache: Path, path: Path, changes: Mapping[str, bytes]) -> Path:
-    """A cache with other bytes in some artifacts, sealed as a builder would seal it: no digest betrays it."""
-    opened = read_contents(cache)
+    """A cache with other bytes in some artifacts, packed as a builder packs it: every digest is right."""
+    opened = CacheContents.open(cache)
     contents: dict[str, bytes] = {}
     artifacts: list[Artifact] = []
     for artifact in opened.artifacts.values():
-        code = opened.cache.read(artifact.blob)
+        code = opened.read(artifact.blob)
         code = changes.get(str(artifact.config["value"]), b"") + code
-        contents[plain(code).sha256] = code
-        artifacts.append(replace(artifact, blob=plain(code)))
+        contents[uncompressed(code).sha256] = code
+        artifacts.append(replace(artifact, blob=uncompressed(code)))
     (held,) = opened.index.runtimes
-    code, fastcall = (opened.cache.read(blob) for blob in held.blobs)
+    code, fastcall = (opened.read(blob) for blob in held.blobs)
     runtime = RuntimeLibrary(soname=held.soname, code=code, host=held.host, fastcall=fastcall)
-    listing = {op: Listing(keys=of.keys, doc=of.doc, artifacts=tuple(artifacts)) for op, of in opened.ops.items()}
-    files = seal(opened.index.name, opened.index.toolchain, [runtime], listing, contents, threads=1)
+    ops = {op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(artifacts)) for op, of in opened.ops.items()}
+    files = pack_ops(opened.index.name, opened.index.toolchain, [runtime], ops, contents, threads=1)
     for name, data in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(data)
@@ -68,7 +68,9 @@ def forged(cache: Path, path: Path, changes: Mapping[str, bytes]) -> Path:
 def test_a_cache_is_built_again(built: Path, tmp_path: Path) -> None:
     """What was built comes out again; a byte that was slipped into one variant is found, and that variant named."""
     manifest, cache = built / "home" / "far.yaml", built / "cache"
-    assert read_contents(forged(cache, tmp_path / "same", {})).index.encode() == (cache / "index.json").read_bytes()
+    assert (
+        CacheContents.open(forged(cache, tmp_path / "same", {})).index.encode() == (cache / "index.json").read_bytes()
+    )
     good = precast("reproduce", manifest, cache, "-j", 1, PRECAST_STORE=str(tmp_path / "unused"))
     assert good.returncode == 0, good.stdout + good.stderr
     assert "2 artifacts built again, byte for byte; 0 different" in good.stdout
@@ -116,7 +118,7 @@ def test_a_sample_is_drawn_by_its_seed() -> None:
 @pytest.mark.slow
 def test_an_exported_variant(built: Path, tmp_path: Path) -> None:
     """Every file is there and fits the others; the program in C++ opens the kernel and is told what it takes."""
-    key = read_contents(built / "cache").ops["far.add"].artifacts[0].key
+    key = CacheContents.open(built / "cache").ops["far.add"].artifacts[0].key
     words = ["export", built / "cache", key[:12], "--manifest", built / "home" / "far.yaml", "--json"]
     stored = precast(*words, "-o", tmp_path / "one", "--store", built / "store")
     assert stored.returncode == 0, stored.stderr
@@ -148,7 +150,7 @@ def test_an_exported_variant(built: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_cannot_be_exported_is_said(built: Path, tmp_path: Path) -> None:
     """Without its manifest the kernel's module is nowhere: what the cache holds is written all the same."""
-    key = read_contents(built / "cache").ops["far.add"].artifacts[0].key
+    key = CacheContents.open(built / "cache").ops["far.add"].artifacts[0].key
     said = precast("export", built / "cache", key, "-o", tmp_path / "out", "--store", tmp_path / "empty")
     assert said.returncode == 1
     assert "not written: ptx: it did not compile again" in said.stderr and "--manifest" in said.stderr

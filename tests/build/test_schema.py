@@ -17,7 +17,7 @@ from precast.build.plan.yaml_reader import read_yaml
 from precast.build.schema import NAMES, schema_of
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact, Blob, Host, Resources
-from precast.loader.format.config import Key
+from precast.loader.format.config import Config, Key
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability, Target
@@ -154,7 +154,7 @@ def an_op() -> Any:
     nested = Argument(name="t", kind="tuple", members=(Argument(name="c", kind="const", value=1.5),))
     signature = Signature(arguments=(tensor, nested), symbols={"n": Symbol(dtype="int32", divisibility=8)})
     resources = (Resources(kernel="k", registers=32, shared=0, stack=0, local=0),)
-    config = {"dtype": "bfloat16", "tile": (64, (1, 2)), "eps": 1e-6, "none": None, "on": True}
+    config: Config = {"dtype": "bfloat16", "tile": (64, (1, 2)), "eps": 1e-6, "none": None, "on": True}
     artifact = Artifact(
         key=SHA, config=config, target=Target(9, 0, "a"), kind="object", blob=BLOB, symbol="__tvm_ffi_x",
         signature=signature, host=HOST, resources=resources, provenance={"source": SHA}, evidence=({"verified": True},),

@@ -12,6 +12,22 @@ from precast.cli.inspect.show import NoSuchArtifact, find
 from precast.cli.main import app
 from precast.loader.errors import CacheError
 from precast.loader.resolve.cache import Cache
+from tests.helpers.caches import Native, demo
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
+    return Native(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture
+def path(native: Native, tmp_path: Path) -> Path:
+    return demo(native).write(tmp_path / "demo")
+
+
+@pytest.fixture
+def cache(path: Path) -> Cache:
+    return Cache(path)
 
 
 def run(*arguments: object) -> str:

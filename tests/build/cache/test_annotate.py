@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from precast import loader
-from precast.build.cache.annotate import Measurements, record, tune
+from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.cli.main import app
 from precast.loader.errors import FormatError, NoCudaDevice
 from precast.loader.format.target import Capability
@@ -87,8 +87,10 @@ def test_evidence_replaces_older_evidence_of_its_kind(path: Path) -> None:
     key = keys(Cache(path))[128]
     tune(Cache(path), [one({key: 1.0})])
     for worst in (0.5, 0.25):
-        record(Cache(path), {"scale": {key: {"check": "verify", "gpu": "NVIDIA H200", "worst": worst, "failed": []}}})
-    record(Cache(path), {"scale": {key: {"check": "verify", "gpu": "NVIDIA B200", "worst": 1.0, "failed": []}}})
+        add_evidence(
+            Cache(path), {"scale": {key: {"check": "verify", "gpu": "NVIDIA H200", "worst": worst, "failed": []}}}
+        )
+    add_evidence(Cache(path), {"scale": {key: {"check": "verify", "gpu": "NVIDIA B200", "worst": 1.0, "failed": []}}})
     cache = Cache(path)
     found = next(a for a in cache.op("scale").artifacts if a.key == key)
     assert [(e["gpu"], e["worst"]) for e in found.evidence] == [("NVIDIA B200", 1.0), ("NVIDIA H200", 0.25)]

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from precast.build.cache.contents import read_contents
+from precast.build.cache.contents import CacheContents
 from precast.build.cache.diff import difference
 from precast.loader.format.artifact import Artifact, Resources
-from tests.build.cache.test_merge import ARM, SCALE_KEYS, TOOLS, Built
+from tests.helpers.caches import SCALE_KEYS
+from tests.helpers.packed_caches import ARM, TOOLS, Built, code_of, damage
 
 USED = Resources(kernel="k", registers=32, shared=1024, stack=0, local=0)
 
 
-def used(**more: int) -> object:
-    return lambda a: replace(a, resources=(replace(USED, **more),))
+def used(registers: int = 32, local: int = 0, shared: int = 1024) -> Callable[[Artifact], Artifact]:
+    resources = replace(USED, registers=registers, local=local, shared=shared)
+    return lambda a: replace(a, resources=(resources,))
 
 
 def changes(tmp_path: Path, one: Built, two: Built) -> list[str]:
-    found = difference(read_contents(one.write(tmp_path / "one")), read_contents(two.write(tmp_path / "two")))
+    found = difference(CacheContents.open(one.write(tmp_path / "one")), CacheContents.open(two.write(tmp_path / "two")))
     said = [str(change) for change in found.cache]
     return said + [f"{name.op} {name.host}: {change}" for name, of in found.changed.items() for change in of]
 
@@ -71,3 +74,12 @@ def test_the_command(tmp_path: Path) -> None:
     arm = Built(host=ARM).write(tmp_path / "arm")
     assert "runtime library for aarch64 none -> libprecast-rt-" in run(one, arm).stdout
     assert run(one, tmp_path / "nothing").returncode == 1
+
+
+def test_a_damaged_cache_is_no_byte_for_byte_equal(tmp_path: Path) -> None:
+    one, two = Built().write(tmp_path / "one"), Built().write(tmp_path / "two")
+    damaged = damage(two, code_of("float16"))
+    for order in ((one, two), (two, one)):
+        said = run(*order)
+        assert (said.returncode, said.stdout) == (1, ""), said.stdout
+        assert f"{damaged} is damaged" in said.stderr and "Traceback" not in said.stderr

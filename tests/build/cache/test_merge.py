@@ -3,76 +3,26 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from precast.build.cache.merge import merge_caches
-from precast.build.cache.pack import Listing, plain, seal
+from precast.build.cache.pack import uncompressed
 from precast.build.errors import MergeError, WheelError
 from precast.build.link import elf
-from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import by_host
 from precast.build.wheel.wheel import write_wheels
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact, Host
-from precast.loader.format.config import Key
+from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Capability
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import SCALE_KEYS, artifact
-
-HERE = Path(__file__).parent
-X86, ARM = Host(arch="x86_64", glibc="2.28"), Host(arch="aarch64", glibc="2.17")
-RUNTIMES = {
-    X86: RuntimeLibrary(
-        soname=f"libprecast-rt-{86:016x}.so", code=b"\x7fELF x86-64 runtime" * 99, host=X86, fastcall=b"call path"
-    ),
-    ARM: RuntimeLibrary(
-        soname="libprecast-rt-00000000aa64aa64.so", code=(HERE / "aarch64/runtime.so").read_bytes(), host=ARM
-    ),
-}
-TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cutlass-dsl": "4.8.1", "gcc": "12.2.0", "ld": "GNU ld 2.40"}
-
-
-@dataclass
-class Built:
-    """A cache as a build of a few variants would write it, and what each test changes of it."""
-
-    name: str = "demo"
-    host: Host = X86
-    tools: dict[str, str] = field(default_factory=lambda: dict(TOOLS))
-    runtime: RuntimeLibrary | None = None
-    keys: tuple[Key, ...] = SCALE_KEYS
-    doc: str = ""
-    dtypes: tuple[str, ...] = ("bfloat16", "float16")
-    change: Callable[[Artifact], Artifact] = lambda a: a
-    content: Callable[[str], bytes] = lambda dtype: f"library for {dtype}".encode() * 50
-    kind: str = "object"
-
-    def write(self, path: Path) -> Path:
-        contents, artifacts = {}, []
-        for dtype in self.dtypes:
-            code = self.content(dtype)
-            more: dict[str, Any] = {"kind": self.kind, "host": self.host if self.kind == "object" else None}
-            one = artifact(plain(code), {"dtype": dtype, "layout": "row", "threads": 128}, **more)
-            artifacts.append(self.change(one))
-            contents[plain(code).sha256] = code
-        listing = Listing(keys=self.keys, doc=self.doc, artifacts=tuple(artifacts))
-        runtime = self.runtime or RUNTIMES[self.host]
-        for name, data in seal(self.name, self.tools, [runtime], {"scale": listing}, contents, threads=1).items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(data)
-        return path
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+from tests.helpers.packed_caches import AARCH64, ARM, RUNTIMES, TOOLS, X86, Built, code_of, damage, tree
 
 
 def test_parts_merge_to_the_whole(tmp_path: Path) -> None:
@@ -88,6 +38,11 @@ def test_parts_merge_to_the_whole(tmp_path: Path) -> None:
     assert tree(parts[0]) == tree(whole)
 
 
+FIRST: Artifact = artifact(
+    uncompressed(code_of("bfloat16")), {"dtype": "bfloat16", "layout": "row", "threads": 128}, host=X86
+)
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
@@ -98,7 +53,7 @@ def test_parts_merge_to_the_whole(tmp_path: Path) -> None:
         (Built(change=lambda a: replace(a, evidence=({"verified": True},))), "differs in evidence"),
         (Built(keys=SCALE_KEYS[:2]), "op 'scale' has the config keys"),
         (Built(keys=(replace(SCALE_KEYS[0], choices=("float32",)), *SCALE_KEYS[1:])), "with other defaults, choices"),
-        (Built(doc="Scales."), "is described in other words"),
+        (Built(doc="Scales."), "has different descriptions"),
         (Built(tools={**TOOLS, "nvidia-cutlass-dsl": "4.9"}), "nvidia-cutlass-dsl is 4.8.1 in"),
         (Built(tools={**TOOLS, "gcc": "13.1"}), "13.1 in"),
         (Built(runtime=replace(RUNTIMES[X86], code=b"patched")), "the runtime library for x86_64 is"),
@@ -117,9 +72,6 @@ def test_conflicts_are_named(tmp_path: Path, other: Built, said: str) -> None:
     assert not (tmp_path / "merged").exists()
 
 
-FIRST = artifact(plain(b"library for bfloat16" * 50), {"dtype": "bfloat16", "layout": "row", "threads": 128}, host=X86)
-
-
 def test_another_name_when_asked_for(tmp_path: Path) -> None:
     caches = [Built(name="a", dtypes=("float16",)).write(tmp_path / "a"), Built(name="b").write(tmp_path / "b")]
     assert merge_caches(caches, tmp_path / "c", name="both").name == "both"
@@ -129,8 +81,7 @@ def test_another_name_when_asked_for(tmp_path: Path) -> None:
 
 def test_damage_is_found_before_anything_is_written(tmp_path: Path) -> None:
     one, two = Built().write(tmp_path / "one"), Built(dtypes=("float32",)).write(tmp_path / "two")
-    blob = next(p for p in (two / "blobs").iterdir() if p.name == plain(b"library for float32" * 50).sha256)
-    blob.write_bytes(blob.read_bytes()[:-1] + b"\x00")
+    damage(two, code_of("float32"))
     with pytest.raises(Exception, match="is damaged"):
         merge_caches([one, two], tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
@@ -140,7 +91,7 @@ def test_damage_is_found_before_anything_is_written(tmp_path: Path) -> None:
 def two_hosts(tmp_path: Path) -> Path:
     """x86-64 and aarch64, each with its own gcc; the aarch64 libraries are real ones."""
     x86 = Built().write(tmp_path / "x86")
-    entry = (HERE / "aarch64/entry.so").read_bytes()
+    entry = (AARCH64 / "entry.so").read_bytes()
     assert elf.host_arch(entry) == "aarch64"
     arm = Built(host=ARM, tools={**TOOLS, "gcc": "13.3.0"}, content=lambda d: entry + d.encode())
     merge_caches([x86, arm.write(tmp_path / "arm")], tmp_path / "both")

@@ -1,4 +1,4 @@
-"""What is half-written belongs to a living build, or to nobody."""
+"""Temporary files are those of running builds, and a file is replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache import cache_folder
-from precast.build.disk.scratch import scratch_file, scratch_folder, sweep, write_atomically
+from precast.build.disk.scratch import WRITING, scratch_file, scratch_folder, sweep, write_atomically
 from precast.build.errors import StoreError
-from precast.loader.format.index import Index
+from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 
 HOLD = """
 import sys
@@ -49,7 +48,8 @@ def test_scratch_ends_with_its_block(tmp_path: Path) -> None:
 def test_one_that_was_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    real, calls = fcntl.flock, []
+    real = fcntl.flock
+    calls: list[int] = []
 
     def flock(handle: int, how: int) -> None:
         if not calls:
@@ -71,33 +71,32 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
 
 
-def files(name: str) -> dict[str, bytes]:
-    return {"index.json": Index(name=name, toolchain={}, runtimes=(), ops={}).encode()}
-
-
-@pytest.mark.parametrize("exchange", [True, False])
-def test_a_cache_is_replaced_whole_and_nothing_else_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("old", [b"old", None], ids=["replaced", "new"])
+@pytest.mark.parametrize("fault", ["kill", "error"])
+def test_a_fault_at_any_step_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, fault: Fault, old: bytes | None
 ) -> None:
-    if not exchange:
-        monkeypatch.setattr(cache_folder, "_RENAME_EXCHANGE", 1 << 30)  # refused like by a file system that has none
-    for name in ("one", "two"):
-        cache_folder.write_cache(tmp_path / "cache", files(name))
-        assert [p.name for p in tmp_path.iterdir()] == ["cache"]
-        assert Index.decode((tmp_path / "cache" / "index.json").read_bytes()).name == name
-
-
-def test_a_cache_that_appears_meanwhile_is_swapped_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another build was first: its folder is not empty, so there is no plain renaming onto it."""
-    real = os.rename
-
-    def rename(old: str | Path, new: str | Path) -> None:
-        if not Path(new).exists():
-            Path(new).mkdir()
-            (Path(new) / "index.json").write_bytes(files("other")["index.json"])
-        real(old, new)
-
-    monkeypatch.setattr(os, "rename", rename)
-    cache_folder.write_cache(tmp_path / "cache", files("mine"))
-    assert Index.decode((tmp_path / "cache" / "index.json").read_bytes()).name == "mine"
-    assert [p.name for p in tmp_path.iterdir()] == ["cache"]
+    """Making, locking, opening, writing, flushing and renaming the temporary file are steps, before and after each."""
+    path, new = tmp_path / "store" / "ab" / "file", b"new" * 1000
+    ended, states = 1, []
+    for step in range(1, 100):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if old is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, old)
+        ended = stopped(lambda: write_atomically(path, new), path.parent, step, fault)
+        found = path.read_bytes() if path.exists() else None
+        states.append("new" if found == new else "old")
+        assert found in (old, new), f"step {step}"
+        assert fault == "kill" or (found == new) == (ended == FINISHED), f"step {step}"
+        sweep(path.parent, WRITING)
+        assert {p.name for p in path.parent.iterdir()} <= {"file"}, f"step {step}"
+        if ended == FINISHED and (fault == "kill" or states[-2:] == ["new", "new"]):
+            break
+    assert ended == FINISHED and "old" in states and len(states) >= 5, states
+    for size in (0, 1, len(new) - 1):
+        assert stopped_writing(lambda: write_atomically(path, new + b"x"), size, fault) in (-signal.SIGXFSZ, REFUSED)
+        assert path.read_bytes() == new, "a file that was written in part is not seen"
+    assert run(lambda: write_atomically(path, old or b"")) == FINISHED

@@ -109,7 +109,7 @@ def test_modules_in_all_search_folders_are_the_users_own(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "\0", "match = = 3\n"])
 def test_a_file_that_is_no_python_counts_by_its_content(tmp_path: Path, text: str) -> None:
-    """It may be behind a try, or for another Python; whoever imports it will tell."""
+    """It may be behind a try, or for another Python; importing it fails with the reason."""
     write(tmp_path, {"norm.py": "try:\n    import odd\nexcept Exception: pass\n", "odd.py": text})
     assert matters(tmp_path, "norm:f", "odd.py") == {"odd.py": True}
 

@@ -1,0 +1,27 @@
+"""Comparing what two indexes say of one artifact, or of one host's runtime library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.index import Runtime
+
+
+def artifact_facts(artifact: Artifact) -> dict[str, Any]:
+    """All that an index says of an artifact, except how its bytes are compressed."""
+    data = artifact.to_json()
+    data["bytes"] = data.pop("blob")["sha256"]
+    return data
+
+
+def differing_facts(one: Artifact, other: Artifact) -> list[str]:
+    """The names of the facts in which two artifacts differ."""
+    mine, theirs = artifact_facts(one), artifact_facts(other)
+    return [fact for fact in mine if mine[fact] != theirs.get(fact)]
+
+
+def runtime_facts(runtime: Runtime) -> tuple[str, ...]:
+    """The name of a runtime library, the host that it needs, and the digests of all that belongs to it."""
+    host = runtime.host
+    return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)
