@@ -42,7 +42,7 @@ def commands() -> dict[str, str]:
     >>> commands()["doctor"]
     'Say what is installed, which GPU and caches there are, and what would not work.'
     """
-    return {name: _first_line(_file(name)) for name in room_of()}
+    return {name: _first_line(folder(room) / f"{name}.py") for name, room in room_of().items()}
 
 
 @cache
@@ -55,8 +55,9 @@ def room_of() -> dict[str, str]:
     return {name: room for room, names in ROOMS.items() for name in names}
 
 
-def _file(name: str) -> Path:
-    return Path(__file__).parent / room_of()[name] / f"{name}.py"
+def folder(room: str) -> Path:
+    """The folder of a room's commands."""
+    return Path(__file__).parent / room
 
 
 def _first_line(path: Path) -> str:
