@@ -93,7 +93,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            print(f"interrupted{f': {interrupt}' if interrupt.args else ''}", file=sys.stderr)
+            _tell(f"interrupted{f': {interrupt}' if interrupt.args else ''}")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -154,13 +154,19 @@ def run(argv: Sequence[str] | None = None) -> None:
         _close_stdout()
         sys.exit(FAILED)
     except PrecastError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:
             raise
-        print(f"error: {error.filename}: {error.strerror}: check the path and its permissions", file=sys.stderr)
+        _tell(f"error: {error.filename}: {error.strerror}: check the path and its permissions")
         sys.exit(FAILED)
+
+
+def _tell(message: str) -> None:
+    from precast.cli.shared.output import tell  # not at the top: the help imports nothing that it does not need
+
+    tell(message)
 
 
 def _close_stdout() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precast.cli.shared.failures import render
-from precast.cli.shared.output import count, size
+from precast.cli.shared.output import count, size, tell
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
@@ -156,10 +155,23 @@ def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Stor
         return Store(path)
     from precast.build.store.remote import Remote, SharedStore
 
+    _check_scheme(remote_cache)
+
     def warn(text: str) -> None:
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        tell(f"warning: {text}")
 
     return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
+
+
+def _check_scheme(url: str) -> None:
+    """Refuse a kind of store that fsspec does not know. What is else wrong with a URL, opening it tells."""
+    scheme, found, _ = url.partition("://")
+    try:
+        from fsspec import available_protocols
+    except ImportError:  # opening the store says so
+        return
+    if found and "::" not in scheme and scheme not in available_protocols():
+        raise typer.BadParameter(f"--remote-cache: {scheme}:// is no kind of store: use s3://, gs:// or file://")
 
 
 @contextmanager
@@ -224,9 +236,9 @@ def _event(data: dict[str, Any]) -> None:
 
 def _finish(plan: Plan, report: Report, output: Path, *, as_json: bool, verbose: bool) -> None:
     if report.failed:
-        print(f"\n{render(report.failed, verbose=verbose)}", file=sys.stderr)
+        tell(f"\n{render(report.failed, verbose=verbose)}")
     for skipped in plan.skipped:
-        print(f"skipped: {skipped.variant}: {skipped.reason}", file=sys.stderr)
+        tell(f"skipped: {skipped.variant}: {skipped.reason}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         _event({**report.to_json(), "cache": str(output), "skipped": skips})

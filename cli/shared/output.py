@@ -2,6 +2,8 @@
 
 Tables are laid out here and not by ``rich``: in a pipe or a file each row is one whole line, however long, so that it
 can be searched and cut; and on a terminal that is too narrow, words stay whole, which ``rich`` does not promise.
+Messages are wrapped at words on a terminal; results other than tables are printed as they are, so that a command or a
+path in them can be copied.
 """
 
 from __future__ import annotations
@@ -149,6 +151,32 @@ def emit(data: Any, text: str, machine: bool) -> None:
     2 variants
     """
     print(as_json(data) if machine else text)
+
+
+def tell(text: str) -> None:
+    """Print a message on stderr; on a terminal its lines are wrapped at words, with their own indentation."""
+    width = terminal_width(sys.stderr)
+    print(text if width is None else folded(text, width), file=sys.stderr, flush=True)
+
+
+def folded(text: str, width: int) -> str:
+    """A text whose lines are no wider than ``width``, unless a single word is: words stay whole.
+
+    >>> print(folded("error: no such file\\n    at line 12", 14))
+    error: no such
+    file
+        at line 12
+    """
+    lines = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        fits = len(line) <= width
+        lines += (
+            [line]
+            if fits
+            else textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        )
+    return "\n".join(lines)
 
 
 def plain(stream: TextIO) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_RUNNING = 8  # lines of the display for what runs
 _MOST_KEPT = 10  # lines that stay on the terminal for what failed
 _PER_SECOND = 4
+_ECHO = 2  # columns left free: a terminal echoes Ctrl-C as ^C, which must not start a new line
 
 
 @dataclass(slots=True)
@@ -131,7 +132,8 @@ class Progress:
     def _text(self) -> Text:
         from rich.text import Text
 
-        return Text("\n".join(self.lines(terminal_width(self.stream) or 80)), no_wrap=True)
+        width = (terminal_width(self.stream) or 80) - _ECHO
+        return Text("\n".join(self.lines(width)), no_wrap=True)
 
 
 def _timed(text: str, seconds: float, width: int) -> str:

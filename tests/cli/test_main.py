@@ -174,11 +174,13 @@ def test_any_other_exception_keeps_its_traceback() -> None:
     assert "Traceback (most recent call last)" in done.stderr and "ZeroDivisionError: unforeseen" in done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [["--version"], ["schema", "manifest"], ["doctor", "--json"]])
-def test_a_reader_that_leaves_early_is_no_error(words: list[str]) -> None:
+def test_a_reader_that_leaves_early_is_no_error(words: list[str], unbuffered: str) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*PRECAST, *words], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([*PRECAST, *words], stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=env)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
 
