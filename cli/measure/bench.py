@@ -48,8 +48,11 @@ def command(
         raise typer.BadParameter(f"--output {output}: name a file in a folder that exists")
     opened = Cache(cache)
     ops = ops_of(opened, op or ())
-    device = this_device()
-    measured = _measure(opened, ops, device, given)
+    try:
+        device = this_device()
+        measured = _measure(opened, ops, device, given)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("no measurements were written") from None
     data = measured.encode()
     if output is not None:
         output.write_bytes(data)

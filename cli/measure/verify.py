@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from precast.cli.shared.output import count, emit
 from precast.cli.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from precast.loader.resolve.cache import Cache
+    from precast.loader.resolve.driver import Device
 
 
 def command(
@@ -27,20 +32,39 @@ def command(
     Exit status 1 means that one is wrong, or that none could be verified.
     """
     from precast.build.cache.annotate import record as write
-    from precast.cli.measure.launching import Case, cases, facts, ops_of, this_device
-    from precast.kernels.authoring.verify import outcome, verify
+    from precast.cli.measure.launching import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     if seed >= 1 << 63:
         raise typer.BadParameter(f"--seed {seed} is too large: torch takes less than 2**63")
     opened = Cache(cache)
     ops = ops_of(opened, op or ())
-    device = this_device()
+    try:
+        device = this_device()
+        evidence, lines, total = _verify(opened, ops, device, seed)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("no evidence was written") from None
+    done = sum(map(len, evidence.values()))
+    lines.append(f"{count(done, 'variant')} verified on {device.name}, {total - done} left out")
+    if record and done:
+        write(opened, evidence)
+    emit(evidence, "\n".join(lines), as_json)
+    if len(lines) > 1 or not done:
+        raise typer.Exit(1)
+
+
+def _verify(
+    cache: Cache, ops: Sequence[str], device: Device, seed: int
+) -> tuple[dict[str, dict[str, Any]], list[str], int]:
+    """The evidence by op and key, a line for each output that is wrong, and how many artifacts there are."""
+    from precast.cli.measure.launching import Case, cases, facts
+    from precast.kernels.authoring.verify import outcome, verify
+
     evidence: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
     with Progress() as progress:
         progress.stage(f"opening the artifacts of {count(len(ops), 'op')}")
-        found = list(cases(opened, device, ops))
+        found = list(cases(cache, device, ops))
         progress.total = len(found)
         for case in found:
             if not isinstance(case, Case):
@@ -56,10 +80,4 @@ def command(
             wrong = [f"wrong: {case}: {text}" for text in result["failed"]]
             progress.step(str(case), wrong[0] if wrong else f"{result['worst']:.2f} of the tolerance", keep=bool(wrong))
             lines += wrong
-    done = sum(map(len, evidence.values()))
-    lines.append(f"{count(done, 'variant')} verified on {device.name}, {len(found) - done} left out")
-    if record and done:
-        write(opened, evidence)
-    emit(evidence, "\n".join(lines), as_json)
-    if len(lines) > 1 or not done:
-        raise typer.Exit(1)
+    return evidence, lines, len(found)

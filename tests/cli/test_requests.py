@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from precast.cli import main
+from precast.loader.format.target import Capability
+from precast.loader.resolve.driver import Device
 from tests.helpers.caches import Native, demo
 
 MANIFEST = """
@@ -126,3 +128,35 @@ def test_doctor_and_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "unexpected extra argument" in refused(capsys, "doctor", "x")
     assert "'wheel' is not one of 'manifest'" in refused(capsys, "schema", "wheel")
     assert "Missing argument" in refused(capsys, "schema")
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("verify", "no evidence was written"), ("bench", "no measurements were written")]
+)
+def test_ctrl_c_during_measurements_says_what_is_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, kept: str
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    demo(Native(folder)).write(folder / "demo")
+    monkeypatch.setattr("precast.cli.measure.launching.this_device", interrupted)
+    assert refused(capsys, name, "demo", status=130) == f"interrupted: {kept}\n"
+
+
+@pytest.mark.parametrize("name", ["verify", "bench"])
+def test_a_gpu_that_runs_nothing_of_a_cache_is_a_failure_with_every_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    demo(Native(folder)).write(folder / "demo")
+    other = Device(ordinal=0, name="NVIDIA RTX", capability=Capability(12, 0))
+    monkeypatch.setattr("precast.cli.measure.launching.this_device", lambda: other)
+    with pytest.raises(SystemExit) as ended:
+        main.run([name, "demo", "--op", "twice"])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 1
+    assert out.startswith("0 ") and "NVIDIA RTX" in out
+    assert err.splitlines() == [
+        "opening the artifacts of 1 op",
+        "[1/1] twice for sm_90: left out: built for sm_90, this GPU is 12.0",
+    ]
