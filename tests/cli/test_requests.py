@@ -32,6 +32,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cache that no test changes."""
+    where = tmp_path_factory.mktemp("cache")
+    return str(demo(Native(where)).write(where / "demo"))
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) -> str:
     """What a request that is refused prints."""
     with pytest.raises(SystemExit) as ended:
@@ -101,22 +108,20 @@ def test_build_needs_a_manifest_that_can_be_read(folder: Path, capsys: pytest.Ca
     ],
 )
 def test_what_needs_a_gpu_refuses_a_wrong_request_without_one(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+    folder: Path, cache: str, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    demo(Native(folder)).write(folder / "demo")
     name, *options = words
-    assert message in refused(capsys, name, "demo", *options)
+    assert message in refused(capsys, name, cache, *options)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "cannot be read (No such file or directory)"), ("[", "not JSON"), ("{}", "in 'times.json.format'")],
 )
-def test_tune(folder: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str) -> None:
-    demo(Native(folder)).write(folder / "demo")
+def test_tune(folder: Path, cache: str, capsys: pytest.CaptureFixture[str], content: str | None, message: str) -> None:
     if content is not None:
         (folder / "times.json").write_text(content)
-    assert message in refused(capsys, "tune", "demo", "times.json")
+    assert message in refused(capsys, "tune", cache, "times.json")
 
 
 @pytest.mark.parametrize("name", ["verify", "bench"])
@@ -134,25 +139,23 @@ def test_doctor_and_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     ("name", "kept"), [("verify", "no evidence was written"), ("bench", "no measurements were written")]
 )
 def test_ctrl_c_during_measurements_says_what_is_kept(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, kept: str
+    folder: Path, cache: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, kept: str
 ) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    demo(Native(folder)).write(folder / "demo")
     monkeypatch.setattr("precast.cli.measure.launching.this_device", interrupted)
-    assert refused(capsys, name, "demo", status=130) == f"interrupted: {kept}\n"
+    assert refused(capsys, name, cache, status=130) == f"interrupted: {kept}\n"
 
 
 @pytest.mark.parametrize("name", ["verify", "bench"])
 def test_a_gpu_that_runs_nothing_of_a_cache_is_a_failure_with_every_reason(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+    folder: Path, cache: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    demo(Native(folder)).write(folder / "demo")
     other = Device(ordinal=0, name="NVIDIA RTX", capability=Capability(12, 0))
     monkeypatch.setattr("precast.cli.measure.launching.this_device", lambda: other)
     with pytest.raises(SystemExit) as ended:
-        main.run([name, "demo", "--op", "twice"])
+        main.run([name, cache, "--op", "twice"])
     out, err = capsys.readouterr()
     assert ended.value.code == 1
     assert out.startswith("0 ") and "NVIDIA RTX" in out
