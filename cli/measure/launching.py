@@ -52,7 +52,7 @@ def this_device() -> Device:
     try:
         return driver.find_device()
     except NoDriver as reason:
-        raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this on a machine with a GPU") from None
+        raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
 
 
 def facts(device: Device) -> dict[str, Any]:

@@ -59,7 +59,10 @@ def test_every_file_that_defines_a_command_is_in_the_help() -> None:
 
 
 @pytest.mark.parametrize("name", list(main.room_of()))
-def test_a_command_says_the_same_everywhere(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_says_the_same_everywhere(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     module = importlib.import_module(f"precast.cli.{main.room_of()[name]}.{name}")
     assert (module.command.__doc__ or "").partition("\n")[0] == main.commands()[name] != ""
     pages = []
