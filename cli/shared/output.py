@@ -53,9 +53,7 @@ def _total(widths: Sequence[int]) -> int:
 
 def _narrowed(cells: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> list[int] | None:
     """Widths that fit, taken from the widest columns first; None where columns would have to be too narrow."""
-    least = [
-        min(w, max(_NARROWEST, len(column[0]))) for w, column in zip(widths, zip(*cells, strict=True), strict=True)
-    ]
+    least = [min(w, max(_NARROWEST, len(name))) for w, name in zip(widths, cells[0], strict=True)]
     if _total(least) > width:
         return None
     found = list(widths)

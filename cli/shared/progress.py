@@ -2,7 +2,7 @@
 
 On a terminal it is a display of a few lines, drawn by ``rich.live`` several times a second, so that the seconds of
 what runs keep counting. In a log (no terminal, or CI) each event is one whole line. ``rich.progress`` itself is not
-used: its bars are one a task and its estimate counts what was reused.
+used: it draws one bar for each task, and its estimate would count reused variants as built ones.
 """
 
 from __future__ import annotations
@@ -118,16 +118,17 @@ class Progress:
         return found
 
     def _head(self, now: float) -> str:
-        parts = [f"[{self.done}/{self.total}]"]
-        settled = self.done - self._skipped
-        if settled and self._begun is not None:
-            each = max(now - self._begun, 1e-6) / settled
-            parts.append(f"{1 / each:.1f}/s" if each <= 1 else f"{each:.1f} s each")
+        """How many are done of how many, how fast they go, and when the rest will be done."""
+        notes = []
+        built = self.done - self._skipped
+        if built and self._begun is not None:
+            each = max(now - self._begun, 1e-6) / built
+            notes.append(f"{1 / each:.1f}/s" if each <= 1 else f"{each:.1f} s each")
             if self.done < self.total:
-                parts.append(f"{_clock(each * (self.total - self.done))} left")
+                notes.append(f"{_clock(each * (self.total - self.done))} left")
         if self._failed:
-            parts.append(f"{self._failed} failed")
-        return ", ".join(parts).replace("], ", "] ", 1)
+            notes.append(f"{self._failed} failed")
+        return f"[{self.done}/{self.total}] {', '.join(notes)}".rstrip()
 
     def _text(self) -> Text:
         from rich.text import Text
