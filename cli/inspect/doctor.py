@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
@@ -9,14 +10,14 @@ from typing import Annotated, Literal
 import typer
 
 from precast.cli.inspect.facts import Facts, look
-from precast.cli.shared.output import count, emit
+from precast.cli.shared.output import count, emit, terminal_width, wrap
 
 Status = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: how it stands, what was seen, and what to do if it should be otherwise."""
+    """One finding: its status, what was seen, and what to do about it, if anything."""
 
     name: str
     status: Status
@@ -33,30 +34,36 @@ def command(
     The exit status is 1 if a line fails.
     """
     checks = judge(look())
-    emit([asdict(c) for c in checks], render(checks), json)
+    emit([asdict(c) for c in checks], render(checks, terminal_width(sys.stdout)), json)
     if any(c.status == "fail" for c in checks):
         raise typer.Exit(1)
 
 
 def judge(facts: Facts) -> tuple[Check, ...]:
-    """Every finding about a machine; nothing is asked of the machine here."""
+    """Every finding about a machine, from its facts alone."""
     return (*_system(facts), *_packages(facts), *_tools(facts), *_devices(facts), *_caches(facts))
 
 
-def render(checks: tuple[Check, ...]) -> str:
-    """The findings as text, then what would not work.
+def render(checks: tuple[Check, ...], width: int | None = None) -> str:
+    """The findings as text, then the number of failures and warnings. ``width`` is the terminal's, if it is one.
 
     >>> print(render((Check("gcc", "fail", "not found", "install gcc"),)))
     fail  gcc  not found
                -> install gcc
     1 failure, 0 warnings
     """
-    width = max(len(c.name) for c in checks)
+    longest = max(len(c.name) for c in checks)
+    indent = " " * (longest + 8)
+    room = max(width - len(indent) - 3, 20) if width else None
     lines = []
     for c in checks:
-        lines.append(f"{c.status:<4}  {c.name:<{width}}  {c.seen}")
+        seen = wrap(c.seen, room) if room else [c.seen]
+        todo = wrap(c.todo, room) if room else [c.todo]
+        lines.append(f"{c.status:<4}  {c.name:<{longest}}  {seen[0]}")
+        lines += [f"{indent}{line}" for line in seen[1:]]
         if c.todo:
-            lines.append(f"{'':<{width + 8}}-> {c.todo}")
+            lines.append(f"{indent}-> {todo[0]}")
+            lines += [f"{indent}   {line}" for line in todo[1:]]
     failures, warnings = (sum(c.status == s for c in checks) for s in ("fail", "warn"))
     return "\n".join([*lines, f"{count(failures, 'failure')}, {count(warnings, 'warning')}"])
 
@@ -127,7 +134,7 @@ def _devices(facts: Facts) -> Iterator[Check]:
         else:
             yield Check("driver", "warn", f"{seen}, older than 12.9 of the runtime", "update the NVIDIA driver")
     if not driver.devices:
-        todo = "nothing, to build and to resolve; to launch, use a machine with an NVIDIA driver and a visible GPU"
+        todo = "to build and to resolve, nothing; to launch, use a machine with an NVIDIA driver and a visible GPU"
         yield Check("GPU", "warn", f"none: {driver.trouble}; launching will not work", todo)
     for ordinal, d in enumerate(driver.devices):
         seen = f"{d.name}, compute capability {d.capability}, {d.processors} multiprocessors"

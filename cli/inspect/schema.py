@@ -11,17 +11,19 @@ from precast.build.schema import schema_of
 from precast.cli.shared.output import as_json
 
 
-class What(str, Enum):
-    """What has a schema."""
+class Document(str, Enum):
+    """The files that have a schema."""
 
     MANIFEST = "manifest"
     INDEX = "index"
     OP = "op"
 
 
-def command(what: Annotated[What, typer.Argument(help="The file: a manifest, index.json, or ops/<op>.json.")]) -> None:
+def command(
+    document: Annotated[Document, typer.Argument(help="The file: a manifest, index.json, or ops/<op>.json.")],
+) -> None:
     """Print the JSON Schema of a manifest, or of a cache's index.
 
-    Point an editor at the manifest's, and it completes keys and marks mistakes while you type.
+    With the manifest's schema, an editor completes keys and marks mistakes while you type.
     """
-    print(as_json(schema_of(what.value)))
+    print(as_json(schema_of(document.value)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precast.cli.shared.output import count, size
-from precast.cli.shared.rate import Rate
+from precast.cli.shared.failures import render
+from precast.cli.shared.output import count, size, tell
+from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
+    from precast.build.gpu.profile import Profiles
     from precast.build.plan.plan import Plan
     from precast.build.report import Report, Step
     from precast.build.store.store import Store
 
-_INTERRUPTED = 130
+_ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
+_KEPT = "what was built is in the store, and the cache is as it was; build again to go on"
+# The most that an option takes: more is a mistake, and would overflow the system calls that it goes to.
+_MOST = {"--jobs": 1024, "--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
 
 
 def command(
@@ -29,17 +34,19 @@ def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the cache.", metavar="CACHE")],
     jobs: Annotated[
         int,
-        typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: as many as fit this machine.", metavar="N"),
+        typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: as many as fit here.", metavar="N"),
     ] = 0,
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="Build for this target alone; may be repeated.")
+        list[str] | None,
+        typer.Option("--target", "-t", help="Build for this target only; may be repeated.", metavar="TARGET"),
     ] = None,
-    name: Annotated[str, typer.Option(help="The cache's name, in place of the first manifest's.")] = "",
+    name: Annotated[str, typer.Option(help="The cache's name, in place of the first manifest's.", metavar="NAME")] = "",
     store: Annotated[
-        Path | None, typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE")
+        Path | None,
+        typer.Option(help="Where built variants are kept for later builds.", envvar="PRECAST_STORE", metavar="DIR"),
     ] = None,
     shard: Annotated[
-        str, typer.Option(help="Build the I-th of N parts alone; 'precast merge' joins them.", metavar="I/N")
+        str, typer.Option(help="Build only the I-th of N parts; 'precast merge' joins them.", metavar="I/N")
     ] = "",
     executor: Annotated[
         Literal["local", "dask"], typer.Option(help="Where to compile: here, or on a Dask cluster.")
@@ -54,7 +61,7 @@ def command(
         ),
     ] = "",
     remote_read_only: Annotated[
-        bool, typer.Option("--remote-read-only", help="Take from the shared store, and put nothing into it.")
+        bool, typer.Option("--remote-read-only", help="Only read the shared store; write nothing into it.")
     ] = False,
     profile: Annotated[
         list[str] | None,
@@ -63,29 +70,32 @@ def command(
     profile_from_device: Annotated[
         bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.", metavar="SEC")] = 600.0,
     memory: Annotated[
-        int, typer.Option(min=0, help="MiB that one worker may take; 0 is its share of the free memory.", metavar="MIB")
+        int,
+        typer.Option(min=0, help="MiB for one worker; 0: its share of the free memory.", metavar="MIB"),
     ] = 0,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="End at the first failure; write no cache.")] = False,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure; write no cache.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print every failure, with all its details.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print events, one JSON object a line; the last is the report.")
     ] = False,
 ) -> None:
-    """Compile the variants of manifests into a cache."""
+    """Compile the variants of manifests into a cache.
+
+    Exit status 1 means that some variants failed; the cache holds the others.
+    """
     from precast.build import builder
     from precast.build.compile.cluster import Cluster
-    from precast.build.gpu.profile import Profiles
     from precast.build.plan.planner import plan_files
     from precast.build.plan.shard import Shard, part_of
 
-    if (executor == "dask") != bool(scheduler):
-        raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
-    profiles = Profiles.named(profile or ())
-    if profile_from_device:
-        from precast.build.gpu.measure import measure
-
-        profiles = Profiles().over((*profiles.chosen, measure()))
+    _check_most({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
+    _check_scheduler(executor, scheduler)
+    part = Shard.parse(shard) if shard else None
+    profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
     opened = open_store(store, remote_cache, read_only=remote_read_only)
     options = builder.Options(
         jobs=jobs or None,
@@ -95,25 +105,49 @@ def command(
         executor=Cluster(scheduler) if scheduler else None,
     )
     try:
-        with _ended_like_ctrl_c():
+        with _sigterm_as_ctrl_c(), _Display.opened(as_json) as display:
+            display.stage(f"reading {count(len(manifests), 'manifest')} and importing their kernels")
             plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles, notes=opened.notes)
-            if shard:
-                plan = part_of(plan, Shard.parse(shard))
-            with _shown(plan, as_json) as show:
-                report = builder.build(plan, output, store=opened, options=options, show=show)
+            plan = part_of(plan, part) if part else plan
+            display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
+            report = builder.build(plan, output, store=opened, options=options, show=display.show)
     except KeyboardInterrupt:
-        print(
-            "interrupted: what was built is in the store, and the cache is as it was; build again to go on",
-            file=sys.stderr,
-        )
-        raise typer.Exit(_INTERRUPTED) from None
-    _finish(plan, report, output, as_json)
+        raise KeyboardInterrupt(_KEPT) from None
+    _finish(plan, report, output, as_json=as_json, verbose=verbose)
     if not report.complete:
         raise typer.Exit(1)
 
 
+def _check_most(values: Mapping[str, float]) -> None:
+    for option, value in values.items():
+        if value > _MOST[option]:
+            raise typer.BadParameter(f"{option} is at most {_MOST[option]}")
+
+
+def _check_scheduler(executor: str, scheduler: str) -> None:
+    if (executor == "dask") != bool(scheduler):
+        raise typer.BadParameter("--executor dask and --scheduler ADDRESS go together")
+    if scheduler and not _ADDRESS.fullmatch(scheduler):
+        raise typer.BadParameter(f"--scheduler: {scheduler!r} is not an address: write it like tcp://10.0.0.5:8786")
+
+
+def _profiles(names: Sequence[str], targets: Sequence[str], *, from_device: bool) -> Profiles:
+    """The GPUs to assume. A target that no GPU is known for is refused here, before a kernel is imported."""
+    from precast.build.gpu.profile import Profiles
+    from precast.loader.format.target import Target
+
+    profiles = Profiles.named(names)
+    if from_device:
+        from precast.build.gpu.measure import measure
+
+        profiles = Profiles().over((*profiles.chosen, measure()))
+    for target in targets:
+        profiles.of(Target.parse(target))
+    return profiles
+
+
 def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Store:
-    """The store at a path, or the user's; with a remote behind it, where one is named."""
+    """The store at a path, or the user's; with a remote one behind it, where one is named."""
     from precast.build.store.store import Store, default_store
 
     path = path or default_store()
@@ -121,15 +155,28 @@ def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Stor
         return Store(path)
     from precast.build.store.remote import Remote, SharedStore
 
+    _check_scheme(remote_cache)
+
     def warn(text: str) -> None:
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        tell(f"warning: {text}")
 
     return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
 
 
+def _check_scheme(url: str) -> None:
+    """Refuse a kind of store that fsspec does not know. What is else wrong with a URL, opening it tells."""
+    scheme, found, _ = url.partition("://")
+    try:
+        from fsspec import available_protocols
+    except ImportError:  # opening the store says so
+        return
+    if found and "::" not in scheme and scheme not in available_protocols():
+        raise typer.BadParameter(f"--remote-cache: {scheme}:// is no kind of store: use s3://, gs:// or file://")
+
+
 @contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """A polite request to end, as CI makes it, ends the workers too."""
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, which CI sends to cancel a job, ends the workers as Ctrl-C does."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -141,37 +188,57 @@ def _ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def _shown(plan: Plan, as_json: bool) -> Iterator[Any]:
-    if as_json:
-        yield lambda step: _event(step.to_json())
-        return
-    with Rate(len(plan.variants)) as rate:
+class _Display:
+    """What a build shows while it runs: progress on stderr, or events on stdout with ``--json``."""
 
-        def show(step: Step) -> None:
-            what = str(step.variant)
-            if step.state == "started":
-                rate.begin(what)
-            elif step.state == "reused":
-                rate.skip()
-            else:
-                note = f"{step.seconds:.2f} s" if step.state == "built" else "failed"
-                rate.end(what, note, keep=step.state == "failed")
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._usable = False
 
-        yield show
+    @classmethod
+    @contextmanager
+    def opened(cls, as_json: bool) -> Iterator[_Display]:
+        """The display, for as long as the build runs."""
+        if as_json:
+            yield cls(None)
+            return
+        with Progress() as progress:
+            yield cls(progress)
+
+    def stage(self, text: str) -> None:
+        """What the build does before and after it compiles."""
+        if self._progress is not None:
+            self._progress.stage(text)
+
+    def show(self, step: Step) -> None:
+        """One step of the build, as the builder reports it."""
+        progress = self._progress
+        if progress is None:
+            _event(step.to_json())
+            return
+        progress.total = step.total
+        variant = str(step.variant)
+        if step.state == "started":
+            progress.begin(variant)
+        elif step.state == "reused":
+            progress.skip()
+        else:
+            note = f"{step.seconds:.2f} s" if step.state == "built" else "failed"
+            progress.step(variant, note, keep=step.state == "failed")
+        self._usable |= step.state in ("reused", "built")
+        if step.done == step.total and self._usable:
+            progress.stage("writing the cache")
 
 
 def _event(data: dict[str, Any]) -> None:
     print(json.dumps(data, sort_keys=True, allow_nan=False), flush=True)
 
 
-def _finish(plan: Plan, report: Report, output: Path, as_json: bool) -> None:
-    for failure in report.failed:
-        print(f"\nerror: {failure.variant.location}: {failure.variant}: {failure.reason}", file=sys.stderr)
-        if failure.details.strip():
-            print("\n".join(f"    {line}" for line in failure.details.rstrip().splitlines()), file=sys.stderr)
+def _finish(plan: Plan, report: Report, output: Path, *, as_json: bool, verbose: bool) -> None:
+    if report.failed:
+        tell(f"\n{render(report.failed, verbose=verbose)}")
     for skipped in plan.skipped:
-        print(f"skipped: {skipped.variant}: {skipped.reason}", file=sys.stderr)
+        tell(f"skipped: {skipped.variant}: {skipped.reason}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         _event({**report.to_json(), "cache": str(output), "skipped": skips})

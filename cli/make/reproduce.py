@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from precast.cli.shared.output import Progress, count, emit
+from precast.cli.shared.output import count, emit
+from precast.cli.shared.progress import Progress
 
 
 def command(

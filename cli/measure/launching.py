@@ -1,16 +1,17 @@
-"""What ``verify`` and ``bench`` share: what of a cache this machine's GPU runs, with its declarations."""
+"""What ``verify`` and ``bench`` share: the artifacts of a cache that this machine's GPU can launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.loader import session
-from precast.loader.errors import NoCudaDevice, PrecastError
+from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import suggest
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import Device, NoDriver
@@ -31,16 +32,23 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """One that cannot, and why."""
+class LeftOut:
+    """One artifact that cannot be launched here, and why."""
 
     op: str
     artifact: Artifact
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.op} for {self.artifact.target}"
+
 
 def this_device() -> Device:
-    """The current device; NoCudaDevice where there is none."""
+    """The current device.
+
+    Raises:
+        NoCudaDevice: there is none, or no driver.
+    """
     try:
         return session.default.machines.driver.find()
     except NoDriver as reason:
@@ -48,29 +56,39 @@ def this_device() -> Device:
 
 
 def facts(device: Device) -> dict[str, Any]:
-    """What evidence and measurements say of where they were made."""
+    """The device as evidence names it."""
     return {"gpu": device.name, "capability": str(device.capability)}
 
 
-def cases(cache: Cache, device: Device, ops: tuple[str, ...]) -> Iterator[Case | Left]:
-    """Every artifact of some ops of a cache, ready to launch, or the reason why not."""
-    for op in sorted(cache.index.ops):
-        if ops and op not in ops:
-            continue
+def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:
+    """The ops to launch: those that were asked for, or all of the cache.
+
+    Raises:
+        ConfigError: the cache has no such op.
+    """
+    for op in asked:
+        if op not in cache.index.ops:
+            raise ConfigError(f"cache {cache.name!r} has no op {op!r}{suggest(op, cache.index.ops)}")
+    return tuple(sorted(set(asked) or cache.index.ops))
+
+
+def cases(cache: Cache, device: Device, ops: Sequence[str]) -> Iterator[Case | LeftOut]:
+    """Every object artifact of some ops, opened and ready to launch, or the reason why it is left out."""
+    for op in ops:
         for artifact in cache.op(op).artifacts:
             if artifact.kind != "object":
                 continue
             if not artifact.target.runs_on(device.capability):
-                yield Left(op, artifact, f"built for {artifact.target}, this GPU is {device.capability}")
+                yield LeftOut(op, artifact, f"built for {artifact.target}, this GPU is {device.capability}")
                 continue
             try:
                 yield Case(op, artifact, session.default.opener.open(cache, op, artifact), _declaration(op, artifact))
             except PrecastError as error:
-                yield Left(op, artifact, str(error))
+                yield LeftOut(op, artifact, str(error))
 
 
 def _declaration(op: str, artifact: Artifact) -> Declaration:
-    """By the function that the artifact was made of, where it can be imported; else by the op's registered one."""
+    """The declaration of the function that the artifact was built from; a registered op's is found by its name."""
     function = artifact.provenance.get("function")
     if isinstance(function, str) and artifact.provenance.get("registered") is False:
         return declaration_of(load(FunctionRef.parse(function)), op)

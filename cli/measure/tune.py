@@ -13,7 +13,7 @@ from precast.cli.shared.output import count, emit
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
     files: Annotated[
-        list[Path], typer.Argument(help="What 'precast bench' wrote; a later file goes before an earlier one.")
+        list[Path], typer.Argument(help="Files from 'precast bench'; a later one wins.", metavar="FILE...")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -27,9 +27,9 @@ def command(
         try:
             read.append(Measurements.decode(file.read_bytes()))
         except OSError as error:
-            raise FormatError(f"{file} cannot be read ({error.strerror}): name what 'precast bench' wrote") from None
+            raise FormatError(f"{file} cannot be read ({error.strerror}): name a file from 'precast bench'") from None
         except FormatError as error:
-            raise error.within(f"{file}:") from None
+            raise error.within(str(file)) from None
     counts = tune(Cache(cache), read)
     lines = [f"{op}: {count(number, 'measured time')}" for op, number in sorted(counts.items())]
     emit(counts, "\n".join(lines) or "nothing was measured", as_json)

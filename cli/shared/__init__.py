@@ -1,1 +1,1 @@
-"""What the commands share: tables, JSON and progress."""
+"""What the commands share: tables and JSON, progress, failures as text, examples for the help."""

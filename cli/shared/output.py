@@ -1,34 +1,113 @@
-"""How results are written: aligned text for people, JSON for machines, progress for whoever waits."""
+"""How results are written: aligned text for people, JSON for machines.
+
+Tables are laid out here and not by ``rich``: in a pipe or a file each row is one whole line, however long, so that it
+can be searched and cut; and on a terminal that is too narrow, words stay whole, which ``rich`` does not promise.
+Messages are wrapped at words on a terminal; results other than tables are printed as they are, so that a command or a
+path in them can be copied.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
+from itertools import zip_longest
 from typing import Any, TextIO
 
+_GAP = 2
+_NARROWEST = 12  # columns are not made narrower than this to fit a terminal
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """Rows in aligned columns, two spaces apart; columns that hold only numbers stand to the right.
+
+    ``width`` is by default that of the terminal; where stdout is no terminal, nothing limits it. A table that is too
+    wide has cells of several lines; if the columns cannot be that narrow, each row is a block of ``name: value`` lines.
 
     >>> print(table(["op", "size"], [["scale", 512], ["rmsnorm", 73216]]))
     op        size
     scale      512
     rmsnorm  73216
+    >>> print(table(["op", "config"], [["scale", "dtype: bfloat16, threads: 128"]], width=24))
+    op     config
+    scale  dtype: bfloat16,
+           threads: 128
     """
+    width = width or terminal_width(sys.stdout)
     cells = [list(map(str, row)) for row in [head, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if width is not None and _total(widths) > width:
+        narrowed = _narrowed(cells, widths, width)
+        if narrowed is None:
+            return _blocks(cells, width)
+        widths = narrowed
     numeric = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(head))]
-    lines = (
-        "  ".join(
-            cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(row, widths, numeric, strict=True)
+    return "\n".join(line for row in cells for line in _row(row, widths, numeric))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _narrowed(cells: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> list[int] | None:
+    """Widths that fit, taken from the widest columns first; None where columns would have to be too narrow."""
+    least = [min(w, max(_NARROWEST, len(name))) for w, name in zip(widths, cells[0], strict=True)]
+    if _total(least) > width:
+        return None
+    found = list(widths)
+    while _total(found) > width:
+        widest = max(range(len(found)), key=lambda i: (found[i] > least[i], found[i]))
+        found[widest] -= 1
+    return found
+
+
+def _row(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> list[str]:
+    columns = [[cell] if len(cell) <= w else wrap(cell, w) for cell, w in zip(row, widths, strict=True)]
+    return [
+        (" " * _GAP)
+        .join(cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(line, widths, numeric, strict=True))
+        .rstrip()
+        for line in zip_longest(*columns, fillvalue="")
+    ]
+
+
+def _blocks(cells: Sequence[Sequence[str]], width: int) -> str:
+    """Each row as lines of ``name: value``, an empty line between rows."""
+    head, *rows = cells
+    longest = max(map(len, head)) + 1
+    room = max(width - longest - 1, _NARROWEST)
+    return "\n\n".join(
+        "\n".join(
+            f"{f'{name}:' if i == 0 else '':<{longest}} {line}".rstrip()
+            for name, cell in zip(head, row, strict=True)
+            for i, line in enumerate(wrap(cell, room))
         )
-        for row in cells
+        for row in rows
     )
-    return "\n".join(line.rstrip() for line in lines)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """A text in lines of whole words; a word that is longer than a line loses its middle.
+
+    >>> wrap("built for sm_90a", 10)
+    ['built for', 'sm_90a']
+    """
+    words = " ".join(elide(word, width) for word in text.split())
+    return textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def elide(text: str, width: int) -> str:
+    """A text that fits: its beginning and its end, an ellipsis in place of the middle.
+
+    >>> elide("attention(dtype=bfloat16, hdim=128)", 20)
+    'attention… hdim=128)'
+    """
+    if len(text) <= width:
+        return text
+    left, right = (width - 1) // 2, width - 1 - (width - 1) // 2
+    return f"{text[:left]}…{text[len(text) - right :]}"
 
 
 def count(number: int, noun: str) -> str:
@@ -55,7 +134,7 @@ def size(number: int) -> str:
 
 
 def as_json(data: Any) -> str:
-    """What ``--json`` prints: sorted, indented, one trailing newline, nothing that JSON lacks.
+    """What ``--json`` prints: sorted keys, indented, and only values that JSON has.
 
     >>> as_json({"b": 1, "a": []})
     '{\\n  "a": [],\\n  "b": 1\\n}'
@@ -72,58 +151,44 @@ def emit(data: Any, text: str, machine: bool) -> None:
     print(as_json(data) if machine else text)
 
 
+def tell(text: str) -> None:
+    """Print a message on stderr; on a terminal its lines are wrapped at words, with their own indentation."""
+    width = terminal_width(sys.stderr)
+    print(text if width is None else folded(text, width), file=sys.stderr, flush=True)
+
+
+def folded(text: str, width: int) -> str:
+    """A text whose lines are no wider than ``width``, unless a single word is: words stay whole.
+
+    >>> print(folded("error: no such file\\n    at line 12", 14))
+    error: no such
+    file
+        at line 12
+    """
+    lines = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        fits = len(line) <= width
+        lines += (
+            [line]
+            if fits
+            else textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        )
+    return "\n".join(lines)
+
+
 def plain(stream: TextIO) -> bool:
     """Whether to write whole lines only: not a terminal, or a CI log."""
     return not stream.isatty() or bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
 
 
-@dataclass(slots=True)
-class Progress:
-    """Progress over a known number of steps, on stderr: one line that changes on a terminal, else a line a step.
-
-    >>> with Progress(2, stream=sys.stdout) as progress:
-    ...     progress.step("scale float16 sm_90a", "0.1 s")
-    ...     progress.step("scale float32 sm_90a", "failed", keep=True)
-    [1/2] scale float16 sm_90a: 0.1 s
-    [2/2] scale float32 sm_90a: failed
-    """
-
-    total: int
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
-    done: int = 0
-    _width: int = 0
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._width:
-            self._rewrite("")
-
-    def step(self, what: str, note: str = "", *, keep: bool = False) -> None:
-        """One more step is done. ``keep`` leaves its line standing on a terminal, for what went wrong."""
-        self.done += 1
-        line = f"[{str(self.done).rjust(len(str(self.total)))}/{self.total}] {what}{': ' if note else ''}{note}"
-        if plain(self.stream):
-            print(line, file=self.stream, flush=True)
-        else:
-            self._rewrite(line)
-            if keep:
-                self.stream.write("\n")
-                self._width = 0
-
-    def _rewrite(self, line: str) -> None:
-        line = line[: columns(self.stream) - 1]
-        self.stream.write(f"\r{line.ljust(self._width)}" + ("" if line else "\r"))
-        self.stream.flush()
-        self._width = len(line)
-
-
-def columns(stream: TextIO) -> int:
-    """How wide a terminal is."""
+def terminal_width(stream: TextIO) -> int | None:
+    """The width of the terminal that a stream writes to (COLUMNS, if set, overrides it); None if it is no terminal."""
+    if plain(stream):
+        return None
+    given = os.environ.get("COLUMNS", "")
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        width = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
     except OSError:
-        return 80
+        width = 80
+    return max(width or 80, 20)

@@ -1,22 +1,34 @@
-"""The frame of the command: statuses, messages, and what is never shown."""
+"""The frame of the command: help, suggestions, completion, statuses, messages, and what is never shown."""
 
 from __future__ import annotations
 
+import ast
 import importlib
+import json
+import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
+import typer
 
 from precast.cli import main
+from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
 
+PRECAST = [sys.executable, "-m", "precast.cli.main"]
 
-def precast(*words: str) -> subprocess.CompletedProcess[str]:
+
+def precast(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does."""
-    command = [sys.executable, "-m", "precast.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run([*PRECAST, *words], capture_output=True, text=True, check=False, env=os.environ | env)
+
+
+def text_of(help_text: str) -> str:
+    """The words of a help page, without its boxes."""
+    return " ".join(help_text.replace("│", " ").split())
 
 
 def test_version() -> None:
@@ -25,29 +37,90 @@ def test_version() -> None:
     assert done.returncode == 0
 
 
-def test_help_lists_every_command_with_its_line() -> None:
-    words = " ".join(precast("--help").stdout.replace("│", " ").split())
-    for name, line in main.commands().items():
-        assert f"{name} {line}" in words
+def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
+    done = precast("--help")
+    headings = [done.stdout.index(f"╭─ {main.PANELS[room]} ─") for room in main.ROOMS]
+    assert headings == sorted(headings)
+    panels = done.stdout[headings[0] :].split("╭─ ")[1:]
+    for panel, (room, names) in zip(panels, main.ROOMS.items(), strict=True):
+        assert panel.startswith(main.PANELS[room])
+        for name in names:
+            assert f"{name} {main.commands()[name]}" in text_of(panel)
 
 
-@pytest.mark.parametrize("name", list(main.commands()))
-def test_a_command_says_the_same_everywhere(name: str) -> None:
-    module = importlib.import_module(f"precast.cli.{name}")
+def test_every_file_that_defines_a_command_is_in_the_help() -> None:
+    defined = {
+        path.stem
+        for room in main.ROOMS
+        for path in main.folder(room).glob("*.py")
+        if any(isinstance(n, ast.FunctionDef) and n.name == "command" for n in ast.parse(path.read_text()).body)
+    }
+    assert defined == set(main.room_of()) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", list(main.room_of()))
+def test_a_command_says_the_same_everywhere(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    module = importlib.import_module(f"precast.cli.{main.room_of()[name]}.{name}")
     assert (module.command.__doc__ or "").partition("\n")[0] == main.commands()[name] != ""
-    assert precast(name, "--help").returncode == 0
+    pages = []
+    for option in ("-h", "--help"):
+        with pytest.raises(SystemExit) as ended:
+            main.run([name, option])
+        assert ended.value.code == 0
+        pages.append(capsys.readouterr().out)
+    assert pages[0] == pages[1]
+    assert all(line in pages[0] for line in EXAMPLES[name])
+    assert "…" not in pages[0], "at 80 columns, the name of an option is cut"
 
 
-def test_an_unknown_command_is_a_wrong_request() -> None:
-    done = precast("bild")
-    assert done.returncode == 2
-    assert "No such command 'bild'" in done.stderr and done.stdout == ""
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_an_example_is_a_request_that_its_command_takes(line: str) -> None:
+    program, name, *words = shlex.split(line.partition(" > ")[0])
+    assert (program, line in EXAMPLES[name]) == ("precast", True)
+    main.load(name).make_context(name, words)
 
 
-def test_an_unknown_option_is_a_wrong_request() -> None:
+def test_short_help_works_without_a_command() -> None:
+    assert precast("-h").stdout == precast("--help").stdout != ""
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("bild", "build"), ("lst", "list"), ("docter", "doctor")])
+def test_a_mistyped_command_is_a_wrong_request_with_a_suggestion(typed: str, meant: str) -> None:
+    done = precast(typed)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"No such command '{typed}'; did you mean '{meant}'?" in text_of(done.stderr)
+
+
+def test_a_mistyped_option_is_a_wrong_request_with_a_suggestion() -> None:
     done = precast("doctor", "--jsn")
     assert done.returncode == 2
-    assert "--jsn" in done.stderr
+    assert "No such option: --jsn" in done.stderr and "--json" in done.stderr
+
+
+def completions(*words: str) -> list[str]:
+    done = precast(
+        COMP_WORDS=" ".join(["precast", *words]), COMP_CWORD=str(len(words)), _PRECAST_COMPLETE="complete_bash"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_and_their_options() -> None:
+    assert completions("bu") == ["build", "bundle"]
+    assert completions("bui") == ["build"]
+    assert completions("build", "--remote-c") == ["--remote-cache"]
+    assert completions("build", "--executor", "d") == ["dask"]
+    assert completions("schema", "") == ["manifest", "index", "op"]
+    assert completions("bild", "--rem") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_calls_this_command(shell: str) -> None:
+    done = precast("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert done.returncode == 0 and "_PRECAST_COMPLETE" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -64,19 +137,41 @@ def test_an_unknown_option_is_a_wrong_request() -> None:
 def test_an_error_of_ours_is_a_message_and_a_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: errors.PrecastError, status: int
 ) -> None:
+    assert ending(monkeypatch, error) == status
+    assert capsys.readouterr() == ("", f"error: {error}\n")
+
+
+def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> object:
+    """The exit status of a command that raises an error."""
+
     def failing(json: bool = False) -> None:
         raise error
 
     monkeypatch.setattr("precast.cli.inspect.doctor.command", failing)
     with pytest.raises(SystemExit) as ended:
         main.run(["doctor"])
-    assert ended.value.code == status
-    assert capsys.readouterr() == ("", f"error: {error}\n")
+    return ended.value.code
+
+
+def test_a_file_that_cannot_be_used_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ending(monkeypatch, PermissionError(13, "Permission denied", "/etc/x.json")) == 1
+    assert capsys.readouterr().err == "error: /etc/x.json: Permission denied: check the path and its permissions\n"
+
+
+@pytest.mark.parametrize(("said", "line"), [((), "interrupted\n"), (("b.json stays",), "interrupted: b.json stays\n")])
+def test_ctrl_c_ends_with_130_and_says_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: tuple[str, ...], line: str
+) -> None:
+    assert ending(monkeypatch, KeyboardInterrupt(*said)) == 130
+    assert capsys.readouterr().err == line
 
 
 def test_any_other_exception_keeps_its_traceback() -> None:
     script = (
-        "from precast.cli import doctor, main\n"
+        "from precast.cli import main\n"
+        "from precast.cli.inspect import doctor\n"
         "def failing() -> None: raise ZeroDivisionError('unforeseen')\n"
         "doctor.command = failing\n"
         "main.run(['doctor'])"
@@ -84,3 +179,23 @@ def test_any_other_exception_keeps_its_traceback() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback (most recent call last)" in done.stderr and "ZeroDivisionError: unforeseen" in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["--version"], ["schema", "manifest"], ["doctor", "--json"]])
+def test_a_reader_that_leaves_early_is_no_error(words: list[str], unbuffered: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([*PRECAST, *words], stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_the_status_of_a_wrong_argument_is_that_of_a_wrong_request() -> None:
+    assert typer.BadParameter("").exit_code == main.WRONG
+
+
+def test_json_goes_to_stdout_alone() -> None:
+    done = precast("doctor", "--json")
+    assert {check["name"] for check in json.loads(done.stdout)} >= {"python", "precast"} and done.stderr == ""

@@ -1,54 +1,75 @@
-"""Tables and progress."""
+"""Tables, sizes and JSON."""
 
 from __future__ import annotations
 
-import io
+import sys
+from pathlib import Path
 
 import pytest
 
-from precast.cli.shared.output import Progress, as_json, size, table
+from precast.cli.shared.output import as_json, elide, size, table
+from tests.helpers.caches import Native, demo
+from tests.helpers.terminal import on_terminal
+
+HEAD = ("key", "stored", "config")
+CONFIG = "{dtype: bfloat16, layout: row, threads: 128, stages: 4}"
+ROWS = [("0123456789ab", 512, CONFIG), ("ba9876543210", 73216, "{}")]
 
 
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def shown(text: str) -> list[str]:
-    """What a terminal shows in the end: a carriage return goes back, and later text covers earlier."""
-    lines = []
-    for raw in text.split("\n"):
-        line = ""
-        for part in raw.split("\r"):
-            line = part + line[len(part) :]
-        lines.append(line.rstrip())
-    return lines
+def test_without_a_terminal_a_row_is_one_whole_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    assert table(HEAD, ROWS).splitlines() == [
+        "key           stored  config",
+        f"0123456789ab     512  {CONFIG}",
+        "ba9876543210   73216  {}",
+    ]
 
 
-def steps(stream: io.StringIO) -> str:
-    with Progress(10, stream=stream) as progress:
-        progress.step("a long first name", "0.1 s")
-        progress.step("short", "failed", keep=True)
-        progress.step("last")
-    return stream.getvalue()
+def test_a_narrow_terminal_gets_cells_of_several_lines() -> None:
+    assert table(HEAD, ROWS, width=50).splitlines() == [
+        "key           stored  config",
+        "0123456789ab     512  {dtype: bfloat16, layout:",
+        "                      row, threads: 128, stages:",
+        "                      4}",
+        "ba9876543210   73216  {}",
+    ]
 
 
-def test_on_a_terminal_only_what_went_wrong_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert shown(steps(Terminal())) == ["[ 2/10] short: failed", ""]
+def test_a_word_that_is_too_long_keeps_its_ends() -> None:
+    path = "/a/very/long/path/of/a/manifest/in/a/monorepo/kernels.yaml:12:5"
+    (_, line) = table(("op", "asked for at"), [("scale", path)], width=40).splitlines()
+    assert len(line) <= 40 and line.startswith("scale  /a/very") and line.endswith("yaml:12:5") and "…" in line
 
 
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_in_a_log_every_step_is_one_whole_line(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
-    monkeypatch.setenv("CI", "true")
-    assert steps(stream).splitlines() == ["[ 1/10] a long first name: 0.1 s", "[ 2/10] short: failed", "[ 3/10] last"]
+def test_more_columns_than_fit_become_a_block_a_row() -> None:
+    head = [f"column{number}" for number in range(12)]
+    text = table(head, [range(12), range(12)], width=60)
+    assert text.splitlines()[:2] == ["column0:  0", "column1:  1"]
+    assert len(text.split("\n\n")) == 2
+
+
+@pytest.mark.parametrize("width", [20, 33, 47, 60, 79])
+def test_no_table_is_wider_than_its_terminal(width: int) -> None:
+    assert max(map(len, table(HEAD, ROWS, width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize(("columns", "env"), [(80, {}), (200, {"COLUMNS": "60"})])
+def test_a_command_fits_its_table_to_the_terminal(tmp_path: Path, columns: int, env: dict[str, str]) -> None:
+    cache = demo(Native(tmp_path)).write(tmp_path / "demo")
+    done = on_terminal([sys.executable, "-m", "precast.cli.main", "list", cache], columns=columns, env=env)
+    width = int(env.get("COLUMNS", columns))
+    assert done.status == 0 and max(map(len, done.lines)) <= width
+    assert "threads: 128}" in done.frames[-1] and "{dtype:" in done.frames[-1]
 
 
 def test_a_table_without_rows_is_its_head() -> None:
     assert table(["op", "target"], []) == "op  target"
+
+
+@pytest.mark.parametrize("width", range(5, 12))
+def test_an_elided_text_is_exactly_as_wide_as_it_may_be(width: int) -> None:
+    assert len(elide("0123456789abcdef", width)) == width
+    assert elide("01234", width) == "01234"
 
 
 def test_json_refuses_what_json_lacks() -> None:

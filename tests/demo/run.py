@@ -1,4 +1,4 @@
-"""The whole road on this machine: build, pack, install where there is no compiler, resolve, open, launch.
+"""The whole pipeline on this machine: build, pack, install where there is no compiler, resolve, open, launch.
 
 ``make demo`` runs it with the environment that holds the builder. Only the standard library is used here.
 """
@@ -105,7 +105,7 @@ def timed(action: Callable[[], None]) -> None:
 
 
 def call(*words: object, folder: Path = ROOT, quiet: bool = False) -> None:
-    """Run a command to its end, nothing inherited that would let it see other environments."""
+    """Run a command to its end, without the variables that would let it see other environments."""
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "PRECAST_CACHE_PATH")}
     output = subprocess.DEVNULL if quiet else None
     subprocess.run([str(w) for w in words], check=True, cwd=folder, env=kept, stdin=subprocess.DEVNULL, stderr=output)

@@ -129,7 +129,7 @@ def test_no_cluster_there(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         closed = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        for address in ("nonsense", closed):
+        for address in ("nonsense:1", closed):
             words = [manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "--executor", "dask"]
             none = build(*words, "--scheduler", address)
             assert none.returncode == 1

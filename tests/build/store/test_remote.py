@@ -150,7 +150,7 @@ def test_a_server_that_stops_in_the_middle_costs_a_warning(server: Server, tmp_p
         command, env={**os.environ, **server.env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert running.stderr is not None
-    first = running.stderr.readline()
+    first = next(line for line in running.stderr if line.startswith("["))  # after the stages
     assert first.startswith("[1/2]"), first
     server.process.kill()
     server.process.wait()

@@ -1,0 +1,36 @@
+"""Example lines of each command, as ``precast COMMAND --help`` prints them. A test parses every one."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "plan": ("precast plan manifest.yaml", "precast plan manifest.yaml -t sm_100a --json"),
+    "build": (
+        "precast build manifest.yaml -o cache",
+        "precast build manifest.yaml -o cache -t sm_100a -j 8",
+        "precast build manifest.yaml -o part1 --shard 1/4",
+    ),
+    "check": ("precast check manifest.yaml cache",),
+    "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),
+    "wheel": ("precast wheel cache -o dist",),
+    "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
+    "merge": ("precast merge part1 part2 -o cache",),
+    "list": ("precast list cache", "precast list cache --json"),
+    "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
+    "diff": ("precast diff old new",),
+    "export": ("precast export cache 3f2a91c0 -o files",),
+    "doctor": ("precast doctor",),
+    "schema": ("precast schema manifest > manifest.schema.json",),
+    "verify": ("precast verify cache", "precast verify cache --op rmsnorm --record"),
+    "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
+    "tune": ("precast tune cache times.json",),
+}
+
+
+def epilog(name: str) -> str:
+    """The examples of a command as the last lines of its help.
+
+    >>> print(epilog("tune"))
+    Examples:
+      precast tune cache times.json
+    """
+    return "\n".join(["Examples:", *(f"  {line}" for line in EXAMPLES.get(name, ()))])
