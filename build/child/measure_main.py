@@ -10,7 +10,7 @@ from typing import Any
 
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
-from precast.loader.resolve.driver import Driver, NoDriver, driver
+from precast.loader.resolve.driver import CurrentDriver, Driver, NoDriver
 
 _CLUSTERS = 16
 
@@ -23,7 +23,7 @@ def main() -> None:
 def answer(request: Mapping[str, Any]) -> Message:
     """The facts of device 0."""
     try:
-        found = driver()
+        found = CurrentDriver().get()
     except NoDriver as error:
         return Message({"error": f"there is no usable CUDA device here ({error})"})
     return Message({"facts": {**facts(found), **clusters(found)}})

@@ -23,7 +23,7 @@ from precast.loader.format.artifact import Host
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 _ZSTD = b"\x28\xb5\x2f\xfd"  # the first bytes of a blob that is compressed
 _ANY = "py3-none-any"
-_LOADER = "precast-loader>=0.1,<0.2"
+_LOADER = f"precast-loader{compatible()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
