@@ -19,6 +19,7 @@ from precast.build.errors import WheelError
 from precast.build.wheel.host_filter import for_host
 from precast.build.wheel.version import content_time, default_version, given_version
 from precast.loader.format.artifact import Host
+from precast.loader.version import compatible
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 _ZSTD = b"\x28\xb5\x2f\xfd"  # the first bytes of a blob that is compressed
