@@ -52,6 +52,7 @@ __all__ = [
     "TargetError",
     "VariantNotFound",
     "WrongDevice",
+    "attach",
     "caches",
     "explain",
     "freeze",
@@ -74,6 +75,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a name at its first use: a program does not pay for what it does not use."""
+    if name == "attach":  # a package that can be called
+        with IMPORT_LOCK:
+            return importlib.import_module(f"{__name__}.attach")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with IMPORT_LOCK:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from precast.build.child.after_import import after_import
 from precast.build.child.fact_recorder import FactRecorder
+from precast.loader.attach.after_import import after_import
 
 _TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
 _CONTEXT = 1  # any number but 0, which means that no context is current

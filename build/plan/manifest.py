@@ -39,7 +39,7 @@ VERSION = 1
 EMITS = ("object", "cubin")
 ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
-SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
 PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
 FACT = re.compile(r"\$\{([^}]*)\}")
 

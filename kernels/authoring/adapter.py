@@ -5,6 +5,7 @@ before there is something for it:
 
 - a plain name takes functions of that name. The adapter is called with the name of the function's module, which is not
   imported yet;
+- ``@`` takes what is written as ``module:function@library``. The adapter is called with both parts;
 - a dotted name takes classes that derive from the class of that module and name. The adapter is called with the class.
 
 In the ``pyproject.toml`` of a distribution::
@@ -60,6 +61,15 @@ def adapt_class(cls: type) -> KernelFunction | None:
     return next((kernel for kernel in made if kernel is not None), None)
 
 
+def adapt_library(place: str, library: str) -> KernelFunction:
+    """The kernel function of a compile function, ``module:function``, of the attached library of a name."""
+    for entry in _installed():
+        if entry.name == "@":
+            made: KernelFunction = _load(entry)(place, library)
+            return made
+    raise SourceError(f"{place}@{library}: no adapter for attached libraries is installed: reinstall precast")
+
+
 def _first(name: str, value: str | type) -> KernelFunction | None:
     for entry in _installed():
         if entry.name != name:
@@ -82,7 +92,7 @@ def _installed_on(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 
-def _load(entry: EntryPoint) -> Callable[[Any], Any]:
+def _load(entry: EntryPoint) -> Callable[..., Any]:
     try:
         return entry.load()  # type: ignore[no-any-return]
     except Exception as error:

@@ -9,27 +9,30 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from precast.kernels.authoring.adapter import adapt_class, adapt_function
+from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt_library
 from precast.kernels.authoring.errors import SourceError, UnknownOp
 from precast.kernels.authoring.extras import installing
 from precast.loader.format.config import suggest
 from precast.loader.format.patterns import OP_NAME
 
 GROUP = "precast.kernels"
-_FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+_FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:@([a-z][a-z0-9_]*))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FunctionRef:
     """The place of a kernel function: ``module:function``, and the distribution that registers it, if one does.
 
+    ``module:function@library`` is a compile function of an attached library, whose own keys are its config.
+
     >>> FunctionRef.parse("quack.rmsnorm:_compile_rmsnorm_fwd")
-    FunctionRef(module='quack.rmsnorm', function='_compile_rmsnorm_fwd', distribution='')
+    FunctionRef(module='quack.rmsnorm', function='_compile_rmsnorm_fwd', distribution='', library='')
     """
 
     module: str
     function: str
     distribution: str = ""
+    library: str = ""
 
     @classmethod
     def parse(cls, text: str, distribution: str = "") -> FunctionRef:
@@ -39,10 +42,10 @@ class FunctionRef:
             raise SourceError(
                 f"{text!r} names no function: write 'module:function', such as 'mylib.norms:compile_norm'"
             )
-        return cls(match[1], match[2], distribution)
+        return cls(match[1], match[2], distribution, match[3] or "")
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.function}"
+        return f"{self.module}:{self.function}" + (f"@{self.library}" if self.library else "")
 
 
 def known_ops() -> tuple[str, ...]:
@@ -86,6 +89,8 @@ def load(source: FunctionRef) -> Callable[..., Any]:
     >>> load(FunctionRef.parse("json:dumps"))([1])
     '[1]'
     """
+    if source.library:
+        return adapt_library(f"{source.module}:{source.function}", source.library)
     adapted = adapt_function(source.module, source.function)
     if adapted is not None:
         return adapted

@@ -34,7 +34,7 @@ _DTYPE_ALIASES = {
 }  # fmt: skip
 _CANONICAL = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
 
-_DEPTH = 4
+_DEPTH = 12
 _TEXT = 1024
 
 

@@ -1,0 +1,157 @@
+"""Seams: a compile function of an attached library is a kernel, with the library's own key for its config.
+
+A manifest names one as ``module:function@library``, as recordings do. The config's values are in the form that
+``precast.loader.attach.keys`` gives them; the library's version and the digest of its sources are part of the config.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any
+
+from precast.kernels.authoring.declare import Declaration, attach
+from precast.kernels.authoring.errors import SourceError
+from precast.kernels.authoring.hints import Tuned
+from precast.kernels.authoring.schema import keys_of
+from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
+from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard
+from precast.loader.attach.hooks import CacheAttribute, original_of
+from precast.loader.attach.keys import canonical, decode, encode
+from precast.loader.attach.library import Library, library_named
+from precast.loader.format.config import Config, to_json
+from precast.loader.format.target import Target
+
+KEY, CALL = "key", "call"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def seam_kernel(place: str, name: str) -> Callable[..., Any]:
+    """The kernel function of a compile function, ``module:function``, of the library of a name."""
+    library = library_named(name)
+    for variable, value in library.environment.items():
+        os.environ.setdefault(variable, value)
+    guard = library.guard()
+    module = place.partition(":")[0]
+    cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
+    if cache is not None:
+        parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
+
+        def compile_it(**config: Any) -> Any:
+            return _compile_call(place, cache.attribute, config[KEY], config[CALL])
+
+    else:
+        function = original_of(place)
+        parameters = list(_parameters(place, function))
+
+        def compile_it(**config: Any) -> Any:
+            return _compile_function(function, {n: config[n] for n in config if n not in _GUARDED})
+
+    parameters += [
+        inspect.Parameter(VERSION, _KEYWORD, default=guard.version),
+        inspect.Parameter(SOURCE, _KEYWORD, default=guard.source),
+        inspect.Parameter(COMPILER, _KEYWORD, default=version(DSL_DISTRIBUTION), annotation=Tuned[str]),
+    ]
+    compile_it.__name__ = place.rpartition(".")[2].rpartition(":")[2]
+    compile_it.__doc__ = f"{place} of {library.distribution}, as its own front ends ask for it."
+    compile_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    declaration = Declaration(
+        op=library.op(place),
+        keys=keys_of(compile_it),
+        supports=lambda config, target: _refusal(library, guard, config, target),
+        arguments=MappingProxyType({}),
+    )
+    return attach(compile_it, declaration)
+
+
+_GUARDED = (VERSION, SOURCE, COMPILER)
+
+
+def _refusal(library: Library, guard: Guard, config: Config, target: Target) -> str | None:
+    """Why what is installed here is not what the key stands for."""
+    wanted = {VERSION: guard.version, SOURCE: guard.source, COMPILER: version(DSL_DISTRIBUTION)}
+    for name, here in wanted.items():
+        if config[name] != here:
+            what = DSL_DISTRIBUTION if name == COMPILER else library.distribution
+            asked, found = (str(text)[:16] for text in (config[name], here))
+            return f"{name} is {asked}, and the installed {what} has {found}: install that one, or record anew"
+    return None
+
+
+def _parameters(place: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in _GUARDED:
+            raise SourceError(f"{place} has a parameter {parameter.name!r}, which a seam uses itself: it cannot be one")
+        default = parameter.default
+        if default is not inspect.Parameter.empty:
+            default = _plain(encode(default))
+        found.append(inspect.Parameter(parameter.name, _KEYWORD, default=default))
+    return found
+
+
+def _plain(form: Any) -> Any:
+    return tuple(map(_plain, form)) if isinstance(form, list) else form
+
+
+def _compile_function(function: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+    bound = inspect.signature(function).bind_partial()
+    for name, form in config.items():
+        bound.arguments[name] = decode(to_json(form))
+    return function(*bound.args, **bound.kwargs)
+
+
+def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
+    """Run a function that keeps what it compiles, on tensors without memory; what it files under the key is meant."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    module, _, name = place.partition(":")
+    owner = importlib.import_module(module)
+    filed, others = _Filed(), _Answered()
+    caches = {other: vars_of(found).get(attribute) for other, found in vars(owner).items()}
+    before = {other: cache for other, cache in caches.items() if cache is not None}
+    for other in before:
+        setattr(getattr(owner, other), attribute, filed if other == name else others)
+    try:
+        with FakeTensorMode():
+            arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
+            getattr(owner, name)(**arguments)
+    finally:
+        for other, cache in before.items():
+            setattr(getattr(owner, other), attribute, cache)
+    wanted = canonical(to_json(key))
+    for found, compiled in filed.items():
+        if canonical(encode(found)) == wanted:
+            return compiled
+    made = "; ".join(canonical(encode(found))[:300] for found in filed) or "none"
+    raise SourceError(f"{place}: the recorded call makes another key here (made: {made}): record it again")
+
+
+def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:
+    import torch
+
+    made = torch.empty_strided(sizes, strides, dtype=getattr(torch, dtype), device="cuda")
+    return made.requires_grad_() if requires_grad else made
+
+
+def vars_of(value: object) -> Mapping[str, Any]:
+    """The attributes of a function; nothing for anything else."""
+    return vars(value) if inspect.isfunction(value) else {}
+
+
+class _Filed(dict[Any, Any]):
+    """Takes what is filed, and launches nothing when it is looked up."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return lambda *args, **kwargs: None
+
+
+class _Answered(_Filed):
+    """Has every key already, so that nothing beside the kernel that is meant is compiled."""
+
+    def __contains__(self, key: object) -> bool:
+        return True

@@ -1,0 +1,244 @@
+"""Keys: what a library asks its compiler for, written as plain JSON that reads the same in every process.
+
+A key is made of arguments of a library's compile function. Each has one form: plain values are themselves; anything
+else is a text that begins with ``$``, or a list whose first item is one. No pickle, no ``repr``, no address: a value of
+an unknown type is refused by name, since a guess could make two different kernels share a key.
+
+====================  =====================================================================
+a value               its form
+====================  =====================================================================
+None, bool, int, str  itself (a text that begins with ``$`` as ``"$str:..."``)
+float                 itself; one that JSON lacks as ``"$float:inf"``, and ``"$float:-0.0"``
+a type of the DSL     ``"$cutlass:BFloat16"``, by its last name
+an enum of the DSL    ``"$cutlass:OperandMajorMode.K"``
+torch.bfloat16        ``"$torch:bfloat16"``
+another enum          ``"$enum:module:Class.MEMBER"``
+a class, a function   ``"$ref:module:name"``
+a tuple               a list
+a list                ``["$list", ...]``
+a dict                ``["$dict", [key, value], ...]``, in the order of the keys' text
+a named tuple         ``["$namedtuple:module:Class", ...]``
+a dataclass           ``["$dataclass:module:Class", [field, value], ...]``
+a tensor              ``["$tensor", dtype, [sizes], [strides], requires_grad]``: of a call, never of a key
+====================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from precast.loader.errors import PrecastError
+
+DEPTH = 12
+DSL = "cutlass"
+# Where the DSL keeps what a key may name, in the order that decides between equal names.
+_HOMES = (
+    "cutlass", "cutlass.cute", "cutlass.cute.nvgpu", "cutlass.utils", "cutlass.pipeline", "cutlass.cute.arch",
+    "cutlass.cute.nvgpu.warpgroup", "cutlass.cute.nvgpu.tcgen05", "cutlass.cute.nvgpu.warp", "cutlass.cute.typing",
+)  # fmt: skip
+
+
+class UnknownKey(PrecastError, TypeError):
+    """A value has no form that is the same in every process; the message names its type and what to do."""
+
+
+def encode(value: Any, *, tensors: bool = False) -> Any:
+    """The plain form of a value. ``tensors`` admits tensors, described by dtype, sizes and strides.
+
+    >>> encode(("k", 128, (1, 2), None)), encode("$x")
+    (['k', 128, [1, 2], None], '$str:$x')
+    """
+    return _encode(value, 0, tensors)
+
+
+def decode(form: Any, *, tensor: Callable[..., Any] | None = None) -> Any:
+    """The value that a form stands for. ``tensor`` makes a tensor of dtype, sizes, strides and ``requires_grad``.
+
+    >>> decode(["k", 128, ["$list", 1], "$float:inf"])
+    ('k', 128, [1], inf)
+    """
+    return _decode(form, 0, tensor)
+
+
+def canonical(form: Any) -> str:
+    """The one JSON text of a form, for digests and comparisons.
+
+    >>> canonical(encode({"b": 1, "a": 2.0}))
+    '["$dict",["a",2.0],["b",1]]'
+    """
+    return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _encode(value: Any, depth: int, tensors: bool) -> Any:
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
+        return value
+    if kind is str:
+        return f"$str:{value}" if value.startswith("$") else value
+    if kind is float:
+        plain = math.isfinite(value) and (
+            value or math.copysign(1.0, value) > 0
+        )  # a config has one zero; a key has two
+        return value if plain else f"$float:{value}"
+    if depth > DEPTH:
+        raise UnknownKey(f"a key nests deeper than {DEPTH} levels: it cannot be recorded")
+    inner = functools.partial(_encode, depth=depth + 1, tensors=tensors)
+    if isinstance(value, enum.Enum):
+        return _enum(value)
+    if isinstance(value, type):
+        return f"${DSL}:{value.__name__}" if _of_dsl(value) else f"$ref:{_place(value)}"
+    if isinstance(value, tuple):
+        items = [inner(item) for item in value]
+        if kind is tuple or _is_torch(kind):  # torch.Size is a tuple
+            return items
+        if hasattr(kind, "_fields"):
+            return [f"$namedtuple:{_place(kind)}", *items]
+        raise _unknown(value)
+    if kind is list:
+        return ["$list", *map(inner, value)]
+    if kind is dict:
+        pairs = [[inner(name), inner(item)] for name, item in value.items()]
+        return ["$dict", *sorted(pairs, key=lambda pair: canonical(pair[0]))]
+    if dataclasses.is_dataclass(value):
+        fields = [[field.name, inner(getattr(value, field.name))] for field in dataclasses.fields(value) if field.init]
+        return [f"$dataclass:{_place(kind)}", *fields]
+    if _is_torch(kind):
+        return _encode_torch(value, tensors)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"$ref:{_place(value)}"
+    raise _unknown(value)
+
+
+def _enum(value: enum.Enum) -> str:
+    kind = type(value)
+    return f"${DSL}:{kind.__name__}.{value.name}" if _of_dsl(kind) else f"$enum:{_place(kind)}.{value.name}"
+
+
+def _encode_torch(value: Any, tensors: bool) -> Any:
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.dtype):
+        return f"$torch:{str(value).removeprefix('torch.')}"
+    if tensors and isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return ["$tensor", dtype, [int(n) for n in value.shape], [int(n) for n in value.stride()], value.requires_grad]
+    if isinstance(value, torch.device):
+        return f"$device:{value.type}"
+    raise _unknown(value)
+
+
+def _is_torch(kind: type) -> bool:
+    """Whether a type is torch's or derived from one of torch's; torch is not imported to find out."""
+    return "torch" in sys.modules and any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
+
+
+def _of_dsl(kind: type) -> bool:
+    return str(kind.__module__).partition(".")[0] == DSL
+
+
+def _place(value: Any) -> str:
+    """``module:name`` of a class or function, which must be found there again."""
+    module, name = getattr(value, "__module__", None), value.__qualname__
+    if not isinstance(module, str) or "<" in name:
+        raise UnknownKey(
+            f"{name} is defined inside a function, so that no other process can find it: move it to a module"
+        )
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not value and getattr(found, "__wrapped__", None) is not value:
+        raise UnknownKey(f"{module}:{name} is not what stands at that place: it cannot be recorded")
+    return f"{module}:{name}"
+
+
+def _unknown(value: Any) -> UnknownKey:
+    kind = type(value)
+    return UnknownKey(
+        f"a {kind.__module__}.{kind.__qualname__} has no form as a key: the kernel is compiled as it was before; "
+        "declare the seam further up, where the arguments are plain"
+    )
+
+
+def _decode(form: Any, depth: int, tensor: Callable[..., Any] | None) -> Any:
+    if depth > DEPTH + 1:
+        raise UnknownKey(f"a key nests deeper than {DEPTH} levels: correct the recording")
+    if isinstance(form, str):
+        return _decode_text(form) if form.startswith("$") else form
+    if not isinstance(form, (list, tuple)):
+        return form
+    inner = functools.partial(_decode, depth=depth + 1, tensor=tensor)
+    head = form[0] if form and isinstance(form[0], str) and form[0].startswith("$") else None
+    tag, _, place = (head or "").partition(":")
+    rest = form[1:]
+    if head is None or tag not in ("$list", "$dict", "$namedtuple", "$dataclass", "$tensor"):
+        return tuple(map(inner, form))
+    if tag == "$list":
+        return list(map(inner, rest))
+    if tag == "$dict":
+        return {inner(name): inner(item) for name, item in rest}
+    if tag == "$namedtuple":
+        return find(place)(*map(inner, rest))
+    if tag == "$dataclass":
+        return find(place)(**{name: inner(item) for name, item in rest})
+    if tensor is None:
+        raise UnknownKey("a tensor stands where only plain values may: correct the recording")
+    dtype, sizes, strides, requires_grad = rest
+    return tensor(dtype, list(sizes), list(strides), requires_grad)
+
+
+def _decode_text(form: str) -> Any:
+    tag, _, rest = form.partition(":")
+    if tag == "$str":
+        return rest
+    if tag == "$float":
+        return float(rest)
+    if tag == "$ref":
+        return find(rest)
+    if tag == "$enum":
+        place, _, member = rest.rpartition(".")
+        return find(place)[member]
+    if tag == "$device":
+        return importlib.import_module("torch").device(rest)
+    if tag == "$torch":
+        return getattr(importlib.import_module("torch"), rest)
+    if tag == f"${DSL}":
+        return _of_dsl_named(rest)
+    raise UnknownKey(f"{form[:80]!r} is not a form of a value: correct the recording")
+
+
+def find(place: str) -> Any:
+    """What stands at ``module:name``.
+
+    >>> find("json:dumps").__name__
+    'dumps'
+    """
+    module, _, name = place.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _of_dsl_named(name: str) -> Any:
+    """A type or an enum's member of the DSL, by its last name; the first home that has it decides."""
+    head, _, member = name.partition(".")
+    for home in _HOMES:
+        try:
+            found = getattr(importlib.import_module(home), head, None)
+        except ImportError:
+            continue
+        if found is not None:
+            return getattr(found, member) if member else found
+    raise UnknownKey(f"the DSL has no {name}: build with the DSL that the recording was made with")
+
+
+def arguments_of(forms: Mapping[str, Any]) -> dict[str, Any]:
+    """Every value of a mapping of forms."""
+    return {name: decode(form) for name, form in forms.items()}

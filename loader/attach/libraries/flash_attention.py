@@ -1,0 +1,24 @@
+"""FlashAttention-4: each function that compiles keeps its kernels in a mapping, its attribute ``compile_cache``."""
+
+from __future__ import annotations
+
+from precast.loader.attach.hooks import CacheAttribute
+from precast.loader.attach.library import Library
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """How often a number goes into another, rounded up. The front end asks the DSL for it, of plain integers."""
+    return -(-int(numerator) // int(denominator))
+
+
+LIBRARY = Library(
+    name="flash_attention",
+    distribution="flash-attn-4",
+    package="flash_attn",
+    seams=(
+        CacheAttribute("flash_attn.cute.interface", "compile_cache"),
+        CacheAttribute("flash_attn.cute.compute_block_sparsity", "compile_cache"),
+    ),
+    environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
+    answers={"cutlass.cute:ceil_div": ceil_div},
+)

@@ -1,0 +1,134 @@
+"""Libraries: whose front ends are served, and where each goes from a key to a compiled kernel (its seams).
+
+A library is declared once, in a file of a few lines: ``precast/loader/attach/libraries`` holds those that ship, and a
+program or an engine declares its own:
+
+>>> from precast.loader.attach import Functions, Library
+>>> mine = Library(
+...     name="mine",
+...     distribution="my-engine",
+...     package="my_engine",
+...     seams=(Functions("my_engine.kernels", ("_compiled",)),),
+... )
+>>> mine.op("my_engine.kernels:_compiled")
+'attach.mine.kernels_compiled'
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from precast.loader.attach.guards import Guard, guard_of
+from precast.loader.errors import ConfigError
+from precast.loader.fast_start.installed import Installed
+from precast.loader.fast_start.values import Immutable
+
+SHIPPED = ("quack", "flash_attention", "flashinfer")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+class KernelSource(Protocol):
+    """What a seam asks for kernels: an attachment."""
+
+    @property
+    def noting(self) -> bool:
+        """Whether the arguments of calls are wanted, for a recording."""
+        ...
+
+    def obtain(
+        self,
+        library: Library,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        call: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Callable[..., Any] | None:
+        """The kernel of a key; None where the library is to compile it as before."""
+        ...
+
+
+class Seam(Immutable):
+    """A place where a library goes from a key to a compiled kernel. Each kind says how it is found and replaced."""
+
+    def install(self, attachment: KernelSource, library: Library) -> None:
+        """Replace it, now or as soon as its module is imported."""
+        raise NotImplementedError
+
+
+def _refuses_nothing(forms: Mapping[str, Any]) -> str | None:
+    return None
+
+
+class Library(Immutable, kw_only=True):
+    """One library and its seams.
+
+    Parameters
+    ----------
+    name
+        What recordings and ops call it; lower case.
+    distribution, package
+        What pip calls it, and what Python imports; they and the digest of its sources guard every key.
+    seams
+        Where it compiles.
+    environment
+        Variables to set before it is imported, unless the user has: such as one that turns off a disk cache.
+    answers
+        Functions of the library that ask the DSL about the GPU, by ``module:name``, and what answers in their place
+        where the DSL is not installed.
+    refuses
+        Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
+    """
+
+    name: str
+    distribution: str
+    package: str
+    seams: tuple[Seam, ...]
+    environment: Mapping[str, str] = {}
+    answers: Mapping[str, Callable[..., Any]] = {}
+    refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
+
+    def op(self, function: str) -> str:
+        """The op that the kernels of one of its functions are filed under, by ``module:name``."""
+        module, _, name = function.partition(":")
+        inner = module.removeprefix(self.package).strip(".")
+        words = [part.strip("_") for part in (*inner.split("."), *name.split(".")) if part.strip("_")]
+        return f"attach.{self.name}.{'_'.join(words).lower()}"[:130]
+
+    def guard(self) -> Guard:
+        """What its keys stand for here."""
+        return guard_of(self.distribution, self.package)
+
+
+_declared: dict[str, Library] = {}
+
+
+def declare(library: Library) -> Library:
+    """Make a library known by its name, to ``attach`` and to the builder.
+
+    A distribution declares one by an entry point of the group ``precast.libraries``.
+    """
+    if _NAME.fullmatch(library.name) is None:
+        raise ConfigError(f"{library.name!r} is not a name of a library: use lower-case letters, digits and _")
+    _declared[library.name] = library
+    return library
+
+
+def library_named(name: str) -> Library:
+    """The library of a name: declared in this process, shipped, or by an entry point.
+
+    >>> library_named("quack").package
+    'quack'
+    """
+    if name in _declared:
+        return _declared[name]
+    if name in SHIPPED:
+        library: Library = importlib.import_module(f"precast.loader.attach.libraries.{name}").LIBRARY
+        return declare(library)
+    for found, module in Installed().entry_points("precast.libraries"):
+        if found == name:
+            return declare(importlib.import_module(module).LIBRARY)
+    known = ", ".join(sorted({*SHIPPED, *_declared}))
+    raise ConfigError(f"no library {name!r} is declared: it takes {known}, or declare it with attach.declare(...)")

@@ -1,0 +1,189 @@
+"""Names of the DSL, for a machine where it is not installed, so that modules which import it can be imported.
+
+A placeholder implements nothing and replaces nothing: it is a name with a place to hang further names on. A module may
+derive classes from it, decorate functions with it, subscript it and compare it by identity. A numeric type that is
+called with a number gives that number, since libraries hand ``Int32(n)`` to a compiled kernel. Anything else that is
+called raises ``NoCompiler``, with the name. It is never installed beside the DSL.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from typing import Any
+
+from precast.loader.errors import PrecastError
+
+DSL = "cutlass"
+_INTEGERS = {
+    **{f"Int{n}": n for n in (4, 8, 16, 32, 64, 128)},
+    **{f"Uint{n}": n for n in (8, 16, 32, 64, 128)},
+}
+_FLOATS = {
+    "Float64": 64, "Float32": 32, "TFloat32": 32, "Float16": 16, "BFloat16": 16, "Float8E4M3FN": 8, "Float8E5M2": 8,
+    "Float8E4M3": 8, "Float8E8M0FNU": 8, "Float8E4M3B11FNUZ": 8, "Float6E2M3FN": 6,
+    "Float6E3M2FN": 6, "Float4E2M1FN": 4,
+}  # fmt: skip
+_WIDTHS = {**_INTEGERS, **_FLOATS, "Boolean": 8}
+_CUDA = types.SimpleNamespace(major=12, minor=9)  # of the toolkit that caches are built with
+# What Python looks for on a class or a value to find out what it can do: a placeholder can do nothing of it.
+_PROTOCOL = frozenset((
+    "__abstractmethods__", "__isabstractmethod__", "__set_name__", "__get__", "__set__", "__delete__",
+    "__wrapped__", "__orig_bases__", "__parameters__", "__dataclass_fields__", "__dataclass_params__", "__slots__",
+    "__match_args__", "__signature__", "__text_signature__", "__annotations__", "__annotate__",
+    "__annotate_func__", "__type_params__", "__await__", "__aiter__", "__iter__", "__next__", "__len__",
+    "__index__", "__fspath__", "__array__", "__dlpack__", "__dlpack_device__", "__cuda_array_interface__",
+    "__torch_function__", "__mro_entries__", "__class_getitem__", "__typing_subst__", "__copy__", "__deepcopy__",
+    "__reduce_ex__", "__getstate__", "__file__", "__path__", "__all__", "__spec__", "__loader__",
+    "__warningregistry__", "__firstlineno__", "__static_attributes__", "__origin__", "__supertype__", "__bound__",
+    "__constraints__", "__forward_arg__", "__args__", "__no_type_check__", "__objclass__", "__tvm_ffi_object__",
+    "__tvm_ffi_value__", "__dlpack_c_exchange_api__",
+))  # fmt: skip
+
+
+class NoCompiler(PrecastError, ImportError):
+    """The DSL would be needed here, and it is not installed. Libraries that can do without it catch ``ImportError``."""
+
+
+class _Kind(type):
+    """The type of all placeholders. They are classes, because libraries derive from them."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in _PROTOCOL or not _is_placeholder(cls):
+            raise AttributeError(f"{cls.__name__} has no {name}")
+        return _child(f"{cls.__module__}.{cls.__qualname__}", name)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not _is_placeholder(cls):
+            return super().__call__(*args, **kwargs)
+        if len(args) == 1 and not kwargs:
+            value = args[0]
+            if cls.__name__ in _WIDTHS and isinstance(value, (int, float)):
+                return _number(cls.__name__, value)
+            if isinstance(value, (types.FunctionType, type, staticmethod, classmethod, property)):
+                return value  # a decorator
+            if cls.__name__ == "const_expr":
+                return value
+        if not args:
+            return _Nothing()  # a decorator with options, or a question that is asked while a module is imported
+        raise NoCompiler(
+            f"{cls.__module__}.{cls.__qualname__} was called, and {DSL}, the compiler, is not installed here: "
+            "this call is not served from a cache. Record it, build the recording, and install that cache; "
+            "or install nvidia-cutlass-dsl"
+        )
+
+    def __getitem__(cls, item: object) -> Any:
+        return cls
+
+    def __or__(cls, other: object) -> Any:
+        return cls
+
+    __ror__ = __or__
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return False if _is_placeholder(cls) else type.__instancecheck__(cls, value)
+
+    def __repr__(cls) -> str:
+        return f"<no {cls.__module__}.{cls.__qualname__}>" if _is_placeholder(cls) else type.__repr__(cls)
+
+
+class _Nothing:
+    """What a call without positional arguments gives: a decorator that changes nothing, a list of nothing."""
+
+    def __call__(self, decorated: Any) -> Any:
+        return decorated
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PROTOCOL or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        raise NoCompiler(f"an answer of {DSL}, the compiler, is needed here ({name}), and it is not installed")
+
+    def _needed(self, *others: object) -> Any:
+        raise NoCompiler(f"an answer of {DSL}, the compiler, is needed here, and it is not installed")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _needed
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = _needed
+    __index__ = __bool__ = __len__ = __getitem__ = _needed
+
+
+def _is_placeholder(cls: type) -> bool:
+    return "_placeholder" in cls.__dict__
+
+
+def _number(name: str, value: float) -> float:
+    if name in _FLOATS:
+        return float(value)
+    return bool(value) if name == "Boolean" else int(value)
+
+
+_made: dict[str, Any] = {}
+
+
+def _child(parent: str, name: str) -> Any:
+    """The placeholder of a name. A numeric type is one object, whichever module it is taken from."""
+    path = f"{DSL}.{name}" if name in _WIDTHS else f"{parent}.{name}"
+    if path not in _made:
+        module, _, last = path.rpartition(".")
+        body: dict[str, Any] = {"_placeholder": True, "__module__": module, "__qualname__": last}
+        if name in _WIDTHS:
+            body |= {"width": _WIDTHS[name], "is_integer": name in _INTEGERS, "is_float": name in _FLOATS}
+        bases = (Exception,) if last.endswith(("Error", "Exception")) else ()  # so that it can be caught
+        _made[path] = _Kind(last, bases, body)
+    return _made[path]
+
+
+class _Module(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name in _PROTOCOL:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = sys.modules.get(f"{self.__name__}.{name}") or _child(self.__name__, name)
+        setattr(self, name, found)
+        return found
+
+
+class _Finder(MetaPathFinder, Loader):
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == DSL else None
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return _Module(spec.name, "Names of the DSL, which is not installed here (precast.loader.attach).")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []
+        if module.__name__ == DSL:
+            vars(module).update(__version__=self._version, CUDA_VERSION=_CUDA)
+
+
+def install(version: str) -> None:
+    """Have ``import cutlass`` and everything below it give placeholders; refused where the DSL is installed.
+
+    Parameters
+    ----------
+    version
+        What ``cutlass.__version__`` says: libraries look at it while they are imported.
+    """
+    if DSL in sys.modules and not isinstance(sys.modules[DSL], _Module):
+        raise NoCompiler(f"{DSL} is imported already: placeholders are for machines without it")
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    found = find_spec(DSL)
+    if found is not None and found.loader is not None:  # without a loader it is a bare folder, of another package
+        raise NoCompiler(f"{DSL} is installed here: attach without without_compiler=True")
+    sys.meta_path.insert(0, _Finder(version))
+
+
+def is_installed() -> bool:
+    """Whether placeholders stand for the DSL in this process."""
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
