@@ -49,7 +49,7 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
         parameters = list(_parameters(place, function))
 
         def compile_it(**config: Any) -> Any:
-            return _compile_function(function, {n: config[n] for n in config if n not in _GUARDED})
+            return _compile_function(library, function, {n: config[n] for n in config if n not in _GUARDED})
 
     parameters += [
         inspect.Parameter(VERSION, _KEYWORD, default=guard.version),
@@ -98,10 +98,10 @@ def _plain(form: Any) -> Any:
     return tuple(map(_plain, form)) if isinstance(form, list) else form
 
 
-def _compile_function(function: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+def _compile_function(library: Library, function: Callable[..., Any], config: Mapping[str, Any]) -> Any:
     bound = inspect.signature(function).bind_partial()
     for name, form in config.items():
-        bound.arguments[name] = decode(to_json(form))
+        bound.arguments[name] = decode(to_json(form), makers=library.makers)
     return function(*bound.args, **bound.kwargs)
 
 

@@ -86,7 +86,7 @@ class Attachment:
             Gives the arguments of the call that makes this key, encoded, where a recording needs them.
         """
         try:
-            forms = {name: encode(value) for name, value in arguments.items()}
+            forms = {name: encode(value, describe=library.describe) for name, value in arguments.items()}
         except UnknownKey as error:
             return self._missed(function, str(error), lambda: [])
         local = library.refuses(forms)

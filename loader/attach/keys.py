@@ -19,6 +19,7 @@ a list                ``["$list", ...]``
 a dict                ``["$dict", [key, value], ...]``, in the order of the keys' text
 a named tuple         ``["$namedtuple:module:Class", ...]``
 a dataclass           ``["$dataclass:module:Class", [field, value], ...]``
+by a library's rule   ``["$made:NAME", argument, ...]``, where ``NAME`` is one of its makers
 a tensor              ``["$tensor", dtype, [sizes], [strides], requires_grad]``: of a call, never of a key
 ====================  =====================================================================
 """
@@ -50,22 +51,46 @@ class UnknownKey(PrecastError, TypeError):
     """A value has no form that is the same in every process; the message names its type and what to do."""
 
 
-def encode(value: Any, *, tensors: bool = False) -> Any:
-    """The plain form of a value. ``tensors`` admits tensors, described by dtype, sizes and strides.
+Describe = Callable[[Any], "tuple[str, tuple[Any, ...]] | None"]
+
+
+def encode(value: Any, *, tensors: bool = False, describe: Describe | None = None) -> Any:
+    """The plain form of a value.
+
+    Parameters
+    ----------
+    value
+        An argument of a compile function, or of a call.
+    tensors
+        Whether tensors are admitted, described by dtype, sizes and strides.
+    describe
+        A library's own rule: of a value that is good in one process only, what makes an equal one, by a name in
+        ``decode``'s ``makers`` and its arguments; None for every other value.
 
     >>> encode(("k", 128, (1, 2), None)), encode("$x")
     (['k', 128, [1, 2], None], '$str:$x')
     """
-    return _encode(value, 0, tensors)
+    return _encode(value, 0, tensors, describe)
 
 
-def decode(form: Any, *, tensor: Callable[..., Any] | None = None) -> Any:
-    """The value that a form stands for. ``tensor`` makes a tensor of dtype, sizes, strides and ``requires_grad``.
+def decode(
+    form: Any, *, tensor: Callable[..., Any] | None = None, makers: Mapping[str, Callable[..., Any]] | None = None
+) -> Any:
+    """The value that a form stands for.
+
+    Parameters
+    ----------
+    form
+        What ``encode`` gave.
+    tensor
+        Makes a tensor of dtype, sizes, strides and ``requires_grad``.
+    makers
+        A library's own functions for what ``describe`` described.
 
     >>> decode(["k", 128, ["$list", 1], "$float:inf"])
     ('k', 128, [1], inf)
     """
-    return _decode(form, 0, tensor)
+    return _decode(form, 0, tensor, makers or {})
 
 
 def canonical(form: Any) -> str:
@@ -77,7 +102,7 @@ def canonical(form: Any) -> str:
     return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def _encode(value: Any, depth: int, tensors: bool) -> Any:
+def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) -> Any:
     kind = type(value)
     if value is None or kind is bool or kind is int:
         return value
@@ -90,7 +115,10 @@ def _encode(value: Any, depth: int, tensors: bool) -> Any:
         return value if plain else f"$float:{value}"
     if depth > DEPTH:
         raise UnknownKey(f"a key nests deeper than {DEPTH} levels: it cannot be recorded")
-    inner = functools.partial(_encode, depth=depth + 1, tensors=tensors)
+    inner = functools.partial(_encode, depth=depth + 1, tensors=tensors, describe=describe)
+    made = describe(value) if describe else None
+    if made is not None:
+        return [f"$made:{made[0]}", *map(inner, made[1])]
     if isinstance(value, enum.Enum):
         return _enum(value)
     if isinstance(value, type):
@@ -166,18 +194,18 @@ def _unknown(value: Any) -> UnknownKey:
     )
 
 
-def _decode(form: Any, depth: int, tensor: Callable[..., Any] | None) -> Any:
+def _decode(form: Any, depth: int, tensor: Callable[..., Any] | None, makers: Mapping[str, Callable[..., Any]]) -> Any:
     if depth > DEPTH + 1:
         raise UnknownKey(f"a key nests deeper than {DEPTH} levels: correct the recording")
     if isinstance(form, str):
         return _decode_text(form) if form.startswith("$") else form
     if not isinstance(form, (list, tuple)):
         return form
-    inner = functools.partial(_decode, depth=depth + 1, tensor=tensor)
+    inner = functools.partial(_decode, depth=depth + 1, tensor=tensor, makers=makers)
     head = form[0] if form and isinstance(form[0], str) and form[0].startswith("$") else None
     tag, _, place = (head or "").partition(":")
     rest = form[1:]
-    if head is None or tag not in ("$list", "$dict", "$namedtuple", "$dataclass", "$tensor"):
+    if head is None or tag not in ("$list", "$dict", "$namedtuple", "$dataclass", "$made", "$tensor"):
         return tuple(map(inner, form))
     if tag == "$list":
         return list(map(inner, rest))
@@ -187,6 +215,10 @@ def _decode(form: Any, depth: int, tensor: Callable[..., Any] | None) -> Any:
         return find(place)(*map(inner, rest))
     if tag == "$dataclass":
         return find(place)(**{name: inner(item) for name, item in rest})
+    if tag == "$made":
+        if place not in makers:
+            raise UnknownKey(f"{place[:80]!r} makes no value of this library: correct the recording")
+        return makers[place](*map(inner, rest))
     if tensor is None:
         raise UnknownKey("a tensor stands where only plain values may: correct the recording")
     dtype, sizes, strides, requires_grad = rest

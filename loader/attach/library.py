@@ -80,6 +80,8 @@ class Library(Immutable, kw_only=True):
         where the DSL is not installed.
     refuses
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
+    describe, makers
+        How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
     """
 
     name: str
@@ -89,6 +91,8 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
+    describe: Callable[[Any], tuple[str, tuple[Any, ...]] | None] | None = None
+    makers: Mapping[str, Callable[..., Any]] = {}
 
     def op(self, function: str) -> str:
         """The op that the kernels of one of its functions are filed under, by ``module:name``."""

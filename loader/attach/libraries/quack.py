@@ -1,19 +1,69 @@
-"""quack: one decorator memoises every compile function."""
+"""quack: one decorator memoises every compile function.
+
+A fused product is compiled for a class that quack makes out of an epilogue, and its key refers to it by a digest. An
+epilogue that a function of ``quack.epilogue.library`` makes has no name in a module. The call that made it is noted, and
+replaces the digest in the key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
+from precast.loader.attach.after_import import after_import
 from precast.loader.attach.hooks import Decorator
-from precast.loader.attach.library import Library
+from precast.loader.attach.keys import find
+from precast.loader.attach.library import KernelSource, Library, Seam
+
+_CLASS_REF = "gemm_class"
+_made: dict[str, tuple[str, tuple[Any, ...]]] = {}  # by an epilogue's digest: the function that made it, its arguments
 
 
-def max_active_clusters(cluster_size: int = 1, *args: Any, **kwargs: Any) -> int:
-    """How many clusters of a size the current GPU runs at once, as the driver counts them; quack asks the DSL."""
-    from precast.loader.attach.occupancy import max_active_clusters
+class EpilogueFactories(Seam):
+    """The functions of a module that make epilogues; they compile nothing."""
 
-    return max_active_clusters(cluster_size)
+    module: str
+
+    def install(self, attachment: KernelSource, library: Library) -> None:
+        def change(module: ModuleType) -> None:
+            for name, found in list(vars(module).items()):
+                function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
+                if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
+                    setattr(module, name, noting(f"{module.__name__}:{name}", function, found))
+
+        after_import({self.module: change})
+
+
+def noting(place: str, function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of which each epilogue that it makes is noted."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        digest = getattr(made, "semantic_digest", None)
+        if isinstance(digest, str) and digest not in _made:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            _made[digest] = (place, tuple(bound.arguments.items()))
+        return made
+
+    return make
+
+
+def describe(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+    """What makes a reference to a class whose epilogue has no name in a module; None for any other value."""
+    if type(value).__name__ != "GemmClassRef" or value.kind != "epi_mod_local" or value.semantic_digest not in _made:
+        return None
+    return _CLASS_REF, (*_made[value.semantic_digest], value.mint_key)
+
+
+def class_ref(place: str, arguments: tuple[tuple[str, Any], ...], mint_key: tuple[Any, ...]) -> Any:
+    """The reference again: the epilogue is made, and known to this process under its digest."""
+    return find(place)(**dict(arguments))._class_ref(mint_key)
 
 
 def process_local(forms: Mapping[str, Any]) -> str | None:
@@ -29,12 +79,21 @@ def process_local(forms: Mapping[str, Any]) -> str | None:
     return None
 
 
+def max_active_clusters(cluster_size: int = 1, *args: Any, **kwargs: Any) -> int:
+    """How many clusters of a size the current GPU runs at once, as the driver counts them; quack asks the DSL."""
+    from precast.loader.attach.occupancy import max_active_clusters
+
+    return max_active_clusters(cluster_size)
+
+
 LIBRARY = Library(
     name="quack",
     distribution="quack-kernels",
     package="quack",
-    seams=(Decorator("quack.cache.jit", "jit_cache"),),
+    seams=(Decorator("quack.cache.jit", "jit_cache"), EpilogueFactories("quack.epilogue.library")),
     environment={"QUACK_CACHE_ENABLED": "0"},  # its disk cache: keys without an architecture, files that need the DSL
     refuses=process_local,
+    describe=describe,
+    makers={_CLASS_REF: class_ref},
     answers={"quack.cute_dsl_utils:get_max_active_clusters": max_active_clusters},
 )
