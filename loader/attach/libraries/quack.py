@@ -1,7 +1,7 @@
 """quack: one decorator memoises every compile function.
 
 A fused product is compiled for a class that quack makes out of an epilogue, and its key refers to it by a digest. An
-epilogue that a function of ``quack.epilogue.library`` makes has no name in a module. The call that made it is noted, and
+epilogue that a function of ``quack.epilogue.library`` makes has no name in a module. The call that made it is noted and
 replaces the digest in the key.
 """
 
