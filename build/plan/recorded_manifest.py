@@ -21,7 +21,7 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
     targets: [sm_90a]
     kernels:
       - compile: "quack.softmax:Softmax.compile@quack"
-        op: attach.quack.softmax_softmax_compile
+        op: attach.quack.softmax_softmax_compile_a52ea753
         config:
           N: 4096
     <BLANKLINE>

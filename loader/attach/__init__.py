@@ -3,10 +3,9 @@
 ``precast.loader.attach(...)`` is called before the libraries are imported. From then on, where one of them would
 compile a kernel, the caches are asked first.
 
->>> from precast import loader
->>> attached = loader.attach(["quack"], mode="serve")
->>> attached.mode
-'serve'
+    from precast import loader
+    loader.attach(["quack"])
+    import quack
 
 ``python -m precast.loader.attach [options] script.py ...`` does the same for a program that is not to be changed.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +26,7 @@ from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.recording import Recorded, Recorder, recording_path
 from precast.loader.errors import ConfigError
+from precast.loader.fast_start.installed import locate
 
 __all__ = [
     "Attachment",
@@ -46,30 +45,33 @@ __all__ = [
     "declare",
 ]
 
-_attached: Attachment | None = None
-_libraries: set[str] = set()
+_current: Attachment | None = None  # of this process: see Attachment
+_DSL_VERSION = "4.8.1"  # what placeholders say, unless PRECAST_ATTACH_DSL_VERSION does
 
 
 def attach(
     libraries: Iterable[str | Library] | None = None,
     *,
-    mode: Mode = "serve",
-    missing: Missing = "compile",
+    mode: Mode | None = None,
+    missing: Missing | None = None,
     recording: str | os.PathLike[str] | None = None,
     without_compiler: bool = False,
     target: str | None = None,
 ) -> Attachment:
     """Have libraries take their kernels from caches. Call this before they are imported.
 
+    A second call attaches further libraries. It may also change ``mode`` and ``missing``, for all: a server that is
+    warm goes on ``frozen``.
+
     Parameters
     ----------
     libraries
         Names, or libraries of one's own; every shipped one that is installed if None.
     mode
-        ``"serve"``, ``"record"`` or ``"frozen"``.
+        ``"serve"``, ``"record"`` or ``"frozen"``; ``"serve"`` if None, or what a call before this one said.
     missing
-        What happens to a kernel that no cache has: ``"compile"`` as before, ``"raise"``, or ``"skip"`` (it launches
-        nothing, for a recording whose results do not count).
+        What happens to a kernel that no cache has: ``"compile"`` as before, which is meant by None, ``"raise"``, or
+        ``"skip"`` (it launches nothing, for a recording whose results do not count).
     recording
         The file that recorded keys are added to; ``PRECAST_RECORDING`` names it if None.
     without_compiler
@@ -80,59 +82,88 @@ def attach(
     Returns
     -------
     Attachment
-        ``counts()`` tells what each function of a library asked for, and why it was not served.
+        ``counts()`` tells what each function of a library asked for, and why it was not served; ``print`` shows it.
 
     Examples
     --------
     >>> from precast import loader
-    >>> loader.attach(["quack"]).counts()
-    ()
+    >>> attached = loader.attach([])  # or ["quack"], or nothing: every known library that is installed
+    >>> print(attached)
+    no attached library asked for a kernel
 
     See also: ``get``, ``freeze``.
     """
-    global _attached
-    if mode not in ("serve", "record", "frozen"):
-        raise ConfigError(f"{mode!r} is not a mode: use 'serve', 'record' or 'frozen'")
-    if missing not in ("compile", "raise", "skip"):
-        raise ConfigError(f"{missing!r} is not what can happen to a missing kernel: use 'compile', 'raise' or 'skip'")
-    wanted = [one if isinstance(one, Library) else library_named(one) for one in _chosen(libraries)]
-    for library in wanted:
-        declare(library)
-        if library.package in sys.modules and library.name not in _libraries:
-            raise ConfigError(
-                f"{library.package} is imported already: call precast.loader.attach before the first import of it"
-            )
-    if _attached is not None and _libraries & {library.name for library in wanted}:
-        _attached.mode, _attached.missing = mode, missing  # the hooks are there; they ask the same attachment
-    if _attached is None:
-        path = Path(recording) if recording is not None else recording_path()
-        _attached = Attachment(mode, missing=missing, recorder=Recorder(path), target=target)
-    if without_compiler:
-        placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", "4.8.1"))
-    for library in wanted:
-        if library.name not in _libraries:
-            _libraries.add(library.name)
-            for name, value in library.environment.items():
-                os.environ.setdefault(name, value)
-            for seam in library.seams:
-                seam.install(_attached, library)
-            if without_compiler:
-                for place, answer in library.answers.items():
-                    replace_function(place, answer)
-    return _attached
+    global _current
+    wanted = _chosen(libraries)
+    _check_not_imported(wanted)
+    path = Path(recording) if recording is not None else None
+    if _current is None:
+        recorder = Recorder(path or recording_path())
+        now = Attachment(mode or "serve", missing=missing or "compile", recorder=recorder, target=target)
+    else:
+        now = _current
+        if (path not in (None, now.recorder.path)) or target not in (None, now.target):
+            raise ConfigError("this process is attached with another recording or target: give them at the first call")
+        now.change(mode, missing)
+    new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
+    try:
+        for library in wanted:
+            _install(library, now, without_compiler)
+    except BaseException:
+        if new:
+            placeholder.uninstall()
+        raise
+    _current = now
+    return now
 
 
 def attached() -> Attachment | None:
-    """The attachment of this process, if there is one."""
-    return _attached
+    """The attachment of this process, if there is one.
+
+    >>> attached() is attach([])
+    True
+    """
+    return _current
 
 
-def _chosen(libraries: Iterable[str | Library] | None) -> list[str | Library]:
+def _chosen(libraries: Iterable[str | Library] | None) -> list[Library]:
+    """The libraries that are meant, each of them installed."""
     if libraries is None:
-        return [name for name in SHIPPED if find_spec(library_named(name).package) is not None]
+        shipped = map(library_named, SHIPPED)
+        return [library for library in shipped if locate(library.package) is not None]
     if isinstance(libraries, str):
         raise ConfigError(f"libraries={libraries!r} is one text: give a list, such as [{libraries!r}]")
-    return list(libraries)
+    chosen = [declare(one) if isinstance(one, Library) else library_named(one) for one in libraries]
+    for library in chosen:
+        if locate(library.package) is None:
+            raise ConfigError(
+                f"{library.name}: there is no package {library.package} here: pip install {library.distribution},"
+                " or do not attach it"
+            )
+    return chosen
+
+
+def _check_not_imported(wanted: Iterable[Library]) -> None:
+    """What was imported before keeps the functions that it took, without hooks."""
+    known = {} if _current is None else _current.libraries
+    for library in wanted:
+        if library.package in sys.modules and library.name not in known:
+            raise ConfigError(
+                f"{library.package} is imported already: call precast.loader.attach before the first import of it"
+            )
+
+
+def _install(library: Library, attachment: Attachment, without_compiler: bool) -> None:
+    if library.name in attachment.libraries:
+        return
+    for name, value in library.environment.items():
+        os.environ.setdefault(name, value)
+    for seam in library.seams:
+        seam.install(attachment, library)
+    if without_compiler:
+        for place, answer in library.answers.items():
+            replace_function(place, answer)
+    attachment.libraries[library.name] = library
 
 
 class _CallableModule(ModuleType):

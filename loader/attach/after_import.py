@@ -1,6 +1,7 @@
 """Changes to a module as soon as it has been imported, without importing it.
 
-A change is made right after the module's own code has run, and before any other module can take a name out of it.
+A change is made right after the module's own code has run, and before any other module can take a name out of it. It is
+made again when the module is reloaded, and at the next attempt when an import failed.
 """
 
 from __future__ import annotations
@@ -9,24 +10,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 Change = Callable[[ModuleType], None]
 
 
 def after_import(changes: Mapping[str, Change]) -> None:
-    """Call each function with its module: at once if that is imported already, else as soon as it is, if ever."""
-    for name, change in changes.items():
-        if name in sys.modules:
-            change(sys.modules[name])
-    waiting = {name: change for name, change in changes.items() if name not in sys.modules}
-    if waiting:
-        sys.meta_path.insert(0, _Finder(lambda name: waiting.pop(name, None)))
+    """Call each function with its module: at once if that is imported already, and whenever it is executed.
+
+    >>> after_import({"json": lambda module: print(module.__name__)})
+    json
+    """
+    _change_imported(changes.get)
+    sys.meta_path.insert(0, _Finder(changes.get))
 
 
 def after_import_below(package: str, change: Change, *, without: Sequence[str] = ()) -> None:
-    """Call a function with every module of a package: the imported ones at once, each other one as soon as it is.
+    """Call a function with every module of a package: the imported ones at once, each other one when it is executed.
 
     Parameters
     ----------
@@ -38,21 +39,19 @@ def after_import_below(package: str, change: Change, *, without: Sequence[str] =
         Packages below it that are left alone.
     """
 
-    def concerns(name: str) -> bool:
-        return _below(name, package) and not any(_below(name, other) for other in without)
+    def change_of(name: str) -> Change | None:
+        concerned = _below(name, package) and not any(_below(name, other) for other in without)
+        return change if concerned else None
 
+    _change_imported(change_of)
+    sys.meta_path.insert(0, _Finder(change_of))
+
+
+def _change_imported(change_of: Callable[[str], Change | None]) -> None:
     for name, module in list(sys.modules.items()):
-        if concerns(name) and isinstance(module, ModuleType):
+        change = change_of(name)
+        if change is not None and isinstance(module, ModuleType):
             change(module)
-    seen: set[str] = set()
-
-    def take(name: str) -> Change | None:
-        if name in seen or not concerns(name):
-            return None
-        seen.add(name)
-        return change
-
-    sys.meta_path.insert(0, _Finder(take))
 
 
 def _below(name: str, package: str) -> bool:
@@ -60,28 +59,35 @@ def _below(name: str, package: str) -> bool:
 
 
 class _Finder(MetaPathFinder):
-    """Finds what every other finder would, with a loader that makes the change last."""
+    """Finds what the finders after it find, with a loader that makes the change last."""
 
-    def __init__(self, take: Callable[[str], Change | None]) -> None:
-        self._take = take
+    def __init__(self, change_of: Callable[[str], Change | None]) -> None:
+        self._change_of = change_of
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        change = self._take(fullname)  # given once, so that the search below does not come back here
+        change = self._change_of(fullname)
         if change is None:
             return None
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        spec.loader = _Loader(spec.loader, change)
-        return spec
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:  # a folder without __init__.py has none
+                    spec.loader = _Loader(spec.loader, change)
+                return spec
+        return None
 
 
 class _Loader(Loader):
+    """The loader of a module, which makes a change after it; it answers every question as that loader does."""
+
     def __init__(self, inner: Loader, change: Change) -> None:
         self._inner = inner
         self._change = change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._inner.create_module(spec)

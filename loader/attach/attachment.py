@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -19,14 +18,18 @@ from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
-from precast.loader.errors import OpNotFound, PrecastError, VariantNotFound
+from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
+from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import config_text, to_value, value_text
 
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
 VERSION, SOURCE, COMPILER = "library_version", "library_source", "dsl_version"
 _REASONS = 100
+_ADVICE = "\nto build it, put this in a manifest, build it, and install the cache:\n{}"
+_ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
+_NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
 
 
 class KernelMissing(PrecastError, LookupError):
@@ -47,24 +50,46 @@ class SeamCount(Immutable, kw_only=True):
 
 
 class Attachment:
-    """The mode, the recording and the counts of the attached libraries of a process."""
+    """The attached libraries of a process, the mode, the recording and the counts: all that attaching keeps.
+
+    A process has one, since its hooks change modules, which a process has once. ``print`` it for a report.
+    """
 
     def __init__(
         self, mode: Mode, *, missing: Missing = "compile", recorder: Recorder | None = None, target: str | None = None
     ) -> None:
+        _check(mode, missing)
         self.mode: Mode = mode
         self.missing: Missing = missing
         self.target = target
         self.recorder = recorder or Recorder(None)
-        self._guards: dict[str, Guard | str] = {}
+        self.libraries: dict[str, Library] = {}
+        self.notes: dict[str, Any] = {}
+        self._forget: list[Callable[[], None]] = []
+        self._guards: dict[str, Guard | NotInstalled] = {}
         self._hits: Counter[str] = Counter()
         self._misses: dict[str, Counter[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def noting(self) -> bool:
         """Whether the arguments of calls are wanted, for a recording."""
         return self.mode == "record"
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        """Call a function whenever another mode may answer differently what was asked before."""
+        self._forget.append(forget)
+
+    def change(self, mode: Mode | None = None, missing: Missing | None = None) -> None:
+        """Go on in another mode, such as ``frozen`` once a server is warm; what is None stays as it is."""
+        mode, missing = mode or self.mode, missing or self.missing
+        _check(mode, missing)
+        if (mode == "record") != (self.mode == "record"):
+            raise ConfigError(f"this process is attached with mode={self.mode!r}: record in a process of its own")
+        if (mode, missing) != (self.mode, self.missing):
+            self.mode, self.missing = mode, missing
+            for forget in self._forget:
+                forget()
 
     def obtain(
         self,
@@ -86,39 +111,35 @@ class Attachment:
             Gives the arguments of the call that makes this key, encoded, where a recording needs them.
         """
         try:
-            forms = {name: encode(value, describe=library.describe) for name, value in arguments.items()}
-        except UnknownKey as error:
-            return self._missed(function, str(error), lambda: [])
-        local = library.refuses(forms)
-        if local:
-            return self._missed(function, local, lambda: [])
-        return self.obtain_encoded(library, function, forms, call=call)
-
-    def obtain_encoded(
-        self,
-        library: Library,
-        function: str,
-        forms: Mapping[str, Any],
-        *,
-        call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
-        """The same for arguments that are encoded already."""
-        guard = self._guard(library)
-        if isinstance(guard, str):
-            return self._missed(function, guard, lambda: [])
-        config = {**forms, VERSION: guard.version, SOURCE: guard.source}
-        if self.mode == "record":
-            try:
+            config = self._key(library, arguments)
+            if self.mode == "record":
                 made = None if call is None else call()
-            except UnknownKey as error:
-                return self._missed(function, str(error), lambda: [])
-            self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
+                self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
+        except (UnknownKey, NotInstalled) as error:
+            return self._missed(function, str(error), _NO_ADVICE)
         found = self._look_up(library.op(function), config)
         if not isinstance(found, str):
             with self._lock:
                 self._hits[function] += 1
             return found
-        return self._missed(function, found, lambda: _manifest_lines(library, function, config))
+        advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(_manifest_lines(library, function, config))
+        return self._missed(function, found, advice)
+
+    def _key(self, library: Library, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The config of a key: its arguments in their forms, and the guard."""
+        describe = library.describe
+        noted = None if describe is None else lambda value: describe(value, self.notes)
+        forms = {name: encode(value, describe=noted) for name, value in arguments.items()}
+        try:
+            for form in forms.values():
+                to_value(form)
+        except ConfigError as error:
+            raise UnknownKey(str(error)) from None
+        refusal = library.refuses(forms)
+        if refusal:
+            raise UnknownKey(refusal)
+        guard = self._guard(library)
+        return {**forms, VERSION: guard.version, SOURCE: guard.source}
 
     def counts(self) -> tuple[SeamCount, ...]:
         """What each function has asked for."""
@@ -134,6 +155,9 @@ class Attachment:
                 for name in names
             )
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.counts())) or "no attached library asked for a kernel"
+
     def _look_up(self, op: str, config: Mapping[str, Any]) -> Callable[..., Any] | str:
         """A cache's kernel, or the reason why there is none."""
         installed = None if placeholder.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
@@ -146,20 +170,24 @@ class Attachment:
             return _short_reason(error)
         except OpNotFound:
             return f"no cache holds {op}"
+        except Frozen:
+            raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
         except PrecastError as error:
             return str(error)
 
-    def _guard(self, library: Library) -> Guard | str:
-        found = self._guards.get(library.name)
-        if found is None:
+    def _guard(self, library: Library) -> Guard:
+        """The library's guard, found once: digests take milliseconds."""
+        if library.name not in self._guards:
             try:
-                found = library.guard()
+                self._guards[library.name] = library.guard()
             except NotInstalled as error:
-                found = str(error)
-            self._guards[library.name] = found
+                self._guards[library.name] = error
+        found = self._guards[library.name]
+        if isinstance(found, NotInstalled):
+            raise found
         return found
 
-    def _missed(self, function: str, reason: str, lines: Callable[[], list[str]]) -> Callable[..., Any] | None:
+    def _missed(self, function: str, reason: str, advice: str) -> Callable[..., Any] | None:
         with self._lock:
             reasons = self._misses.setdefault(function, Counter())
             if reason in reasons or len(reasons) < _REASONS:
@@ -172,9 +200,19 @@ class Attachment:
         if self.mode == "record":
             return None
         if self.mode == "frozen" or self.missing == "raise" or not compiler:
-            advice = "\n".join(["to build it, put this in a manifest, build it, and install the cache:", *lines()])
-            raise KernelMissing(f"{function}: {reason}\n{advice}")
+            raise KernelMissing(f"{function}: {reason}{advice}")
         return None
+
+
+def _check(mode: str, missing: str) -> None:
+    if mode not in ("serve", "record", "frozen"):
+        raise ConfigError(f"{mode!r} is not a mode: use 'serve', 'record' or 'frozen'")
+    if missing not in ("compile", "raise", "skip"):
+        raise ConfigError(f"{missing!r} is not what can happen to a missing kernel: use 'compile', 'raise' or 'skip'")
+    if missing == "skip" and mode != "record":
+        raise ConfigError("missing='skip' launches nothing, so that results are wrong: use it with mode='record' only")
+    if missing == "raise" and mode == "record":
+        raise ConfigError("mode='record' goes on after a missing kernel: use missing='compile' or 'skip'")
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -189,11 +227,11 @@ def _short_reason(error: VariantNotFound) -> str:
     return "; ".join(rejected[0].reasons)
 
 
-def _manifest_lines(library: Library, function: str, config: Mapping[str, Any]) -> list[str]:
+def _manifest_lines(library: Library, function: str, config: Mapping[str, Any]) -> str:
     wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
-    return [
+    return "\n".join((
         "kernels:",
         f"  - compile: {value_text(f'{function}@{library.name}')}",
         f"    op: {library.op(function)}",
         f"    config: {config_text(wanted)}",
-    ]
+    ))  # fmt: skip

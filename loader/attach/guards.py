@@ -1,8 +1,12 @@
 """Guards: what a key stands for beside its arguments. A kernel serves the library it was built from, and no other.
 
-The source digest covers every Python file of the library. It is read off the list of files that pip installed
-(``RECORD``), which has the digest of each, so that it costs milliseconds; the modules that are in use are read and held
-against that list, so that a file edited in place is noticed.
+The source digest covers the Python files that pip installed for the library. It is read off pip's list of them
+(``RECORD``), which has the digest of each, so that it costs milliseconds. A file that was changed since is read: one
+whose size is not the listed one, or that is newer than the list. All files are read of a library that is imported from
+elsewhere than where pip installed it: an editable install, or a folder that comes first on ``sys.path``.
+
+The digest is taken once a process, at the first key. A file that is changed later is not noticed, nor is one whose size
+and time of change were both kept.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import sys
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,53 +42,51 @@ def guard_of(distribution: str, package: str) -> Guard:
     >>> guard_of("zstandard", "zstandard").version != ""
     True
     """
-    found = next(
-        ((version, folder) for name, version, folder in Installed().distributions() if name == distribution), None
-    )
+    wanted = re.sub(r"[-_.]+", "-", distribution).lower()
+    found = next(((version, folder) for name, version, folder in Installed().distributions() if name == wanted), None)
     place = locate(package)
     if found is None or place is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
-    version, info = found
-    listed = dict(_recorded(Path(info), package))
-    digests = listed if listed and not _edited(listed, place, package) else dict(_read(place, package))
+    version, info = found[0], Path(found[1])
+    folder = package.replace(".", "/")
+    digests = dict(_listed(info / "RECORD", folder))
+    if not digests or not _same_folder(place, info.parent / folder):
+        digests = {f"{folder}/{file.relative_to(place).as_posix()}": _digest(file) for file in place.rglob("*.py")}
     text = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
     return Guard(version=version, source=hashlib.sha256(text.encode()).hexdigest())
 
 
-def _recorded(info: Path, package: str) -> Iterator[tuple[str, str]]:
-    """The Python files of a package and their digests, as pip recorded them."""
+def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:
+    """The Python files of a folder that pip installed, and the digest of each as it is now."""
     try:
-        lines = (info / "RECORD").read_text().splitlines()
+        lines, written = record.read_text().splitlines(), record.stat().st_mtime_ns
     except OSError:
         return
     for line in lines:
-        name, _, rest = line.partition(",")
-        if name.startswith(f"{package}/") and name.endswith(".py") and rest.startswith("sha256="):
-            encoded = rest[7:].partition(",")[0]
-            yield name, base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
+        if not line.startswith(f"{folder}/"):
+            continue
+        name, _, rest = line.rpartition(",sha256=")
+        encoded, _, size = rest.partition(",")
+        if name.endswith(".py") and size.isdigit():
+            file = record.parent.parent / name
+            known = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
+            yield name, known if _is_as_installed(file, int(size), written) else _digest(file)
 
 
-def _edited(listed: dict[str, str], place: Path, package: str) -> bool:
-    """Whether a module of the package that is in use is not the file that was installed."""
-    root = place.parent
-    for name, module in list(sys.modules.items()):
-        if name == package or name.startswith(f"{package}."):
-            file = getattr(module, "__file__", None)
-            if not isinstance(file, str) or not file.endswith(".py"):
-                continue
-            relative = os.path.relpath(file, root)
-            if listed.get(relative) != _digest(Path(file)):
-                return True
-    return False
+def _is_as_installed(file: Path, size: int, written: int) -> bool:
+    try:
+        now = file.stat()
+    except OSError:
+        return False
+    return now.st_size == size and now.st_mtime_ns <= written
 
 
-def _read(place: Path, package: str) -> Iterator[tuple[str, str]]:
-    """The same facts read from the files themselves: of an editable install, or of one that was edited."""
-    for file in sorted(place.rglob("*.py")):
-        yield f"{package}/{file.relative_to(place).as_posix()}", _digest(file)
+def _same_folder(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _digest(file: Path) -> str:
+    """The digest of a file's bytes; no text where it cannot be read."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:

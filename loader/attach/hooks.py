@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import FunctionType, ModuleType
 from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
-from precast.loader.attach.keys import encode
+from precast.loader.attach.keys import encode, find
 from precast.loader.attach.library import KernelSource, Library, Seam
+from precast.loader.errors import ConfigError
 
 
 class Decorator(Seam):
@@ -24,7 +25,7 @@ class Decorator(Seam):
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
-            original = getattr(module, self.name)
+            original = _member(module, self.name, library)
 
             @functools.wraps(original)
             def decorator(function: Callable[..., Any]) -> Any:
@@ -44,7 +45,7 @@ class Functions(Seam):
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name in self.names:
-                found = getattr(module, name)
+                found = _member(module, name, library)
                 setattr(module, name, served(attachment, library, inspect.unwrap(found), found))
 
         after_import({self.module: change})
@@ -93,6 +94,16 @@ class CacheAttribute(Seam):
         after_import({self.module: change})
 
 
+def _member(module: ModuleType, name: str, library: Library) -> Any:
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise ConfigError(
+            f"{module.__name__} has no {name}: {library.name} is declared for another version of"
+            f" {library.distribution}; install that one, or leave {library.name} out of precast.loader.attach(...)"
+        ) from None
+
+
 def compiles(function: FunctionType) -> bool:
     """Whether a function's own code calls ``cute.compile``.
 
@@ -106,67 +117,74 @@ def compiles(function: FunctionType) -> bool:
 def served(
     attachment: KernelSource, library: Library, function: Callable[..., Any], original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own."""
+    """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own.
+
+    The answer to a key is kept, a miss too. Equal arguments of different types are different keys.
+    """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
-    known: dict[Any, Callable[..., Any]] = {}
+
+    def ask(*args: Any, **kwargs: Any) -> Callable[..., Any] | None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return None  # the function itself says what is wrong with the call
+        bound.apply_defaults()
+        return attachment.obtain(library, place, bound.arguments)
+
+    known = functools.lru_cache(maxsize=None, typed=True)(ask)
 
     @functools.wraps(original)
     def obtain(*args: Any, **kwargs: Any) -> Any:
-        key: Any = (args, tuple(sorted(kwargs.items()))) if kwargs else args
         try:
-            return known[key]
-        except (KeyError, TypeError):
-            pass
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        found = attachment.obtain(library, place, bound.arguments)
-        if found is None:
-            return original(*args, **kwargs)
-        with contextlib.suppress(TypeError):  # a list or a dict among the arguments
-            known[key] = found
-        return found
+            kernel = known(*args, **kwargs)
+        except TypeError:  # an argument that has no hash
+            kernel = ask(*args, **kwargs)
+        return original(*args, **kwargs) if kernel is None else kernel
 
     def clear() -> None:
-        known.clear()
-        inner = getattr(original, "cache_clear", None)
-        if inner is not None:
-            inner()
+        known.cache_clear()
+        getattr(original, "cache_clear", _nothing_to_clear)()
 
-    obtain.cache_clear = clear  # type: ignore[attr-defined]
-    obtain.__wrapped__ = function
+    attachment.on_change(known.cache_clear)
+    vars(obtain).update(cache_clear=clear, __wrapped__=function)
+    for name in ("cache_info", "cache_parameters"):
+        if hasattr(original, name):
+            setattr(obtain, name, getattr(original, name))
     return obtain
 
 
-class ServedMapping:
+def _nothing_to_clear() -> None:
+    """Stands for ``cache_clear`` of a function without a cache."""
+
+
+class ServedMapping(MutableMapping[Any, Any]):
     """A library's mapping from its keys to compiled kernels, which looks into the caches first."""
 
     def __init__(self, attachment: KernelSource, library: Library, place: str, original: Any) -> None:
         self._attachment, self._library, self._place, self._original = attachment, library, place, original
-        self._known: dict[Any, Callable[..., Any]] = {}
-        self._missing: set[Any] = set()
-        self._calls: list[Mapping[str, Any]] = []
+        self._known: dict[Any, Callable[..., Any] | None] = {}
+        self._calls = threading.local()
+        attachment.on_change(self._known.clear)
 
     def __contains__(self, key: Any) -> bool:
-        if key in self._known or key in self._original:
-            return True
-        if key in self._missing:
-            return False
-        found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
-        if found is None:
-            self._missing.add(key)
-            return False
-        self._known[key] = found
-        return True
+        return self._find(key) is not None or key in self._original
 
     def __getitem__(self, key: Any) -> Any:
-        try:
-            return self._known[key]
-        except KeyError:
-            return self._original[key]
+        kernel = self._find(key)
+        return self._original[key] if kernel is None else kernel
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
         self._original[key] = compiled
+
+    def __delitem__(self, key: Any) -> None:
+        del self._original[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._original)
+
+    def __len__(self) -> int:
+        return len(self._original)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
@@ -174,8 +192,16 @@ class ServedMapping:
     def clear(self) -> None:
         """Forget everything, as the library's own mapping does."""
         self._known.clear()
-        self._missing.clear()
         self._original.clear()
+
+    def _find(self, key: Any) -> Callable[..., Any] | None:
+        """A cache's kernel, None where there is none; the answer is kept."""
+        try:
+            return self._known[key]
+        except KeyError:
+            found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
+            self._known[key] = found
+            return found
 
     def noting_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose arguments are known while it runs."""
@@ -183,16 +209,18 @@ class ServedMapping:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._calls.append(signature.bind(*args, **kwargs).arguments)
+            before = getattr(self._calls, "arguments", {})
+            self._calls.arguments = signature.bind(*args, **kwargs).arguments
             try:
                 return function(*args, **kwargs)
             finally:
-                self._calls.pop()
+                self._calls.arguments = before
 
         return call
 
     def _call(self) -> Mapping[str, Any]:
-        return {name: encode(value, tensors=True) for name, value in self._calls[-1].items()} if self._calls else {}
+        arguments = getattr(self._calls, "arguments", {})
+        return {name: encode(value, tensors=True) for name, value in arguments.items()}
 
 
 def replace_function(place: str, answer: Callable[..., Any]) -> None:
@@ -211,10 +239,10 @@ def replace_function(place: str, answer: Callable[..., Any]) -> None:
 
 
 def original_of(place: str) -> Callable[..., Any]:
-    """The compile function itself at ``module:name``, below every cache; for the builder."""
-    module, _, name = place.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    original: Callable[..., Any] = inspect.unwrap(found)
+    """The compile function itself at ``module:name``, below every cache; for the builder.
+
+    >>> original_of("json:dumps").__name__
+    'dumps'
+    """
+    original: Callable[..., Any] = inspect.unwrap(find(place))
     return original

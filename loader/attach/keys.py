@@ -269,8 +269,3 @@ def _of_dsl_named(name: str) -> Any:
         if found is not None:
             return getattr(found, member) if member else found
     raise UnknownKey(f"the DSL has no {name}: build with the DSL that the recording was made with")
-
-
-def arguments_of(forms: Mapping[str, Any]) -> dict[str, Any]:
-    """Every value of a mapping of forms."""
-    return {name: decode(form) for name, form in forms.items()}

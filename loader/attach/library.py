@@ -11,23 +11,25 @@ program or an engine declares its own:
 ...     seams=(Functions("my_engine.kernels", ("_compiled",)),),
 ... )
 >>> mine.op("my_engine.kernels:_compiled")
-'attach.mine.kernels_compiled'
+'attach.mine.kernels_compiled_e31dfb3b'
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from precast.loader.attach.guards import Guard, guard_of
+from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
 
 SHIPPED = ("quack", "flash_attention", "flashinfer")
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_LONGEST = 55  # of the readable part of an op's name
 
 
 class KernelSource(Protocol):
@@ -36,6 +38,15 @@ class KernelSource(Protocol):
     @property
     def noting(self) -> bool:
         """Whether the arguments of calls are wanted, for a recording."""
+        ...
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What seams noted about values that are good in this process only, for ``Library.describe``."""
+        ...
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        """Call a function whenever another mode may answer differently what was asked before."""
         ...
 
     def obtain(
@@ -82,6 +93,7 @@ class Library(Immutable, kw_only=True):
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
     describe, makers
         How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
+        ``describe`` is given the value, and what the library's seams noted about such values.
     """
 
     name: str
@@ -91,21 +103,26 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
-    describe: Callable[[Any], tuple[str, tuple[Any, ...]] | None] | None = None
+    describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None
     makers: Mapping[str, Callable[..., Any]] = {}
 
     def op(self, function: str) -> str:
-        """The op that the kernels of one of its functions are filed under, by ``module:name``."""
+        """The op that the kernels of one of its functions are filed under, by ``module:name``.
+
+        An op's name has lower-case letters only, so that ``Compile`` and ``_compile`` read alike: the digest of the
+        place at its end keeps their kernels apart.
+        """
         module, _, name = function.partition(":")
-        inner = module.removeprefix(self.package).strip(".")
-        words = [part.strip("_") for part in (*inner.split("."), *name.split(".")) if part.strip("_")]
-        return f"attach.{self.name}.{'_'.join(words).lower()}"[:130]
+        readable = f"{module.removeprefix(self.package)}_{name}".lower()
+        words = re.sub(r"[^a-z0-9]+", "_", readable)[:_LONGEST].strip("_").lstrip("_0123456789") or "function"
+        return f"attach.{self.name}.{words}_{hashlib.sha256(function.encode()).hexdigest()[:8]}"
 
     def guard(self) -> Guard:
         """What its keys stand for here."""
         return guard_of(self.distribution, self.package)
 
 
+# By name: what a process declares is for the process, as what it imports is.
 _declared: dict[str, Library] = {}
 
 
@@ -114,8 +131,10 @@ def declare(library: Library) -> Library:
 
     A distribution declares one by an entry point of the group ``precast.libraries``.
     """
-    if _NAME.fullmatch(library.name) is None:
-        raise ConfigError(f"{library.name!r} is not a name of a library: use lower-case letters, digits and _")
+    if not LIBRARY_NAME.admits(library.name):
+        raise ConfigError(
+            f"{library.name!r} is not a name of a library: use at most 32 of a-z, 0-9 and _, a letter first"
+        )
     _declared[library.name] = library
     return library
 
@@ -135,4 +154,6 @@ def library_named(name: str) -> Library:
         if found == name:
             return declare(importlib.import_module(module).LIBRARY)
     known = ", ".join(sorted({*SHIPPED, *_declared}))
-    raise ConfigError(f"no library {name!r} is declared: it takes {known}, or declare it with attach.declare(...)")
+    raise ConfigError(
+        f"no library {name!r} is declared: name one of {known}, or declare it with precast.loader.attach.declare(...)"
+    )

@@ -55,7 +55,7 @@ class _Kind(type):
     def __getattr__(cls, name: str) -> Any:
         if name in _PROTOCOL or not _is_placeholder(cls):
             raise AttributeError(f"{cls.__name__} has no {name}")
-        return _child(f"{cls.__module__}.{cls.__qualname__}", name)
+        return _child(_path(cls), name)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not _is_placeholder(cls):
@@ -69,12 +69,8 @@ class _Kind(type):
             if cls.__name__ == "const_expr":
                 return value
         if not args:
-            return _Nothing()  # a decorator with options, or a question that is asked while a module is imported
-        raise NoCompiler(
-            f"{cls.__module__}.{cls.__qualname__} was called, and {DSL}, the compiler, is not installed here: "
-            "this call is not served from a cache. Record it, build the recording, and install that cache; "
-            "or install nvidia-cutlass-dsl"
-        )
+            return _Nothing(_path(cls))  # a decorator with options, or a question that a module asks at its import
+        raise _no_compiler(f"{_path(cls)} was called")
 
     def __getitem__(cls, item: object) -> Any:
         return cls
@@ -88,11 +84,14 @@ class _Kind(type):
         return False if _is_placeholder(cls) else type.__instancecheck__(cls, value)
 
     def __repr__(cls) -> str:
-        return f"<no {cls.__module__}.{cls.__qualname__}>" if _is_placeholder(cls) else type.__repr__(cls)
+        return f"<no {_path(cls)}>" if _is_placeholder(cls) else type.__repr__(cls)
 
 
 class _Nothing:
     """What a call without positional arguments gives: a decorator that changes nothing, a list of nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def __call__(self, decorated: Any) -> Any:
         return decorated
@@ -103,14 +102,25 @@ class _Nothing:
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOL or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
-        raise NoCompiler(f"an answer of {DSL}, the compiler, is needed here ({name}), and it is not installed")
+        raise _no_compiler(f"{self._path}().{name} was asked for")
 
     def _needed(self, *others: object) -> Any:
-        raise NoCompiler(f"an answer of {DSL}, the compiler, is needed here, and it is not installed")
+        raise _no_compiler(f"the value of {self._path}() was asked for")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _needed
     __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = _needed
     __index__ = __bool__ = __len__ = __getitem__ = _needed
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _no_compiler(what: str) -> NoCompiler:
+    return NoCompiler(
+        f"{what}, and {DSL}, the compiler, is not installed here: this call is not served from a cache. Record it,"
+        " build the recording, and install that cache; or install nvidia-cutlass-dsl"
+    )
 
 
 def _is_placeholder(cls: type) -> bool:
@@ -166,22 +176,36 @@ class _Finder(MetaPathFinder, Loader):
             vars(module).update(__version__=self._version, CUDA_VERSION=_CUDA)
 
 
-def install(version: str) -> None:
+def install(version: str) -> bool:
     """Have ``import cutlass`` and everything below it give placeholders; refused where the DSL is installed.
 
     Parameters
     ----------
     version
         What ``cutlass.__version__`` says: libraries look at it while they are imported.
+
+    Returns
+    -------
+    bool
+        Whether they are new: False where they were installed before.
     """
     if DSL in sys.modules and not isinstance(sys.modules[DSL], _Module):
-        raise NoCompiler(f"{DSL} is imported already: placeholders are for machines without it")
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        return
+        raise NoCompiler(f"{DSL} is imported already: attach without without_compiler=True")
+    if is_installed():
+        return False
     found = find_spec(DSL)
     if found is not None and found.loader is not None:  # without a loader it is a bare folder, of another package
         raise NoCompiler(f"{DSL} is installed here: attach without without_compiler=True")
     sys.meta_path.insert(0, _Finder(version))
+    return True
+
+
+def uninstall() -> None:
+    """Take the placeholders back, and the modules that stand for the DSL."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, _Module):
+            del sys.modules[name]
 
 
 def is_installed() -> bool:

@@ -6,19 +6,23 @@ asked for is not lost.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from precast.loader.errors import FormatError
+from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import Immutable
+from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format import fields
+from precast.loader.format.config import to_value
+from precast.loader.format.patterns import NAME, Pattern
 
 LINE_LIMIT = 1 << 20
+LIBRARY_NAME = Pattern(r"[a-z][a-z0-9_]{0,31}")
 _FIELDS = ("library", "compile", "config", "call")
 
 
@@ -39,12 +43,17 @@ class Recorded(Immutable, kw_only=True):
 
     @classmethod
     def parse(cls, value: object) -> Recorded:
+        """The key that a line of a recording holds, each part checked.
+
+        >>> Recorded.parse({"library": "quack", "compile": "quack.softmax:compile", "config": {"N": 8}}).config
+        {'N': 8}
+        """
         data = fields.known(fields.as_object(value), _FIELDS)
         return cls(
-            library=fields.get(data, "library", str),
-            compile=fields.get(data, "compile", str),
-            config=fields.parsed(data, "config", fields.as_object),
-            call=fields.parsed(data, "call", lambda v: None if v is None else fields.as_object(v), None),
+            library=fields.parsed(data, "library", _library),
+            compile=fields.parsed(data, "compile", _place),
+            config=fields.parsed(data, "config", _values),
+            call=fields.parsed(data, "call", lambda v: None if v is None else _values(v), None),
         )
 
     @property
@@ -58,22 +67,54 @@ class Recorded(Immutable, kw_only=True):
         return json.dumps([self.library, self.compile, dict(self.config)], sort_keys=True, separators=(",", ":"))
 
 
+def _library(value: object) -> str:
+    if not isinstance(value, str) or not LIBRARY_NAME.admits(value):
+        raise FormatError(f"{str(value)[:80]!r} is not the name of a library")
+    return value
+
+
+def _place(value: object) -> str:
+    """``module:name``, which may be imported: nothing but identifiers and dots."""
+    module, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise FormatError(f"{str(value)[:80]!r} is not a function as module:name")
+    return f"{module}:{name}"
+
+
+def _values(value: object) -> Mapping[str, Any]:
+    """Values by name, each of which a config can hold."""
+    data = fields.as_object(value)
+    for name, one in data.items():
+        if not NAME.admits(name):
+            raise FormatError("not a name of an argument", name[:80])
+        try:
+            to_value(one)
+        except ConfigError as error:
+            raise FormatError(str(error), name) from None
+    return data
+
+
 class Recorder:
     """Adds keys to a file, each once a process."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._seen: dict[str, Recorded] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None where keys are kept in memory only."""
+        return self._path
 
     def add(self, recorded: Recorded) -> bool:
         """Write a key down, unless this process has already; whether it was new."""
         with self._lock:
             if recorded.key in self._seen:
                 return False
-            self._seen[recorded.key] = recorded
             if self._path is not None:
                 _append(self._path, recorded.text)
+            self._seen[recorded.key] = recorded
             return True
 
     @property
@@ -83,15 +124,29 @@ class Recorder:
 
 
 def _append(path: Path, text: str) -> None:
-    with open(path, "ab", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(text.encode() + b"\n")
+    """Add a line to a file, whole or not at all. A line that a killed process left unfinished is ended first."""
+    try:
+        with open(path, "a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            end = file.seek(0, os.SEEK_END)
+            if end:
+                file.seek(end - 1)
+            line = (b"\n" if end and file.read(1) != b"\n" else b"") + text.encode() + b"\n"
+            if file.write(line) != len(line):
+                file.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        raise ConfigError(f"the recording {path} cannot be written ({error}): name a file that can be") from error
 
 
 def read_recording(data: bytes) -> tuple[Recorded, ...]:
-    """The keys of a recording, each once, sorted. A last line that was cut is left out; other bad ones are errors."""
+    """The keys of a recording, each once, sorted. A last line that was cut is left out; other bad ones are errors.
+
+    >>> read_recording(b'{"library": "quack", "comp')
+    ()
+    """
     lines = data.split(b"\n")
-    found: dict[str, Recorded] = {}
+    found: list[Recorded] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -101,16 +156,21 @@ def read_recording(data: bytes) -> tuple[Recorded, ...]:
             if number == len(lines):
                 break
             raise FormatError(f"line {number} of the recording: {error}: remove it") from None
-        found.setdefault(one.key, one)
-    return merged(found.values())
+        found.append(one)
+    return merged(found)
 
 
 def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
-    """Keys of several recordings, each once, sorted."""
+    """Keys of several recordings, each once, sorted. Of several calls that make one key, the first by its text is kept.
+
+    >>> one = Recorded(library="quack", compile="quack.softmax:compile", config={"N": 8})
+    >>> merged([one, one]) == (one,)
+    True
+    """
     table: dict[str, Recorded] = {}
-    for one in recorded:
+    for one in sorted(recorded, key=lambda one: one.text):
         table.setdefault(one.key, one)
-    return tuple(sorted(table.values(), key=lambda one: one.text))
+    return tuple(table.values())
 
 
 def recording_path() -> Path | None:

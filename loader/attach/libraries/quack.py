@@ -19,7 +19,6 @@ from precast.loader.attach.keys import find
 from precast.loader.attach.library import KernelSource, Library, Seam
 
 _CLASS_REF = "gemm_class"
-_made: dict[str, tuple[str, tuple[Any, ...]]] = {}  # by an epilogue's digest: the function that made it, its arguments
 
 
 class EpilogueFactories(Seam):
@@ -32,33 +31,36 @@ class EpilogueFactories(Seam):
             for name, found in list(vars(module).items()):
                 function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
                 if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
-                    setattr(module, name, noting(f"{module.__name__}:{name}", function, found))
+                    place = f"{module.__name__}:{name}"
+                    setattr(module, name, noting(attachment.notes, place, function, found))
 
         after_import({self.module: change})
 
 
-def noting(place: str, function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, of which each epilogue that it makes is noted."""
+def noting(
+    notes: dict[str, Any], place: str, function: Callable[..., Any], original: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The same function; each epilogue that it makes is noted by its digest: the function's place, its arguments."""
     signature = inspect.signature(function)
 
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
         made = original(*args, **kwargs)
         digest = getattr(made, "semantic_digest", None)
-        if isinstance(digest, str) and digest not in _made:
+        if isinstance(digest, str) and digest not in notes:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            _made[digest] = (place, tuple(bound.arguments.items()))
+            notes[digest] = (place, tuple(bound.arguments.items()))
         return made
 
     return make
 
 
-def describe(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+def describe(value: Any, notes: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
     """What makes a reference to a class whose epilogue has no name in a module; None for any other value."""
-    if type(value).__name__ != "GemmClassRef" or value.kind != "epi_mod_local" or value.semantic_digest not in _made:
+    if type(value).__name__ != "GemmClassRef" or value.kind != "epi_mod_local" or value.semantic_digest not in notes:
         return None
-    return _CLASS_REF, (*_made[value.semantic_digest], value.mint_key)
+    return _CLASS_REF, (*notes[value.semantic_digest], value.mint_key)
 
 
 def class_ref(place: str, arguments: tuple[tuple[str, Any], ...], mint_key: tuple[Any, ...]) -> Any:
