@@ -22,6 +22,7 @@ from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError,
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import config_text, to_value, value_text
+from precast.loader.resolve.candidate import same
 
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
@@ -83,9 +84,9 @@ class Attachment:
     def change(self, mode: Mode | None = None, missing: Missing | None = None) -> None:
         """Go on in another mode, such as ``frozen`` once a server is warm; what is None stays as it is."""
         mode, missing = mode or self.mode, missing or self.missing
-        _check(mode, missing)
         if (mode == "record") != (self.mode == "record"):
             raise ConfigError(f"this process is attached with mode={self.mode!r}: record in a process of its own")
+        _check(mode, missing)
         if (mode, missing) != (self.mode, self.missing):
             self.mode, self.missing = mode, missing
             for forget in self._forget:
@@ -165,7 +166,10 @@ class Attachment:
         if installed:
             wanted[COMPILER] = installed
         try:
-            return api.get(op, wanted, target=self.target)
+            kernel = api.get(op, wanted, target=self.target)
+            # A request may name a dtype in several ways; a key is only what it is.
+            other = [name for name, value in wanted.items() if not same(kernel.config.get(name), value)]
+            return f"{other[0]} is written differently there" if other else kernel
         except VariantNotFound as error:
             return _short_reason(error)
         except OpNotFound:

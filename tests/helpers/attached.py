@@ -1,0 +1,84 @@
+"""Small libraries as pip would install them, caches for their keys, and child processes to attach them in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
+from precast.loader.attach.guards import DSL_DISTRIBUTION
+from precast.loader.attach.keys import encode
+from precast.loader.attach.library import Library
+from precast.loader.format.config import Key, to_value
+from tests.helpers.caches import CacheWriter, Native, artifact
+
+PACKAGE = "minilib"
+MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())
+
+
+def write_library(folder: Path, files: Mapping[str, str], release: str = "1.0") -> Path:
+    """Write modules, by their paths, and what pip records of them."""
+    record = []
+    for name, text in {f"{PACKAGE}/__init__.py": "", **files}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        sha256 = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        record.append(f"{name},sha256={sha256},{len(text.encode())}")
+    info = folder / f"{PACKAGE}-{release}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {release}\n")
+    (info / "RECORD").write_text("\n".join(record) + "\n")
+    return folder
+
+
+def key_of(arguments: Mapping[str, Any], **guard: str) -> dict[str, Any]:
+    """The full config of a key of the installed library, or of one that ``guard`` changes."""
+    here = MINE.guard()
+    forms = {name: encode(value) for name, value in arguments.items()}
+    return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: version(DSL_DISTRIBUTION), **guard}
+
+
+def write_cache(native: Native, folder: Path, function: str, configs: Iterable[Mapping[str, Any]]) -> Path:
+    """A cache with a kernel for each config of a function's op."""
+    writer = CacheWriter(name="keys")
+    writer.runtime(*native.runtime(), fastcall=native.fastcall())
+    listed = list(configs)
+    rows = [
+        artifact(writer.keep(native.entry(offset=place)), config, rank=place) for place, config in enumerate(listed)
+    ]
+    defaults: dict[str, Any] = {VERSION: listed[0][VERSION], SOURCE: listed[0][SOURCE], COMPILER: listed[0][COMPILER]}
+    keys = [
+        Key(name=name, tuned=name == COMPILER, has_default=name in defaults, default=to_value(defaults.get(name)))
+        for name in listed[0]
+    ]
+    writer.op(MINE.op(function), rows, tuple(keys))
+    return writer.write(folder)
+
+
+def run(
+    *words: str | Path, path: Iterable[Path] = (), cwd: Path | None = None, cache: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """A child Python with these folders on its path, and these caches."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+        "PRECAST_CACHE_PATH": str(cache or ""),
+        **more,
+    }
+    return subprocess.run(
+        [sys.executable, *map(str, words)], env=environment, cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def passes(code: str, *, path: Iterable[Path] = (), cache: Path | None = None) -> None:
+    """Run code, whose assertions must hold, in a child."""
+    done = run("-c", code, path=path, cache=cache)
+    assert done.returncode == 0, done.stderr[-3000:]
