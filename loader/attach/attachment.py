@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -21,13 +22,13 @@ from precast.loader.attach.recording import Recorded, Recorder
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.format.config import config_text, to_value, value_text
+from precast.loader.format.config import canonical, config_text, to_value, value_text
 from precast.loader.resolve.candidate import same
 
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
 VERSION, SOURCE, COMPILER = "library_version", "library_source", "dsl_version"
-_REASONS = 100
+_REASONS_SHOWN = 20
 _ADVICE = "\nto build it, put this in a manifest, build it, and install the cache:\n{}"
 _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
@@ -46,7 +47,9 @@ class SeamCount(Immutable, kw_only=True):
     reasons: Mapping[str, int]
 
     def __str__(self) -> str:
-        why = "".join(f"\n    {count} x {reason}" for reason, count in self.reasons.items())
+        lines = [f"\n    {count} x {reason}" for reason, count in self.reasons.items()]
+        more = len(lines) - _REASONS_SHOWN
+        why = "".join(lines[:_REASONS_SHOWN]) + (f"\n    and {more} more reasons" if more > 0 else "")
         return f"{self.function}: {self.hits} served, {self.misses} not{why}"
 
 
@@ -68,8 +71,7 @@ class Attachment:
         self.notes: dict[str, Any] = {}
         self._forget: list[Callable[[], None]] = []
         self._guards: dict[str, Guard | NotInstalled] = {}
-        self._hits: Counter[str] = Counter()
-        self._misses: dict[str, Counter[str]] = {}
+        self._answers: dict[str, dict[bytes, str]] = {}  # by function and key: why it is not served, or no text
         self._lock = ForkSafeLock()
 
     @property
@@ -117,14 +119,14 @@ class Attachment:
                 made = None if call is None else call()
                 self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
         except (UnknownKey, NotInstalled) as error:
-            return self._missed(function, str(error), _NO_ADVICE)
+            return self._missed(function, str(error).encode(), str(error), _NO_ADVICE)
+        key = hashlib.sha256(canonical(config)).digest()
         found = self._look_up(library.op(function), config)
         if not isinstance(found, str):
-            with self._lock:
-                self._hits[function] += 1
+            self._note(function, key, "")
             return found
         advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(_manifest_lines(library, function, config))
-        return self._missed(function, found, advice)
+        return self._missed(function, key, found, advice)
 
     def _key(self, library: Library, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The config of a key: its arguments in their forms, and the guard."""
@@ -143,18 +145,22 @@ class Attachment:
         return {**forms, VERSION: guard.version, SOURCE: guard.source}
 
     def counts(self) -> tuple[SeamCount, ...]:
-        """What each function has asked for."""
+        """What each function has asked for, each key counted once."""
         with self._lock:
-            names = sorted({*self._hits, *self._misses})
-            return tuple(
-                SeamCount(
-                    function=name,
-                    hits=self._hits[name],
-                    misses=sum(self._misses.get(name, Counter()).values()),
-                    reasons=dict(self._misses.get(name, Counter())),
-                )
-                for name in names
+            answers = {function: Counter(found.values()) for function, found in sorted(self._answers.items())}
+        return tuple(
+            SeamCount(
+                function=function,
+                hits=reasons.pop("", 0),
+                misses=sum(reasons.values()),
+                reasons=dict(reasons.most_common()),
             )
+            for function, reasons in answers.items()
+        )
+
+    def _note(self, function: str, key: bytes, reason: str) -> None:
+        with self._lock:
+            self._answers.setdefault(function, {})[key] = reason
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.counts())) or "no attached library asked for a kernel"
@@ -191,13 +197,8 @@ class Attachment:
             raise found
         return found
 
-    def _missed(self, function: str, reason: str, advice: str) -> Callable[..., Any] | None:
-        with self._lock:
-            reasons = self._misses.setdefault(function, Counter())
-            if reason in reasons or len(reasons) < _REASONS:
-                reasons[reason] += 1
-            else:
-                reasons["other reasons"] += 1
+    def _missed(self, function: str, key: bytes, reason: str, advice: str) -> Callable[..., Any] | None:
+        self._note(function, key, reason)
         compiler = not placeholder.is_installed()
         if self.missing == "skip" or (self.mode == "record" and not compiler):
             return _nothing

@@ -144,7 +144,8 @@ def test_frozen_raises_with_an_entry_that_asks_for_the_key(cache: Path) -> None:
     with pytest.raises(KernelMissing) as raised:
         serving(mode="frozen").obtain(MINE, FUNCTION, missing)
     text = str(raised.value)
-    head = f"version: 1\nname: mine\ntargets: [sm_90a]\n{text[text.index('kernels:') :]}"
+    lines = text.partition("\nkernels:\n")[2]
+    head = f"version: 1\nname: mine\ntargets: [sm_90a]\nkernels:\n{lines}"
     (entry,) = parse_manifest(head.encode(), Path("mine.yaml")).entries
     assert (entry.source, entry.op) == (f"{FUNCTION}@mine", MINE.op(FUNCTION))
     wanted = {name: [one] if isinstance(one, list) else one for name, one in key_of(missing).items()}

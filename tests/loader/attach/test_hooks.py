@@ -1,0 +1,346 @@
+"""Hooks: hits come from the caches, misses go to the library's own function, which notices nothing."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.loader.attach.hooks import ServedMapping, served
+from precast.loader.attach.library import Library
+from tests.helpers.attached import MINE, PACKAGE, key_of, passes, write_cache, write_library
+from tests.helpers.caches import Native
+
+ATTACH = f"""
+from precast.loader import attach
+from precast.loader.attach import *
+from precast.loader.launch.kernel import Kernel
+
+def begin(*seams, **more):
+    mine = Library(name="mine", distribution="{PACKAGE}", package="{PACKAGE}", seams=seams)
+    return attach([mine], target="sm_90a", **more)
+"""
+
+
+class Source:
+    """Has a kernel for what its keys name, and writes down what it was asked for."""
+
+    noting = True
+
+    def __init__(self, *has: Mapping[str, Any]) -> None:
+        self.has = has
+        self.asked: list[dict[str, Any]] = []
+        self.calls: list[Mapping[str, Any]] = []
+        self.notes: dict[str, Any] = {}
+        self.forget: list[Callable[[], None]] = []
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self.forget.append(forget)
+
+    def obtain(
+        self,
+        library: Library,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        call: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Callable[..., Any] | None:
+        self.asked.append(dict(arguments))
+        self.calls.append(call() if call else {})
+        return kernel if any(repr(one) == repr(dict(arguments)) for one in self.has) else None
+
+
+def kernel() -> str:
+    return "kernel"
+
+
+class Compiled:
+    """What the library's own function compiles."""
+
+
+def compiled(n: Any, dtype: Any = "bf16", *, flag: Any = False) -> Any:
+    return Compiled()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda f: f(8),
+        lambda f: f(n=8),
+        lambda f: f(8, "bf16"),
+        lambda f: f(dtype="bf16", n=8),
+        lambda f: f(8, flag=False),
+    ],
+)
+def test_every_form_of_a_call_is_one_key(ask: Callable[..., Any]) -> None:
+    source = Source({"n": 8, "dtype": "bf16", "flag": False})
+    hooked = served(source, MINE, compiled, compiled)
+    assert ask(hooked) is kernel and ask(hooked) is kernel
+    assert source.asked == [{"n": 8, "dtype": "bf16", "flag": False}]
+
+
+def test_a_miss_is_asked_once_and_left_to_the_function() -> None:
+    source, memoised = Source(), functools.cache(compiled)
+    hooked: Any = served(source, MINE, compiled, memoised)
+    assert hooked(8) is hooked(8) is memoised(8)
+    assert len(source.asked) == 1
+    assert hooked.cache_info() == memoised.cache_info() and hooked.cache_info().currsize == 1
+    hooked.cache_clear()
+    assert memoised.cache_info().currsize == 0
+    assert isinstance(hooked(8), Compiled)
+    assert len(source.asked) == 2
+    again = served(source, MINE, compiled, compiled)
+    assert again(8) is not again(8)  # a function that keeps nothing is called each time
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False)])
+def test_equal_arguments_of_other_types_are_other_keys(one: Any, other: Any) -> None:
+    source = Source({"n": one, "dtype": "bf16", "flag": False})
+    hooked = served(source, MINE, compiled, compiled)
+    assert hooked(one) is kernel
+    assert isinstance(hooked(other), Compiled) and isinstance(hooked(n=other), Compiled)
+    assert hooked(one) is kernel
+
+
+def test_arguments_without_a_hash_are_served_too() -> None:
+    source = Source({"n": [8], "dtype": "bf16", "flag": False})
+    hooked = served(source, MINE, compiled, compiled)
+    assert hooked([8]) is hooked([8]) is kernel
+    assert isinstance(hooked([9]), Compiled) and isinstance(hooked({}), Compiled)
+
+
+def test_errors_are_those_of_the_function() -> None:
+    def failing(n: int) -> Any:
+        raise KeyError(n)
+
+    hooked = served(Source(), MINE, failing, failing)
+    with pytest.raises(KeyError, match="8"):
+        hooked(8)
+    with pytest.raises(TypeError, match=r"failing\(\) missing 1 required positional argument: 'n'"):
+        hooked()
+    with pytest.raises(TypeError, match=r"failing\(\) got an unexpected keyword argument 'm'"):
+        hooked(8, m=1)
+
+
+def test_another_mode_asks_again() -> None:
+    source = Source()
+    hooked = served(source, MINE, compiled, compiled)
+    hooked(8)
+    source.has = ({"n": 8, "dtype": "bf16", "flag": False},)
+    assert hooked(8) is not kernel
+    for forget in source.forget:
+        forget()
+    assert hooked(8) is kernel
+
+
+def test_threads_get_the_kernel_of_their_key() -> None:
+    source = Source(*({"n": n, "dtype": "bf16", "flag": False} for n in range(0, 40, 2)))
+    hooked = served(source, MINE, compiled, compiled)
+    wrong: list[int] = []
+
+    def work() -> None:
+        wrong.extend(n for n in range(40) if (hooked(n) is kernel) != (n % 2 == 0))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_hooked_function_looks_like_the_function() -> None:
+    hooked: Any = served(Source(), MINE, compiled, functools.cache(compiled))
+    assert (hooked.__name__, hooked.__doc__, hooked.__wrapped__) == ("compiled", compiled.__doc__, compiled)
+
+    class Holder:
+        method = served(Source(), MINE, compiled, compiled)
+        static = staticmethod(method)
+
+    assert isinstance(Holder.static(8), Compiled) and isinstance(Holder().method(8), Compiled)
+
+
+def test_a_mapping_is_a_mapping() -> None:
+    source, own = Source({"key": "a"}), {"b": "own"}
+    mapping = ServedMapping(source, MINE, "m:f", own)
+    assert "a" in mapping and mapping["a"] is mapping.get("a") is kernel
+    assert mapping["b"] == mapping.get("b") == "own" and "c" not in mapping and mapping.get("c") is None
+    with pytest.raises(KeyError):
+        mapping["c"]
+    mapping["c"] = "compiled"
+    assert mapping["c"] == "compiled" and own["c"] == "compiled"
+    assert [one["key"] for one in source.asked] == ["a", "b", "c"]  # each once
+    assert (list(mapping), len(mapping), mapping.copy()) == (["b", "c"], 2, own)
+    del mapping["b"]
+    mapping.clear()
+    assert own == {} and "a" in mapping
+    assert len(source.asked) == 4
+
+
+def test_the_call_that_is_noted_is_the_threads_own() -> None:
+    source = Source()
+    mapping = ServedMapping(source, MINE, "m:f", {})
+    inside, done = threading.Event(), threading.Event()
+
+    def front_end(n: int, wait: bool) -> None:
+        if wait:
+            inside.set()
+            done.wait(10)
+        assert ("key", n) not in mapping
+
+    noted = mapping.noting_calls(front_end)
+    slow = threading.Thread(target=noted, args=(1, True))
+    slow.start()
+    inside.wait(10)
+    noted(2, wait=False)
+    done.set()
+    slow.join()
+    assert sorted(call["n"] for call in source.calls) == [1, 2]
+    assert ("key", 3) not in mapping
+    assert source.calls[-1] == {}
+
+
+FILES = {
+    f"{PACKAGE}/jit.py": """
+import functools
+def jit_cache(function):
+    return functools.cache(function)
+""",
+    f"{PACKAGE}/kernels.py": """
+from minilib.jit import jit_cache
+
+class cute:
+    compile = staticmethod(lambda *arguments: ("compiled", *arguments))
+
+@jit_cache
+def decorated(n, flag=False):
+    if n < 0:
+        raise ValueError("negative")
+    return ("compiled", n, flag)
+
+def plain(n, flag=False):
+    return cute.compile(n, flag)
+
+def other(n, flag=False):
+    return ("other", n, flag)
+
+def front_end(x, n):
+    key = (n, "k")
+    if key not in front_end.compile_cache:
+        front_end.compile_cache[key] = ("compiled", key)
+    return front_end.compile_cache[key]
+
+front_end.compile_cache = {}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("seam", "name"),
+    [
+        (f"Decorator('{PACKAGE}.jit', 'jit_cache')", "decorated"),
+        (f"Functions('{PACKAGE}.kernels', ('decorated',))", "decorated"),
+        (f"CompileFunctions('{PACKAGE}')", "plain"),
+    ],
+)
+def test_a_function_of_a_library(
+    seam: str, name: str, native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = write_library(tmp_path / "site", FILES)
+    monkeypatch.syspath_prepend(site)
+    keys = [key_of({"n": n, "flag": False}) for n in (1, 2)]
+    cache = write_cache(native, tmp_path / "cache", f"{PACKAGE}.kernels:{name}", keys)
+    code = f"""{ATTACH}
+attached = begin({seam})
+from minilib import kernels
+f = kernels.{name}
+assert isinstance(f(1), Kernel) and f(n=1, flag=False) is f(1), f(1)
+assert isinstance(f(2), Kernel) and f(2) is not f(1)
+assert f(3) == f(3) == ("compiled", 3, False) and f(1, True) == ("compiled", 1, True)
+assert kernels.other(1) == ("other", 1, False)
+(count,) = attached.counts()
+assert (count.function, count.hits, count.misses) == ("minilib.kernels:{name}", 2, 2), count
+assert any("n is" in reason for reason in count.reasons), count
+f.cache_clear()
+assert isinstance(f(1), Kernel)
+if "{name}" == "decorated":
+    try: f(-1)
+    except ValueError as error: assert error.args == ("negative",)
+    else: raise AssertionError
+attach(mode="frozen", libraries=[])
+assert isinstance(f(1), Kernel)
+try: f(3)
+except KernelMissing as error: assert "n: 3" in str(error)
+else: raise AssertionError
+"""
+    passes(code, path=[site], cache=cache)
+
+
+def test_a_mapping_of_a_library(native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = write_library(tmp_path / "site", FILES)
+    monkeypatch.syspath_prepend(site)
+    cache = write_cache(native, tmp_path / "cache", f"{PACKAGE}.kernels:front_end", [key_of({"key": (1, "k")})])
+    code = f"""{ATTACH}
+import json, pathlib, sys
+attached = begin(CacheAttribute("minilib.kernels", "compile_cache"), mode=sys.argv[1] if sys.argv[1:] else "serve",
+                 recording="{tmp_path}/recording")
+from minilib.kernels import front_end
+assert isinstance(front_end("x", 1), Kernel) and front_end("x", n=1) is front_end("x", 1)
+assert front_end("x", 2) == ("compiled", (2, "k"))
+(count,) = attached.counts()
+assert (count.hits, count.misses) == (1, 1), count
+"""
+    passes(code, path=[site], cache=cache)
+    passes(code.replace('sys.argv[1] if sys.argv[1:] else "serve"', '"record"'), path=[site], cache=cache)
+    recorded = (tmp_path / "recording").read_text()
+    assert '"call":{"n":1,"x":"x"}' in recorded and '"call":{"n":2,"x":"x"}' in recorded
+
+
+@pytest.mark.parametrize(
+    "seam", [f"Decorator('{PACKAGE}.kernels', 'gone')", f"Functions('{PACKAGE}.kernels', ['gone'])"]
+)
+def test_a_library_without_its_seam_is_an_error_that_says_what_to_do(seam: str, tmp_path: Path) -> None:
+    code = f"""{ATTACH}
+begin({seam})
+try: import minilib.kernels
+except Exception as error: assert "another version of minilib; install that one, or leave mine out" in str(error), error
+else: raise AssertionError
+"""
+    passes(code, path=[write_library(tmp_path / "site", FILES)])
+
+
+def test_attaching_again_and_too_late(tmp_path: Path) -> None:
+    code = f"""{ATTACH}
+from precast.loader.errors import ConfigError
+
+def refused(text, *arguments, **more):
+    try: attach(*arguments, **more)
+    except ConfigError as error: assert text in str(error), error
+    else: raise AssertionError(text)
+
+refused("give a list, such as ['quack']", "quack")
+refused("'nothing' is declared: name one of", ["nothing"])
+absent = Library(name="absent", distribution="dist-absent", package="absent_package", seams=())
+refused("pip install dist-absent", [absent])
+refused("not a mode", [], mode="fast")
+assert attached() is None
+import sys
+first = begin(Decorator("minilib.jit", "jit_cache"), mode="frozen", missing="raise")
+assert attached() is first
+assert begin(Decorator("minilib.jit", "jit_cache")) is first and (first.mode, first.missing) == ("frozen", "raise")
+assert attach([], mode="serve") is first and (first.mode, first.missing) == ("serve", "raise")
+refused("process of its own", [], mode="record")
+refused("another recording or target", [], recording="r")
+refused("another recording or target", [], target="sm_100a")
+from minilib import kernels
+assert attach([]) is first and kernels.decorated.__wrapped__.__closure__ is None
+assert begin() is first
+late = Library(name="late", distribution="minilib", package="minilib", seams=())
+refused("minilib is imported already: call precast.loader.attach before the first import", [late])
+assert "late" not in first.libraries
+"""
+    passes(code, path=[write_library(tmp_path / "site", FILES)])
