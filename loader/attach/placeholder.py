@@ -58,7 +58,7 @@ class _Kind(type):
         return _child(_path(cls), name)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not _is_placeholder(cls):
+        if not _is_placeholder(cls) or issubclass(cls, Exception):
             return super().__call__(*args, **kwargs)
         if len(args) == 1 and not kwargs:
             value = args[0]

@@ -1,0 +1,153 @@
+"""Placeholders for the DSL's names: where it is not installed, in child processes that do not process its .pth file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.attached import passes
+from tests.helpers.source_tree import ROOT
+
+WITHOUT_DSL = f"""
+import sys
+sys.path += [{str(ROOT / "src")!r}, {sysconfig.get_path("purelib")!r}]
+from precast.loader import attach
+from precast.loader.attach.placeholder import NoCompiler
+
+def raises(kind, call, *texts):
+    try: call()
+    except kind as error: assert all(text in str(error) for text in texts), error
+    else: raise AssertionError(texts)
+"""
+
+
+def without_dsl(code: str, timeout: float = 300) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", WITHOUT_DSL + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_placeholders_are_refused_beside_the_dsl_and_nothing_is_left_behind() -> None:
+    refused = """
+import sys
+from precast.loader import attach
+before = list(sys.meta_path)
+try: attach([], without_compiler=True)
+except ImportError as error: assert "attach without without_compiler=True" in str(error), error
+else: raise AssertionError
+assert sys.meta_path == before and attach.attached() is None
+"""
+    passes(refused)
+    passes("import sys, types; sys.modules['cutlass'] = types.ModuleType('cutlass')" + refused)
+
+
+def test_placeholders_are_installed_on_request_only_and_taken_back_when_attaching_fails() -> None:
+    without_dsl("""
+attach([])
+raises(ImportError, lambda: __import__("cutlass.cute"))
+assert not attach.placeholder.is_installed()
+sys.modules.pop("cutlass", None)
+
+class Broken(attach.Seam):
+    text: str
+    def install(self, attachment, library):
+        import cutlass.cute
+        raise ValueError("broken")
+
+broken = attach.Library(name="broken", distribution="d", package="wsgiref", seams=(Broken('x'),))
+raises(ValueError, lambda: attach([broken], without_compiler=True), "broken")
+assert not attach.placeholder.is_installed() and not [name for name in sys.modules if name.startswith("cutlass")]
+raises(ImportError, lambda: __import__("cutlass.cute"))
+sys.modules.pop("cutlass", None)
+attach([], without_compiler=True)
+attach([], without_compiler=True)
+import cutlass.cute
+assert [type(finder).__module__ for finder in sys.meta_path].count("precast.loader.attach.placeholder") == 1
+""")
+
+
+def test_what_a_placeholder_can_do() -> None:
+    without_dsl("""
+import copy, dataclasses, pickle, typing
+attach([], without_compiler=True)
+import cutlass
+import cutlass.cute as cute
+from cutlass import Boolean, Float32, Int32
+from cutlass.cute.nvgpu import OperandMajorMode, warpgroup
+assert cutlass.__version__ == "4.8.1" and cute.Int32 is Int32 is cutlass.cutlass_dsl.Int32
+
+# Numeric types give numbers, and have widths.
+assert (Int32(7), Int32(7.9), Float32(3), Boolean(2)) == (7, 7, 3.0, True)
+assert [type(one) for one in (Int32(7), Float32(3), Boolean(2))] == [int, float, bool]
+assert (Int32.width, cutlass.BFloat16.width, Int32.is_integer, Float32.is_float) == (32, 16, True, True)
+
+# Classes derive from placeholders, and are classes of their own.
+class Kernel(cute.Base):
+    def __init__(self, tile): self.tile = tile
+    @cute.jit
+    def run(self): return self.tile
+    @cute.kernel(options=1)
+    def launch(self): return self.tile
+class More(Kernel): pass
+made = More(8)
+assert (made.run(), made.launch(), isinstance(made, Kernel), issubclass(More, cute.Base)) == (8, 8, True, True)
+assert not isinstance(made, cute.Base) and not isinstance(1, (cute.Tensor, Int32)) and isinstance(1, (cute.Tensor, int))
+raises(AttributeError, lambda: More.nothing, "nothing")
+
+# Decorators, subscripts, unions, annotations, keys.
+@cute.jit
+def function(x: cute.Tensor[Int32], y: "cute.Tensor | None" = None): return x
+assert function(1) == 1 and typing.get_type_hints(function)["x"] is cute.Tensor
+assert cute.Tensor[int, 3] is cute.Tensor and (cute.Tensor | None) is (None | cute.Tensor) is cute.Tensor
+assert {cute.Tensor: 1}[cute.Tensor] == 1 and cute.Tensor == cute.Tensor != cute.Pointer
+assert OperandMajorMode.K is OperandMajorMode.K and OperandMajorMode.K != OperandMajorMode.MN
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    dtype: type[cutlass.Numeric] = cutlass.BFloat16
+    tensor: typing.Optional[cute.Tensor] = None
+assert Config() == Config() and hash(Config()) == hash(Config()) and Config(Int32) != Config()
+
+# Copies and pickles are the placeholder itself.
+for one in (Int32, cute.Tensor, OperandMajorMode.K, warpgroup):
+    if one is not warpgroup:
+        assert pickle.loads(pickle.dumps(one)) is copy.deepcopy(one) is copy.copy(one) is one, one
+assert repr(cute.Tensor) == "<no cutlass.cute.Tensor>"
+
+# Anything else that is called says its name.
+assert issubclass(NoCompiler, ImportError)
+raises(NoCompiler, lambda: cute.compile(function, 1), "cutlass.cute.compile was called", "Record it, build", "install")
+raises(NoCompiler, lambda: cutlass.utils.HardwareInfo().clusters(2), "cutlass.utils.HardwareInfo().clusters")
+raises(NoCompiler, lambda: 1 + cute.question(), "the value of cutlass.cute.question()")
+raises(NoCompiler, lambda: bool(cute.question()), "cutlass.cute.question()")
+raises(NoCompiler, lambda: Int32("7"), "cutlass.Int32")
+raises(cutlass.DSLRuntimeError, lambda: (_ for _ in ()).throw(cutlass.DSLRuntimeError("told")), "told")
+assert not hasattr(cute.Tensor, "__len__") and not callable(getattr(cute.Tensor, "__get__", None))
+""")
+
+
+@pytest.mark.slow
+def test_the_libraries_are_imported_without_the_dsl(tmp_path: Path) -> None:
+    without_dsl("""
+attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
+import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
+from quack.cache.jit import jit_cache
+assert type(attention._flash_attn_fwd.compile_cache).__name__ == "ServedMapping"
+hooked = [f for f in vars(rmsnorm).values() if getattr(f, "__code__", None) and f.__code__.co_name == "obtain"]
+assert hooked, sorted(vars(rmsnorm))
+assert jit_cache.__wrapped__ is not None
+from quack.softmax import Softmax
+from cutlass import BFloat16
+raises(attach.KernelMissing, lambda: Softmax.compile(BFloat16, BFloat16, 64), "$cutlass:BFloat16", "N: 64", "no cache")
+assert "cutlass" in sys.modules and sys.modules["cutlass"].__doc__.startswith("Names of the DSL")
+assert not [n for n, m in sys.modules.items() if n.startswith("cutlass.") and getattr(m, "__file__", None)]
+""")
