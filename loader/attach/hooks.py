@@ -132,30 +132,35 @@ def served(
         bound.apply_defaults()
         return attachment.obtain(library, place, bound.arguments)
 
-    known = functools.lru_cache(maxsize=None, typed=True)(ask)
-
-    @functools.wraps(original)
-    def obtain(*args: Any, **kwargs: Any) -> Any:
-        try:
-            kernel = known(*args, **kwargs)
-        except TypeError:  # an argument that has no hash
-            kernel = ask(*args, **kwargs)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        kernel = ask(*args, **kwargs)
         return original(*args, **kwargs) if kernel is None else kernel
 
+    hooked: Any
+    if isinstance(original, functools._lru_cache_wrapper):  # a hit then costs what it does without a hook
+        hooked = known = functools.lru_cache(maxsize=None, typed=True)(answer)
+    else:
+        known = functools.lru_cache(maxsize=None, typed=True)(ask)
+
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                kernel = known(*args, **kwargs)
+            except TypeError:  # an argument that has no hash
+                return answer(*args, **kwargs)
+            return original(*args, **kwargs) if kernel is None else kernel
+
+    clear_known = known.cache_clear
+
     def clear() -> None:
-        known.cache_clear()
-        getattr(original, "cache_clear", _nothing_to_clear)()
+        clear_known()
+        if hasattr(original, "cache_clear"):
+            original.cache_clear()
 
-    attachment.on_change(known.cache_clear)
-    vars(obtain).update(cache_clear=clear, __wrapped__=function)
-    for name in ("cache_info", "cache_parameters"):
-        if hasattr(original, name):
-            setattr(obtain, name, getattr(original, name))
-    return obtain
-
-
-def _nothing_to_clear() -> None:
-    """Stands for ``cache_clear`` of a function without a cache."""
+    attachment.on_change(clear_known)
+    functools.update_wrapper(hooked, original)
+    vars(hooked).update(cache_clear=clear, __wrapped__=function)
+    result: Callable[..., Any] = hooked
+    return result
 
 
 class ServedMapping(MutableMapping[Any, Any]):
