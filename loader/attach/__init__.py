@@ -24,6 +24,7 @@ from precast.loader.attach.attachment import Attachment, KernelMissing, Missing,
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
+from precast.loader.attach.placeholder import NoCompiler
 from precast.loader.attach.recording import Recorded, Recorder, recording_path
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import locate
@@ -36,6 +37,7 @@ __all__ = [
     "Functions",
     "KernelMissing",
     "Library",
+    "NoCompiler",
     "Recorded",
     "Seam",
     "SeamCount",

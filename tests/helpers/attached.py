@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,25 @@ PACKAGE = "minilib"
 MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())
 
 
-def write_library(folder: Path, files: Mapping[str, str], release: str = "1.0") -> Path:
-    """Write modules, by their paths, and what pip records of them."""
+def write_library(
+    folder: Path,
+    files: Mapping[str, str],
+    *,
+    version: str = "1.0",
+    package: str = PACKAGE,
+    distribution: str = PACKAGE,
+) -> Path:
+    """Write the modules of a package, by their paths, and what pip records of them."""
     record = []
-    for name, text in {f"{PACKAGE}/__init__.py": "", **files}.items():
+    for name, text in {f"{package}/__init__.py": "", **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         sha256 = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         record.append(f"{name},sha256={sha256},{len(text.encode())}")
-    info = folder / f"{PACKAGE}-{release}.dist-info"
+    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
     info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {release}\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
     (info / "RECORD").write_text("\n".join(record) + "\n")
     return folder
 
@@ -43,7 +50,7 @@ def key_of(arguments: Mapping[str, Any], **guard: str) -> dict[str, Any]:
     """The full config of a key of the installed library, or of one that ``guard`` changes."""
     here = MINE.guard()
     forms = {name: encode(value) for name, value in arguments.items()}
-    return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: version(DSL_DISTRIBUTION), **guard}
+    return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: metadata.version(DSL_DISTRIBUTION), **guard}
 
 
 def write_cache(native: Native, folder: Path, function: str, configs: Iterable[Mapping[str, Any]]) -> Path:
