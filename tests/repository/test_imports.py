@@ -64,3 +64,8 @@ def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "precast.loader.format.config" in done.stdout
+
+
+def test_importing_the_loader_does_not_import_attach() -> None:
+    script = "import sys, precast.loader; sys.exit('precast.loader.attach' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
