@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from precast.build.plan.manifest import parse_manifest
@@ -71,7 +71,12 @@ def test_the_key_that_was_built_is_served(cache: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(name=st.sampled_from(sorted(ASKED)), value=VALUES)
+@example("dtype", "bfloat16")  # another name of one dtype
+@example("n", True)
+@example("zero", -0.0)
+@example("tile", Tile(64, (1, 2.0)))
+@example("tile", (64, (1, 2)))
+@given(st.sampled_from(sorted(ASKED)), VALUES)
 def test_a_change_of_any_field_misses_and_is_named(cache: Path, name: str, value: Any) -> None:
     attachment = serving()
     found = attachment.obtain(MINE, FUNCTION, {**ASKED, name: value})

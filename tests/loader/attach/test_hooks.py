@@ -204,22 +204,28 @@ def test_a_mapping_is_a_mapping() -> None:
 def test_the_call_that_is_noted_is_the_threads_own() -> None:
     source = Source()
     mapping = ServedMapping(source, MINE, "m:f", {})
-    inside, done = threading.Event(), threading.Event()
+    entered, both, first_asked = threading.Event(), threading.Event(), threading.Event()
 
-    def front_end(n: int, wait: bool) -> None:
-        if wait:
-            inside.set()
-            done.wait(10)
+    def front_end(n: int) -> None:
+        if n == 1:
+            entered.set()
+            assert both.wait(10)
+        else:
+            both.set()
+            assert first_asked.wait(10)
         assert ("key", n) not in mapping
+        first_asked.set()
 
     noted = mapping.noting_calls(front_end)
-    slow = threading.Thread(target=noted, args=(1, True))
-    slow.start()
-    inside.wait(10)
-    noted(2, wait=False)
-    done.set()
-    slow.join()
-    assert sorted(call["n"] for call in source.calls) == [1, 2]
+    first = threading.Thread(target=noted, args=(1,))
+    first.start()
+    assert entered.wait(10)
+    noted(2)
+    first.join()
+    assert [(one["key"][1], call["n"]) for one, call in zip(source.asked, source.calls, strict=True)] == [
+        (1, 1),
+        (2, 2),
+    ]
     assert ("key", 3) not in mapping
     assert source.calls[-1] == {}
 
