@@ -54,8 +54,8 @@ class Functions(Seam):
 class CompileFunctions(Seam):
     """Every function of a package's modules that calls ``cute.compile`` itself and takes plain arguments.
 
-    They are told by their code: its names have both ``cute`` and ``compile``. One that takes a tensor compiles as
-    before, since a tensor is no key.
+    They are recognised by their code, whose names include both ``cute`` and ``compile``. A call with a tensor compiles
+    as before, since a tensor is no key.
     """
 
     package: str

@@ -90,7 +90,15 @@ def decode(
     >>> decode(["k", 128, ["$list", 1], "$float:inf"])
     ('k', 128, [1], inf)
     """
-    return _decode(form, 0, tensor, makers or {})
+    try:
+        return _decode(form, 0, tensor, makers or {})
+    except UnknownKey:
+        raise
+    except (ImportError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise UnknownKey(
+            f"{canonical(form)[:200]} cannot be made here ({type(error).__name__}: {error}): correct the recording, or"
+            " install the versions that it was made with"
+        ) from error
 
 
 def canonical(form: Any) -> str:

@@ -119,3 +119,25 @@ def test_tensors_are_described_in_calls_only() -> None:
     assert form == ["$tensor", "bfloat16", [2, 3], [8, 1], False]
     assert decode(form, tensor=lambda *facts: facts) == ("bfloat16", [2, 3], [8, 1], False)
     assert decode(encode(torch.bfloat16)) is torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "$x:y", "$enum:json:X.Y", "$ref:no_such_module:x", "$ref:json:nothing", "$ref:json", "$float:x",
+        "$torch:nothing", ["$dict", 1], ["$dict", [1]], ["$dict", [["$list"], 1]], ["$dataclass:json:dumps", 1], ["$namedtuple:json:no"],
+        ["$dataclass:tests.loader.attach.test_keys:Config", ["other", 1]], ["$made:x"], ["$tensor", "float32"],
+        "$device:nothing at all", ["$list", ["$list", "$ref::"]],
+    ],
+)  # fmt: skip
+def test_a_form_that_stands_for_nothing_is_refused(form: Any) -> None:
+    with pytest.raises(UnknownKey, match="correct the recording"):
+        decode(form, tensor=lambda dtype, sizes, strides, requires_grad: None)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3), max_leaves=8))
+def test_any_json_is_decoded_or_refused(form: Any) -> None:
+    try:
+        decode(form)
+    except UnknownKey as error:
+        assert "recording" in str(error)
