@@ -107,11 +107,13 @@ def attach(
         if (path not in (None, now.recorder.path)) or target not in (None, now.target):
             raise ConfigError("this process is attached with another recording or target: give them at the first call")
         now.change(mode, missing)
+    finders, known = list(sys.meta_path), dict(now.libraries)
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
         for library in wanted:
             _install(library, now, without_compiler)
     except BaseException:
+        sys.meta_path[:], now.libraries = finders, known  # no module was imported yet: the hooks are gone
         if new:
             placeholder.uninstall()
         raise

@@ -124,12 +124,25 @@ def test_tensors_are_described_in_calls_only() -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        "$x:y", "$enum:json:X.Y", "$ref:no_such_module:x", "$ref:json:nothing", "$ref:json", "$float:x",
-        "$torch:nothing", ["$dict", 1], ["$dict", [1]], ["$dict", [["$list"], 1]], ["$dataclass:json:dumps", 1], ["$namedtuple:json:no"],
-        ["$dataclass:tests.loader.attach.test_keys:Config", ["other", 1]], ["$made:x"], ["$tensor", "float32"],
-        "$device:nothing at all", ["$list", ["$list", "$ref::"]],
+        "$x:y",
+        "$enum:json:X.Y",
+        "$ref:no_such_module:x",
+        "$ref:json:nothing",
+        "$ref:json",
+        "$float:x",
+        "$torch:nothing",
+        ["$dict", 1],
+        ["$dict", [1]],
+        ["$dict", [["$list"], 1]],
+        ["$dataclass:json:dumps", 1],
+        ["$namedtuple:json:no"],
+        ["$dataclass:tests.loader.attach.test_keys:Config", ["other", 1]],
+        ["$made:x"],
+        ["$tensor", "float32"],
+        "$device:nothing at all",
+        ["$list", ["$list", "$ref::"]],
     ],
-)  # fmt: skip
+)
 def test_a_form_that_stands_for_nothing_is_refused(form: Any) -> None:
     with pytest.raises(UnknownKey, match="correct the recording"):
         decode(form, tensor=lambda dtype, sizes, strides, requires_grad: None)

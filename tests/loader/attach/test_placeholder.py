@@ -64,7 +64,10 @@ class Broken(attach.Seam):
         raise ValueError("broken")
 
 broken = attach.Library(name="broken", distribution="d", package="wsgiref", seams=(Broken('x'),))
-raises(ValueError, lambda: attach([broken], without_compiler=True), "broken")
+good = attach.Library(name="good", distribution="d", package="xmlrpc", seams=(attach.CompileFunctions("xmlrpc"),))
+finders = list(sys.meta_path)
+raises(ValueError, lambda: attach([good, broken], without_compiler=True), "broken")
+assert sys.meta_path == finders and attach([]).libraries == {}
 assert not attach.placeholder.is_installed() and not [name for name in sys.modules if name.startswith("cutlass")]
 raises(ImportError, lambda: __import__("cutlass.cute"))
 sys.modules.pop("cutlass", None)
@@ -132,6 +135,15 @@ raises(NoCompiler, lambda: bool(cute.question()), "cutlass.cute.question()")
 raises(NoCompiler, lambda: Int32("7"), "cutlass.Int32")
 raises(cutlass.DSLRuntimeError, lambda: (_ for _ in ()).throw(cutlass.DSLRuntimeError("told")), "told")
 assert not hasattr(cute.Tensor, "__len__") and not callable(getattr(cute.Tensor, "__get__", None))
+""")
+
+
+def test_libraries_that_are_not_installed_are_left_out_unless_they_are_named() -> None:
+    without_dsl(f"""
+sys.path.remove({sysconfig.get_path("purelib")!r})
+from precast.loader.errors import ConfigError
+raises(ConfigError, lambda: attach(["quack"]), "no package quack here: pip install quack-kernels, or do not attach it")
+assert attach().libraries == {{}}
 """)
 
 
