@@ -13,6 +13,8 @@ TORCH_CUDA ?=
 ROOM ?=
 # Further arguments of pytest: make test ARGS='-k resolve -x'
 ARGS ?=
+# Processes that run tests beside each other, a file at a time; 0 runs them in one.
+JOBS ?= auto
 
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
@@ -32,7 +34,7 @@ demo: ## build the default manifest, pack it, and use it where there is no compi
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the whole suite, or the tests of one ROOM
-	@$(TEST)/bin/python -m pytest $(if $(ROOM),$(TESTS)) $(ARGS)
+	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile $(if $(ROOM),$(TESTS)) $(ARGS)
 
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)

@@ -9,69 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precast.build.errors import DescribeError
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
+from precast.build.plan.plan import Variant
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
-from precast.loader.format.config import Key, to_json
-from precast.loader.format.index import parse_key
-from precast.loader.format.patterns import OP_NAME
-from precast.loader.format.target import Target, TargetPattern
-
-if TYPE_CHECKING:
-    from precast.build.plan.plan import Variant
+from precast.loader.format.config import to_json
+from precast.loader.format.target import Target
 
 TIME_LIMIT = 300.0
 _NAME = "process that imports the kernels' modules"
 _PRINTED = 2000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
-    """What is known of a kernel without compiling it.
-
-    ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
-    kernel whose ``supports`` must be asked about each variant.
-    """
-
-    op: str
-    source: str
-    keys: tuple[Key, ...]
-    targets: tuple[str, ...] = ()
-    doc: str = ""
-    declared: bool = False
-    has_supports: bool = False
-
-    @classmethod
-    def parse(cls, value: object) -> Description:
-        """Read what the child says."""
-        data = fields.as_object(value)
-        return cls(
-            op=fields.matching(data, "op", OP_NAME, "a name of an op"),
-            source=fields.get(data, "source", str),
-            keys=fields.items(data, "keys", parse_key, most=256),
-            targets=fields.items(data, "targets", lambda v: str(TargetPattern.parse(fields.text(v))), most=256),
-            doc=fields.get(data, "doc", str),
-            declared=fields.get(data, "declared", bool),
-            has_supports=fields.get(data, "has_supports", bool),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NotDescribed:
-    """Why a kernel could not be described, ending in what to do."""
-
-    reason: str
-
-
-Described = Mapping[KernelRef, Description | NotDescribed]
 
 
 class Describer:

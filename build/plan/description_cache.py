@@ -13,7 +13,8 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import PACKAGES
-from precast.build.plan.describer import Describer, Description, NotDescribed, describing
+from precast.build.plan.describer import Describer, describing
+from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.plan import Variant
 from precast.kernels.authoring.adapter import adapter_sources

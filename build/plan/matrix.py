@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from precast.build.errors import Location, ManifestError
-from precast.build.plan.describer import Description
+from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry
 from precast.build.plan.yaml_reader import Node
 from precast.loader.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles, profile_of
-from precast.build.plan.describer import Described, Description, NotDescribed
+from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.loader.errors import TargetError

@@ -29,8 +29,9 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the artifacts as JSON.")] = False,
 ) -> None:
     """Show all that a cache says of one artifact, or of every artifact of an op."""
-    found = find(Cache(cache), key)
-    text = "\n\n".join("\n".join(describe(op, artifact)) for op, artifact in found)
+    opened = Cache(cache)
+    found = find(opened, key)
+    text = "\n\n".join("\n".join(describe(op, artifact, opened.op(op).doc)) for op, artifact in found)
     emit([{"op": op, **artifact.to_json()} for op, artifact in found], text, as_json)
 
 
@@ -50,14 +51,16 @@ def find(cache: Cache, key: str) -> list[tuple[str, Artifact]]:
     return found
 
 
-def describe(op: str, artifact: Artifact) -> list[str]:
-    """An artifact in full, a fact a line."""
-    return [f"{name + ':':<12}{value}" for name, value in _facts(op, artifact)]
+def describe(op: str, artifact: Artifact, doc: str = "") -> list[str]:
+    """An artifact in full, a fact a line; ``doc`` is what its author says of the op."""
+    return [f"{name + ':':<12}{value}" for name, value in _facts(op, artifact, doc)]
 
 
-def _facts(op: str, artifact: Artifact) -> Iterator[tuple[str, Any]]:
+def _facts(op: str, artifact: Artifact, doc: str) -> Iterator[tuple[str, Any]]:
     blob, host = artifact.blob, artifact.host
     yield "op", op
+    if doc:
+        yield "about", doc
     yield "key", artifact.key
     yield "config", config_text(artifact.config)
     yield "target", artifact.target

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
     "diff": ("precast diff old new",),
     "export": ("precast export cache 3f2a91c0 -o files",),
+    "store": ("precast store", "precast store --prune --older-than 30d --keep 20G"),
     "doctor": ("precast doctor",),
     "schema": ("precast schema manifest > manifest.schema.json",),
     "verify": ("precast verify cache", "precast verify cache --op rmsnorm --record"),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from precast.cli.inspect.show import NoSuchArtifact, find
 from precast.cli.main import app
 from precast.loader.errors import CacheError
+from precast.loader.fast_start.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 
@@ -64,3 +65,10 @@ def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyP
         find(cache, "")
     with pytest.raises(CacheError):
         run("list", path / "blobs")
+
+
+def test_show_says_what_the_author_says(native: Native, tmp_path: Path) -> None:
+    writer = demo(native)
+    writer.ops["scale"] = replace(writer.ops["scale"], doc="Multiply every element by a number.")
+    shown = run("show", writer.write(tmp_path / "documented"), "scale")
+    assert shown.count("about:      Multiply every element by a number.") == 12

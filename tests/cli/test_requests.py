@@ -126,7 +126,7 @@ def test_tune(folder: Path, cache: str, capsys: pytest.CaptureFixture[str], cont
 
 @pytest.mark.parametrize("name", ["verify", "bench"])
 def test_a_folder_that_is_no_cache_fails(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert "error: none is no folder that can be read" in refused(capsys, name, "none", status=1)
+    assert "error: none is not a folder that can be read" in refused(capsys, name, "none", status=1)
 
 
 def test_doctor_and_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,11 +124,11 @@ def test_its_host_code_is_opened_and_called(old: Old) -> None:
         pytest.skip(obstacle())
     code = (
         "from precast import loader\n"
+        "from precast.loader import session\n"
         "from precast.loader.launch.ffi import entry\n"
-        "from precast.loader.launch.library import load\n"
         "kernel = loader.get('scale', {'dtype': 'fp32', 'threads': 128}, target='sm_90a')\n"
         "(found,) = [c for c in loader.caches() if c.name == 'fixture']\n"
-        "library = load(found.cache, kernel.artifact)\n"
+        "library = session.default.opener.libraries.load(found.cache, kernel.artifact)\n"
         "print(entry(library, kernel.artifact.symbol)(21), kernel.signature)"
     )
     told = run(code, PRECAST_CACHE_PATH=str(old.cache))
@@ -140,10 +140,10 @@ def test_its_call_path_is_opened(old: Old) -> None:
         pytest.skip(obstacle())
     code = (
         "from precast import loader\n"
-        "from precast.loader.launch.fastcall import fastcall_of\n"
+        "from precast.loader.launch.fastcall import open_fastcall\n"
         "from precast.loader.launch.library import runtime_for\n"
         "(found,) = [c for c in loader.caches() if c.name == 'fixture']\n"
-        "print(fastcall_of(found.cache, runtime_for(found.cache, 'x86_64')))"
+        "print(open_fastcall(found.cache, runtime_for(found.cache, 'x86_64').fastcall))"
     )
     assert run(code, PRECAST_CACHE_PATH=str(old.cache)).startswith("FastCall(")
 

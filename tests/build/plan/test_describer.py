@@ -13,7 +13,8 @@ import pytest
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError
-from precast.build.plan.describer import Describer, Description, NotDescribed, describing
+from precast.build.plan.describer import Describer, describing
+from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.plan import Variant
 from precast.build.plan.planner import plan_files

@@ -1,0 +1,54 @@
+"""Descriptions: what a kernel says of itself, without being compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from precast.build.plan.manifest import KernelRef
+from precast.loader.format import fields
+from precast.loader.format.config import Key
+from precast.loader.format.index import parse_key
+from precast.loader.format.patterns import OP_NAME
+from precast.loader.format.target import TargetPattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What is known of a kernel without compiling it.
+
+    ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
+    kernel whose ``supports`` must be asked about each variant.
+    """
+
+    op: str
+    source: str
+    keys: tuple[Key, ...]
+    targets: tuple[str, ...] = ()
+    doc: str = ""
+    declared: bool = False
+    has_supports: bool = False
+
+    @classmethod
+    def parse(cls, value: object) -> Description:
+        """Read what the child says."""
+        data = fields.as_object(value)
+        return cls(
+            op=fields.matching(data, "op", OP_NAME, "a name of an op"),
+            source=fields.get(data, "source", str),
+            keys=fields.items(data, "keys", parse_key, most=256),
+            targets=fields.items(data, "targets", lambda v: str(TargetPattern.parse(fields.text(v))), most=256),
+            doc=fields.get(data, "doc", str),
+            declared=fields.get(data, "declared", bool),
+            has_supports=fields.get(data, "has_supports", bool),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotDescribed:
+    """Why a kernel could not be described, ending in what to do."""
+
+    reason: str
+
+
+Described = Mapping[KernelRef, Description | NotDescribed]
