@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import placeholder
+from precast.loader.attach import dsl, placeholder
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode, SeamCount
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.keys import UnknownKey
@@ -109,6 +109,8 @@ def attach(
         _attached = Attachment(mode, missing=missing, recorder=Recorder(path), target=target)
     if without_compiler:
         placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", "4.8.1"))
+    else:
+        dsl.install()
     for library in wanted:
         if library.name not in _libraries:
             _libraries.add(library.name)

@@ -19,14 +19,19 @@ from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
+from precast.loader.attach.returned import PROVENANCE, WRAPPED, rebuilt
 from precast.loader.errors import OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text, to_value, value_text
+from precast.loader.launch.kernel import Kernel
 
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
 VERSION, SOURCE, COMPILER = "library_version", "library_source", "dsl_version"
 _REASONS = 100
+
+Own = Callable[[Callable[..., Any]], Any]
+"""What a library's own compile function returns where the compiler gives it this kernel."""
 
 
 class KernelMissing(PrecastError, LookupError):
@@ -73,8 +78,9 @@ class Attachment:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
-        """The kernel of a key; None where the library is to compile it as before.
+        own: Own | None = None,
+    ) -> Any:
+        """What the library's function returns for a key; None where the library is to compile it as before.
 
         Parameters
         ----------
@@ -84,15 +90,17 @@ class Attachment:
             What the key is made of, by name.
         call
             Gives the arguments of the call that makes this key, encoded, where a recording needs them.
+        own
+            Runs the library's own function around a kernel, where what it returns cannot be told otherwise.
         """
         try:
             forms = {name: encode(value, describe=library.describe) for name, value in arguments.items()}
         except UnknownKey as error:
-            return self._missed(function, str(error), lambda: [])
+            return self._missed(function, str(error), lambda: [], own)
         local = library.refuses(forms)
         if local:
-            return self._missed(function, local, lambda: [])
-        return self.obtain_encoded(library, function, forms, call=call)
+            return self._missed(function, local, lambda: [], own)
+        return self.obtain_encoded(library, function, forms, call=call, own=own)
 
     def obtain_encoded(
         self,
@@ -101,24 +109,27 @@ class Attachment:
         forms: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
+        own: Own | None = None,
+    ) -> Any:
         """The same for arguments that are encoded already."""
         guard = self._guard(library)
         if isinstance(guard, str):
-            return self._missed(function, guard, lambda: [])
+            return self._missed(function, guard, lambda: [], own)
         config = {**forms, VERSION: guard.version, SOURCE: guard.source}
         if self.mode == "record":
             try:
                 made = None if call is None else call()
             except UnknownKey as error:
-                return self._missed(function, str(error), lambda: [])
+                return self._missed(function, str(error), lambda: [], own)
             self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
-        found = self._look_up(library.op(function), config)
-        if not isinstance(found, str):
-            with self._lock:
-                self._hits[function] += 1
-            return found
-        return self._missed(function, found, lambda: _manifest_lines(library, function, config))
+        try:
+            found = _as_returned(self._look_up(library.op(function), config), own)
+        except PrecastError as error:
+            reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
+            return self._missed(function, reason, lambda: _manifest_lines(library, function, config), own)
+        with self._lock:
+            self._hits[function] += 1
+        return found
 
     def counts(self) -> tuple[SeamCount, ...]:
         """What each function has asked for."""
@@ -134,20 +145,16 @@ class Attachment:
                 for name in names
             )
 
-    def _look_up(self, op: str, config: Mapping[str, Any]) -> Callable[..., Any] | str:
-        """A cache's kernel, or the reason why there is none."""
+    def _look_up(self, op: str, config: Mapping[str, Any]) -> Kernel:
+        """A cache's kernel; raises where there is none."""
         installed = None if placeholder.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
         wanted = {name: to_value(value) for name, value in config.items()}
         if installed:
             wanted[COMPILER] = installed
         try:
             return api.get(op, wanted, target=self.target)
-        except VariantNotFound as error:
-            return _short_reason(error)
         except OpNotFound:
-            return f"no cache holds {op}"
-        except PrecastError as error:
-            return str(error)
+            raise PrecastError(f"no cache holds {op}") from None
 
     def _guard(self, library: Library) -> Guard | str:
         found = self._guards.get(library.name)
@@ -159,7 +166,7 @@ class Attachment:
             self._guards[library.name] = found
         return found
 
-    def _missed(self, function: str, reason: str, lines: Callable[[], list[str]]) -> Callable[..., Any] | None:
+    def _missed(self, function: str, reason: str, lines: Callable[[], list[str]], own: Own | None) -> Any:
         with self._lock:
             reasons = self._misses.setdefault(function, Counter())
             if reason in reasons or len(reasons) < _REASONS:
@@ -168,13 +175,41 @@ class Attachment:
                 reasons["other reasons"] += 1
         compiler = not placeholder.is_installed()
         if self.missing == "skip" or (self.mode == "record" and not compiler):
-            return _nothing
+            return _skipped(own if compiler else None)
         if self.mode == "record":
             return None
         if self.mode == "frozen" or self.missing == "raise" or not compiler:
             advice = "\n".join(["to build it, put this in a manifest, build it, and install the cache:", *lines()])
             raise KernelMissing(f"{function}: {reason}\n{advice}")
         return None
+
+
+def _as_returned(kernel: Kernel, own: Own | None) -> Any:
+    """What the library's function returned when the kernel was built, around this kernel."""
+    structure = kernel.artifact.provenance.get(PROVENANCE)
+    if structure is None:
+        return kernel
+    if structure != WRAPPED:
+        return rebuilt(structure, kernel)
+    if own is None or placeholder.is_installed():
+        raise PrecastError(
+            "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
+            f"install {DSL_DISTRIBUTION}"
+        )
+    return own(kernel)
+
+
+def _skipped(own: Own | None) -> Any:
+    """What the library's function returns around a kernel that does nothing.
+
+    Some functions look at more than the kernel can answer; then it is the kernel that does nothing alone.
+    """
+    if own is None:
+        return _nothing
+    try:
+        return own(_nothing)
+    except Exception:
+        return _nothing
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

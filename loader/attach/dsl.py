@@ -1,7 +1,7 @@
 """The DSL's ``cute.compile``, answered in place of being run: by a kernel of a cache, or by nothing.
 
-Some libraries wrap what they compile in a function or a tuple of their own, which no cache can hold. Where the DSL is
-installed such a compile function is run as it is, up to ``cute.compile``, which then gives the kernel.
+Some libraries wrap what they compile in a function of their own, which no cache can hold. Where the DSL is installed
+such a compile function is run as it is, up to ``cute.compile``, which then gives the kernel.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
+from precast.loader.attach.dsl import answered_by
 from precast.loader.attach.keys import encode
 from precast.loader.attach.library import KernelSource, Library, Seam
 
@@ -109,7 +110,7 @@ def served(
     """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own."""
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
-    known: dict[Any, Callable[..., Any]] = {}
+    known: dict[Any, Any] = {}
 
     @functools.wraps(original)
     def obtain(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +121,7 @@ def served(
             pass
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        found = attachment.obtain(library, place, bound.arguments)
+        found = attachment.obtain(library, place, bound.arguments, own=functools.partial(_own, function, args, kwargs))
         if found is None:
             return original(*args, **kwargs)
         with contextlib.suppress(TypeError):  # a list or a dict among the arguments
@@ -136,6 +137,13 @@ def served(
     obtain.cache_clear = clear  # type: ignore[attr-defined]
     obtain.__wrapped__ = function
     return obtain
+
+
+def _own(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], kernel: Callable[..., Any]
+) -> Any:
+    with answered_by(kernel):
+        return function(*args, **kwargs)
 
 
 class ServedMapping:
