@@ -16,6 +16,7 @@ program or an engine declares its own:
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
 
 SHIPPED = ("quack", "flash_attention", "flashinfer")
+_WORD = 64  # the longest word of an op
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
@@ -100,7 +102,11 @@ class Library(Immutable, kw_only=True):
         module, _, name = function.partition(":")
         inner = module.removeprefix(self.package).strip(".")
         words = [part.strip("_") for part in (*inner.split("."), *name.split(".")) if part.strip("_")]
-        return f"attach.{self.name}.{'_'.join(words).lower()}"[:130]
+        word = "_".join(words).lower()
+        if len(word) > _WORD:  # no two functions may share an op
+            end = word[9 - _WORD :].partition("_")[2].lstrip("_0123456789")
+            word = f"{end}_{hashlib.sha256(function.encode()).hexdigest()[:8]}"
+        return f"attach.{self.name}.{word}"
 
     def guard(self) -> Guard:
         """What its keys stand for here."""

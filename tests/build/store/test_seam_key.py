@@ -1,0 +1,47 @@
+"""The key of a kernel of an attached library: it changes with the code that runs the library's compile function."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from precast.build.compile.outcome import Failed, outcome_of
+from precast.build.ipc.message import Message
+from precast.build.store.key import seam_digests
+from precast.build.store.record import Record
+from precast.loader.attach import hooks, keys
+from tests.helpers.toy_library import write_toy_library
+from tests.helpers.variants import variant
+
+KEY = "0" * 64
+
+
+def test_the_code_that_runs_a_compile_function_counts() -> None:
+    digests = seam_digests("quack")
+    for module in (hooks, keys):
+        assert digests[module.__name__] == hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+    assert {"precast.kernels.adapters.seam", "precast.loader.attach.libraries.quack"} <= digests.keys()
+    assert "precast.loader.attach.libraries.flashinfer" not in digests
+
+
+def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(write_toy_library(tmp_path, compiler=False)))
+    digest = hashlib.sha256((tmp_path / "toy_attached" / "seams.py").read_bytes()).hexdigest()
+    assert seam_digests("toy")["toy_attached.seams"] == digest
+
+
+@pytest.mark.parametrize("returns", [None, "wrapped", [["$made:kernel"], 8]])
+def test_a_record_keeps_what_the_function_returned(returns: object) -> None:
+    record = Record(key=KEY, products=(), seconds=1.0, returns=returns)
+    data = record.encode()
+    assert Record.decode(data, key=KEY) == record
+    assert (b'"returns"' in data) == (returns is not None)  # a record of any other kernel has the bytes it had
+
+
+def test_a_structure_in_a_workers_answer_is_checked() -> None:
+    header = {"signatures": [], "seconds": 1.0, "assumed": {}, "launch_plan": None, "returns": 8}
+    outcome = outcome_of(variant(1), Message({**header, "signatures": [{"arguments": [], "symbols": {}}]}, (b"",)), "")
+    assert isinstance(outcome, Failed)
+    assert "not what a compile function returned" in outcome.reason
