@@ -31,7 +31,8 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._overwritten: set[int] = set()  # the storages of values that were written over by unknown ones
+        # The storages of values that were written over by unknown ones. They are kept: an address is used again.
+        self._overwritten: dict[int, Any] = {}
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -93,7 +94,7 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
         for one in _tensors(written):
             values = getattr(one, _VALUES, None)
             if values is not None:
-                self._overwritten.add(_storage(values))
+                self._overwritten[_storage(values)] = values.untyped_storage()
 
 
 def _plainly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

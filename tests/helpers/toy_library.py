@@ -109,7 +109,7 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     info.mkdir()
     (package / "__init__.py").write_text("")
     (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
-    (package / "seams.py").write_text(_DECLARED.format(names=names))
+    (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_attached.seams\n")
+    (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")
     return folder

@@ -28,8 +28,8 @@ def test_the_code_that_runs_a_compile_function_counts() -> None:
 
 def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(write_toy_library(tmp_path, compiler=False)))
-    digest = hashlib.sha256((tmp_path / "toy_attached" / "seams.py").read_bytes()).hexdigest()
-    assert seam_digests("toy")["toy_attached.seams"] == digest
+    digest = hashlib.sha256((tmp_path / "toy_seams.py").read_bytes()).hexdigest()
+    assert seam_digests("toy")["toy_seams"] == digest
 
 
 @pytest.mark.parametrize("returns", [None, "wrapped", [["$made:kernel"], 8]])
