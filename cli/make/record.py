@@ -43,7 +43,7 @@ def command(
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to the manifest, which 'record' wrote before.")] = False,
 ) -> None:
-    """Record."""
+    """Run a program and write down, as a manifest, the kernels that its libraries ask for."""
     words = _words(program)
     for one in library or ():
         library_named(one)

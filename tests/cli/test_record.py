@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.helpers.builds import command, environment, precast
-from tests.helpers.toy_library import write_toy_library
+from tests.helpers.attach.toy_library import write_toy_library
 
 pytest.importorskip("torch")
 
@@ -20,6 +20,15 @@ ASK = """
 import sys
 from toy_attached.kernels import compiled_alone
 compiled_alone(int(sys.argv[1]))
+"""
+BEFORE = """
+version: 1
+name: mine
+targets: [sm_90a]
+kernels:
+  - compile: "toy_attached.kernels:compiled_alone@toy"
+    op: attach.toy.kernels_compiled_alone
+    config: {value: 2}
 """
 Record = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -117,8 +126,9 @@ def test_without_a_gpu_and_without_a_target_nothing_is_run(tmp_path: Path, recor
 
 
 def test_recordings_are_added_up(tmp_path: Path, record: Record) -> None:
-    assert record("-o", "out.yaml", "--name", "mine", "--", "ask.py", "2").returncode == 0
-    assert record("-o", "out.yaml", "--append", "--", "ask.py", "1").returncode == 0
+    (tmp_path / "out.yaml").write_text(BEFORE)
+    added = record("-o", "out.yaml", "--append", "--", "ask.py", "1")
+    assert added.returncode == 0, added.stderr
     assert values(tmp_path / "out.yaml") == [1, 2]
     assert yaml.safe_load((tmp_path / "out.yaml").read_text())["name"] == "mine"
     other = record("-o", "out.yaml", "--append", "--", "ask.py", "3", target=("-t", "sm_100a"))

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.helpers.builds import precast
-from tests.helpers.toy_library import write_toy_library
+from tests.helpers.attach.toy_library import write_toy_library
 
-SERVE = Path(__file__).parents[1] / "helpers" / "serve_attached.py"
+SERVE = Path(__file__).parents[1] / "helpers" / "attach" / "serve_attached.py"
 NO_DEVICE = "there is no CUDA device to launch it on"
 TAIL = """
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from precast.build.ipc.message import Message
 from precast.build.store.key import seam_digests
 from precast.build.store.record import Record
 from precast.loader.attach import hooks, keys
-from tests.helpers.toy_library import write_toy_library
+from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.variants import variant
 
 KEY = "0" * 64
