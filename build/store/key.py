@@ -45,12 +45,15 @@ def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
     }
     library = variant.source.partition("@")[2]
     if library:
-        inputs["seam"] = seam_digests(library)
+        inputs["seam"] = dict(seam_digests(library))
     return hashlib.sha256(canonical(inputs)).hexdigest()
 
 
-def seam_digests(library: str) -> dict[str, str]:
+@functools.cache
+def seam_digests(library: str) -> Mapping[str, str]:
     """The digest of each file that decides how a compile function of an attached library is run.
+
+    Each is read once, so that all keys of a build are of the same moment.
 
     >>> sorted(seam_digests("quack"))[-1]
     'precast.loader.attach.returned'
@@ -60,9 +63,8 @@ def seam_digests(library: str) -> dict[str, str]:
     return {module: _file_digest(module) for module in (*_SEAM, names.get(library, "")) if module}
 
 
-@functools.cache
 def _file_digest(module: str) -> str:
-    """The digest of a module's file as it was first asked for; empty for a module that is not found here."""
+    """The digest of a module's file; empty for a module that is not found here."""
     try:
         spec = find_spec(module)
     except ImportError:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.helpers.builds import command, environment, precast
 from tests.helpers.attach.toy_library import write_toy_library
+from tests.helpers.builds import command, environment, precast
 
 pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.builds import precast
 from tests.helpers.attach.toy_library import write_toy_library
+from tests.helpers.builds import precast
 
 SERVE = Path(__file__).parents[1] / "helpers" / "attach" / "serve_attached.py"
 NO_DEVICE = "there is no CUDA device to launch it on"

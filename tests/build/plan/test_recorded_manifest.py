@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from precast.build.plan.plan import make_plan
 from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.loader.attach.recording import Recorded
 from precast.loader.format.config import Key, to_json
+from tests.helpers.variants import variant
 
 PLACE = "quack.softmax:Softmax.compile"
 OP = "attach.quack.softmax_softmax_compile"
@@ -88,3 +90,15 @@ def test_lists_of_an_edited_manifest_multiply(tmp_path: Path) -> None:
 def test_what_a_recording_cannot_hold_is_not_dropped(tmp_path: Path, line: str) -> None:
     with pytest.raises(ManifestError, match="record into another file"):
         read(tmp_path, text_of([recorded("a")]) + f"    {line}\n")
+
+
+def test_a_variant_with_many_or_long_values_is_named_shortly_and_differently() -> None:
+    many = {f"key{i:02}": i for i in range(40)}
+    one, other = (replace(variant(1), config={**many, "key39": last}) for last in (1, 2))
+    assert str(one).startswith("mine.op(key00=0, key01=1, ")
+    assert "key15=15, 24 more, #" in str(one)
+    assert str(one) != str(other)
+    long, longer = (replace(variant(1), config={"source": "5" * 60 + end}) for end in "ab")
+    assert len(str(long)) < 90
+    assert str(long) != str(longer)
+    assert str(variant(1)) == "mine.op(n=1) for sm_90a"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from precast.build.compile.outcome import Failed, outcome_of
 from precast.build.ipc.message import Message
-from precast.build.store.key import seam_digests
+from precast.build.link.toolchain import find_toolchain
+from precast.build.store.key import seam_digests, variant_key
 from precast.build.store.record import Record
 from precast.loader.attach import hooks, keys
 from tests.helpers.attach.toy_library import write_toy_library
@@ -28,8 +30,17 @@ def test_the_code_that_runs_a_compile_function_counts() -> None:
 
 def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(write_toy_library(tmp_path, compiler=False)))
-    digest = hashlib.sha256((tmp_path / "toy_seams.py").read_bytes()).hexdigest()
-    assert seam_digests("toy")["toy_seams"] == digest
+    seam, other = (replace(variant(1), source=f"toy_attached.kernels:compiled_alone{at}") for at in ("@toy", ""))
+
+    def keys() -> list[str]:
+        seam_digests.cache_clear()
+        return [variant_key(one, find_toolchain(), "0" * 64) for one in (seam, other)]
+
+    before = keys()
+    with (tmp_path / "toy_seams.py").open("a") as file:
+        file.write("# changed\n")
+    after = keys()
+    assert (before[0] == after[0], before[1] == after[1]) == (False, True)
 
 
 @pytest.mark.parametrize("returns", [None, "wrapped", [["$made:kernel"], 8]])

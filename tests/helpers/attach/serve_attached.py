@@ -19,7 +19,7 @@ from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.child.known_values import KnownValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
-from precast.loader import attach
+from precast.loader.attach import attach
 from precast.loader.attach.after_import import after_import
 from precast.loader.format.target import Target
 
