@@ -102,3 +102,8 @@ def test_a_variant_with_many_or_long_values_is_named_shortly_and_differently() -
     assert len(str(long)) < 90
     assert str(long) != str(longer)
     assert str(variant(1)) == "mine.op(n=1) for sm_90a"
+
+
+def test_of_two_calls_of_one_key_the_same_is_kept_in_either_order() -> None:
+    one, other = recorded("a", 1, {"x": 1}), recorded("a", 1, {"x": 2})
+    assert text_of([one, other]) == text_of([other, one])
