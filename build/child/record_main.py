@@ -14,7 +14,7 @@ import runpy
 import sys
 
 from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_gpu import install_fake_gpu, toolkit
+from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 from precast.loader.attach import attach
@@ -37,7 +37,7 @@ def main() -> None:
     from precast.build.child.known_values import KnownValues
 
     install_fake_cuda()
-    with toolkit(), without_memory(), KnownValues():
+    with without_memory(), KnownValues():
         run_program(sys.argv[2:])
 
 
