@@ -61,4 +61,5 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         products=tuple(products),
         seconds=compiled.seconds,
         assumed=compiled.assumed,
+        returns=compiled.returns,
     )

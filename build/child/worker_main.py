@@ -51,6 +51,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import FunctionRef, load
     from precast.kernels.authoring.schema import call
+    from precast.loader.attach.returned import structure_of
 
     source = FunctionRef.parse(request["source"])
     package = source.module.partition(".")[0]
@@ -61,7 +62,13 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     catcher.take()
     returned = call(function, request["config"])
     symbols = request["symbols"]
-    caught = select_objects(catcher.take(), returned, source=source, expected=len(symbols))
+    compiled = catcher.take()
+    if source.library and len(compiled) > 1:
+        raise Refused(
+            f"{source} compiled {len(compiled)} objects, and a function of an attached library must compile one: "
+            "remove this entry; the library compiles these kernels when it needs them"
+        )
+    caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
@@ -74,6 +81,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "signatures": signatures,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.asked(),
+        "returns": structure_of(returned, caught[0].compiled) if source.library else None,
     }
     return reply, objects
 

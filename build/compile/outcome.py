@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Variant
+from precast.loader.attach.returned import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format.config import to_json
 from precast.loader.format.launch_plan import LaunchPlan
@@ -27,13 +29,18 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers."""
+    """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers.
+
+    ``returns`` is what the compile function of an attached library returned, if not the object itself
+    (``precast.loader.attach.returned``).
+    """
 
     variant: Variant
     objects: tuple[Object, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     launch_plan: LaunchPlan | None = None
+    returns: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
+        returns = parse_structure(header["returns"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         return Failed(
             variant=variant, reason=f"the worker's answer cannot be read: {error}; report this", details=output
@@ -85,4 +93,6 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
     )
-    return Compiled(variant=variant, objects=objects, seconds=seconds, assumed=assumed, launch_plan=launch_plan)
+    return Compiled(
+        variant=variant, objects=objects, seconds=seconds, assumed=assumed, launch_plan=launch_plan, returns=returns
+    )

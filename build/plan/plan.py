@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from precast.loader.format.target import Target, admitted
 
 LIMIT = 200_000
 _SHOWN = 10
+_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each
 
 Refusals = Callable[[Sequence["Variant"]], Sequence["str | None"]]
 """For each variant, why its kernel's ``supports`` refuses it, or None."""
@@ -55,8 +57,13 @@ class Variant:
         return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={_show(to_json(value))}" for name, value in self.config.items())
-        return f"{self.op}({values}) for {self.target}"
+        """For people, and never the same for two variants: one that is cut ends with a digest of its identity."""
+        whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]
+        shown = [_cut(text) for text in whole[:_VALUES_SHOWN]]
+        if shown != whole:
+            left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
+            shown += [*left_out, f"#{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}"]
+        return f"{self.op}({', '.join(shown)}) for {self.target}"
 
     def to_json(self) -> dict[str, Any]:
         """The variant as ``precast plan --json`` prints it."""
@@ -296,6 +303,10 @@ def _sortable(value: Value) -> tuple[Any, ...]:
 def _identity(op: str, variant: Variant) -> str:
     config = {name: to_json(value) for name, value in variant.config.items()}
     return canonical([op, config, str(variant.target)]).decode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_SHOWN else f"{text[: _VALUE_SHOWN - 3]}..."
 
 
 def _show(value: object) -> str:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from precast.build.errors import ManifestError
+from precast.build.plan.manifest import Entry, read_manifest
+from precast.build.plan.yaml_reader import Node
 from precast.loader.attach.library import library_named
 from precast.loader.attach.recording import Recorded, merged
 from precast.loader.format.config import value_text
+
+_CALL = "call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedManifest:
+    """A manifest that ``precast record`` wrote, possibly edited: its lists multiply."""
+
+    name: str
+    targets: tuple[str, ...]
+    recorded: tuple[Recorded, ...]
 
 
 def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[str]) -> str:
@@ -27,7 +44,7 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
     <BLANKLINE>
     """
     lines = ["version: 1", f"name: {name}", f"targets: {value_text(list(targets))}", "kernels:"]
-    for one in merged(recorded):
+    for one in merged(sorted(recorded, key=lambda one: one.text)):  # of two calls of one key, the first in order
         lines += [
             f"  - compile: {value_text(f'{one.compile}@{one.library}')}",
             f"    op: {library_named(one.library).op(one.compile)}",
@@ -36,8 +53,39 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
         ]
         if one.call is not None:
             call = [[argument, form] for argument, form in sorted(one.call.items())]
-            lines += ["    tuned:", *_values({"call": call})]
+            lines += ["    tuned:", *_values({_CALL: call})]
     return "\n".join(lines) + "\n"
+
+
+def read_recorded_manifest(path: Path) -> RecordedManifest:
+    """Read a manifest back; ManifestError where an entry holds what a recording cannot."""
+    manifest = read_manifest(path)
+    return RecordedManifest(
+        name=manifest.name,
+        targets=tuple(map(str, manifest.targets)),
+        recorded=merged(one for entry in manifest.entries for one in _recorded(entry, manifest.targets)),
+    )
+
+
+def _recorded(entry: Entry, targets: tuple[Any, ...]) -> Iterator[Recorded]:
+    place, _, library = (entry.source or "").partition("@")
+    edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported
+    if not library or edited or entry.targets != targets or entry.op != library_named(library).op(place):
+        raise ManifestError(
+            "this entry is not as 'precast record' writes them, so that nothing can be added to this file: "
+            "record into another file, and build both",
+            entry.location,
+        )
+    calls = [dict(call) for call in _choices(entry.tuned[_CALL])] if _CALL in entry.tuned else [None]
+    axes = [[(name, form) for form in _choices(node)] for name, node in entry.config.items()]
+    for values, call in itertools.product(itertools.product(*axes), calls):
+        yield Recorded(library=library, compile=place, config=dict(values), call=call)
+
+
+def _choices(node: Node) -> list[Any]:
+    """The values of a key: a list holds several."""
+    plain = node.plain()
+    return plain if isinstance(plain, list) else [plain]
 
 
 def _values(config: Mapping[str, Any]) -> list[str]:

@@ -6,18 +6,27 @@ before, and gives the names of the facts that were asked for; with their answers
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 from precast.build.gpu.profile import Answer
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import DSL, Toolchain
 from precast.build.plan.plan import Variant
+from precast.loader.attach.library import SHIPPED
+from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical
 
 VERSION = 3  # raise it when a build makes something else out of the same inputs
+
+# What runs a compile function of an attached library, beside the library's own file: a change may change the object.
+_SEAM = ("precast.kernels.adapters.seam", "precast.loader.attach.hooks", "precast.loader.attach.keys",
+         "precast.loader.attach.returned")  # fmt: skip
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
@@ -34,7 +43,33 @@ def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
         "link": FLAGS,
         "tools": {name: toolchain.versions[name] for name in (DSL, "apache-tvm-ffi", "ld")},
     }
+    library = variant.source.partition("@")[2]
+    if library:
+        inputs["seam"] = dict(seam_digests(library))
     return hashlib.sha256(canonical(inputs)).hexdigest()
+
+
+@functools.cache
+def seam_digests(library: str) -> Mapping[str, str]:
+    """The digest of each file that decides how a compile function of an attached library is run.
+
+    Each is read once, so that all keys of a build are of the same moment.
+
+    >>> sorted(seam_digests("quack"))[-1]
+    'precast.loader.attach.returned'
+    """
+    names = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
+    names |= dict(Installed().entry_points("precast.libraries"))
+    return {module: _file_digest(module) for module in (*_SEAM, names.get(library, "")) if module}
+
+
+def _file_digest(module: str) -> str:
+    """The digest of a module's file; empty for a module that is not found here."""
+    try:
+        spec = find_spec(module)
+    except ImportError:
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest() if spec and spec.origin else ""
 
 
 def record_key(key: str, assumed: Mapping[str, Answer]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
+from precast.loader.attach.returned import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.artifact import Host, Resources
@@ -44,12 +45,14 @@ class Record:
     """A variant as it was built.
 
     ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is for reports.
+    ``returns`` is what a compile function of an attached library returned, if not the object itself.
     """
 
     key: str
     products: tuple[Product, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
+    returns: Any = None
 
     def serves(self, kinds: Iterable[str]) -> bool:
         """Whether artifacts of these kinds can be made of it: the launch plan of a cubin must have been rehearsed."""
@@ -62,6 +65,7 @@ class Record:
             "seconds": self.seconds,
             "assumed": dict(self.assumed),
             "products": [],
+            **({} if self.returns is None else {"returns": self.returns}),
         }
         parts: list[bytes] = []
         for product in self.products:
@@ -99,6 +103,7 @@ class Record:
             products=products,
             seconds=fields.get(header, "seconds", float),
             assumed=fields.parsed(header, "assumed", parse_answers),
+            returns=fields.parsed(header, "returns", parse_structure, None),
         )
 
 

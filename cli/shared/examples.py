@@ -11,6 +11,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check": ("precast check manifest.yaml cache",),
     "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),
+    "record": (
+        "precast record -o recorded.yaml -- python warmup.py",
+        "precast record -o recorded.yaml -t sm_100a -- python -m mine.warmup -b 8",
+        "precast record -o recorded.yaml --append -- python more.py",
+    ),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "merge": ("precast merge part1 part2 -o cache",),

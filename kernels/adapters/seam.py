@@ -72,7 +72,7 @@ _GUARDED = (VERSION, SOURCE, COMPILER)
 
 
 def _refusal(library: Library, guard: Guard, config: Config, target: Target) -> str | None:
-    """Why what is installed here is not what the key stands for."""
+    """Why the installed library or DSL is not the one that the key was recorded with; None where it is."""
     wanted = {VERSION: guard.version, SOURCE: guard.source, COMPILER: version(DSL_DISTRIBUTION)}
     for name, here in wanted.items():
         if config[name] != here:
@@ -106,7 +106,7 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
 
 
 def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
-    """Run a function that keeps what it compiles, on tensors without memory; what it files under the key is meant."""
+    """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     module, _, name = place.partition(":")
@@ -144,14 +144,14 @@ def vars_of(value: object) -> Mapping[str, Any]:
 
 
 class _Filed(dict[Any, Any]):
-    """Takes what is filed, and launches nothing when it is looked up."""
+    """Keeps what is stored, and gives a kernel that does nothing when one is looked up."""
 
     def __getitem__(self, key: Any) -> Any:
         return lambda *args, **kwargs: None
 
 
 class _Answered(_Filed):
-    """Has every key already, so that nothing beside the kernel that is meant is compiled."""
+    """Has every key already, so that only the kernel of the key is compiled."""
 
     def __contains__(self, key: object) -> bool:
         return True

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import placeholder
+from precast.loader.attach import dsl, placeholder
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode, SeamCount
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.keys import UnknownKey
@@ -110,6 +110,8 @@ def attach(
     finders, known = list(sys.meta_path), dict(now.libraries)
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
+        if not placeholder.is_installed():
+            dsl.install()
         for library in wanted:
             _install(library, now, without_compiler)
     except BaseException:

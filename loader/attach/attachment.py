@@ -19,10 +19,12 @@ from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
+from precast.loader.attach.returned import PROVENANCE, WRAPPED, rebuilt
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import canonical, config_text, to_value, value_text
+from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
 
 Mode = Literal["record", "serve", "frozen"]
@@ -32,6 +34,9 @@ _REASONS_SHOWN = 20
 _ADVICE = "\nto build it, put this in a manifest, build it, and install the cache:\n{}"
 _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
+
+Own = Callable[[Callable[..., Any]], Any]
+"""What a library's own compile function returns where the compiler gives it this kernel."""
 
 
 class KernelMissing(PrecastError, LookupError):
@@ -101,8 +106,9 @@ class Attachment:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
-        """The kernel of a key; None where the library is to compile it as before.
+        own: Own | None = None,
+    ) -> Any:
+        """What the library's function returns for a key; None where the library is to compile it as before.
 
         Parameters
         ----------
@@ -112,6 +118,8 @@ class Attachment:
             What the key is made of, by name.
         call
             Gives the arguments of the call that makes this key, encoded, where a recording needs them.
+        own
+            Runs the library's own function around a kernel, where what it returns cannot be told otherwise.
         """
         try:
             config = self._key(library, arguments)
@@ -119,14 +127,19 @@ class Attachment:
                 made = None if call is None else call()
                 self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
         except (UnknownKey, NotInstalled) as error:
-            return self._missed(function, str(error).encode(), str(error), _NO_ADVICE)
+            return self._missed(function, str(error).encode(), str(error), _NO_ADVICE, own)
         key = hashlib.sha256(canonical(config)).digest()
-        found = self._look_up(library.op(function), config)
-        if not isinstance(found, str):
-            self._note(function, key, "")
-            return found
-        advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(_manifest_lines(library, function, config))
-        return self._missed(function, key, found, advice)
+        try:
+            found = _as_returned(self._look_up(library.op(function), config), own)
+        except Frozen:
+            raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
+        except PrecastError as error:
+            reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
+            lines = _manifest_lines(library, function, config)
+            advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
+            return self._missed(function, key, reason, advice, own)
+        self._note(function, key, "")
+        return found
 
     def _key(self, library: Library, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The config of a key: its arguments in their forms, and the guard."""
@@ -165,25 +178,21 @@ class Attachment:
     def __str__(self) -> str:
         return "\n".join(map(str, self.counts())) or "no attached library asked for a kernel"
 
-    def _look_up(self, op: str, config: Mapping[str, Any]) -> Callable[..., Any] | str:
-        """A cache's kernel, or the reason why there is none."""
+    def _look_up(self, op: str, config: Mapping[str, Any]) -> Kernel:
+        """A cache's kernel; raises where there is none."""
         installed = None if placeholder.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
         wanted = {name: to_value(value) for name, value in config.items()}
         if installed:
             wanted[COMPILER] = installed
         try:
             kernel = api.get(op, wanted, target=self.target)
-            # A request may name a dtype in several ways; a key is only what it is.
-            other = [name for name, value in wanted.items() if not same(kernel.config.get(name), value)]
-            return f"{other[0]} is written differently there" if other else kernel
-        except VariantNotFound as error:
-            return _short_reason(error)
         except OpNotFound:
-            return f"no cache holds {op}"
-        except Frozen:
-            raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
-        except PrecastError as error:
-            return str(error)
+            raise PrecastError(f"no cache holds {op}") from None
+        # A request may name a dtype in several ways; a key is only what it is.
+        other = [name for name, value in wanted.items() if not same(kernel.config.get(name), value)]
+        if other:
+            raise PrecastError(f"{other[0]} is written differently there")
+        return kernel
 
     def _guard(self, library: Library) -> Guard:
         """The library's guard, found once: digests take milliseconds."""
@@ -197,11 +206,11 @@ class Attachment:
             raise found
         return found
 
-    def _missed(self, function: str, key: bytes, reason: str, advice: str) -> Callable[..., Any] | None:
+    def _missed(self, function: str, key: bytes, reason: str, advice: str, own: Own | None) -> Any:
         self._note(function, key, reason)
         compiler = not placeholder.is_installed()
         if self.missing == "skip" or (self.mode == "record" and not compiler):
-            return _nothing
+            return _skipped(own if compiler else None)
         if self.mode == "record":
             return None
         if self.mode == "frozen" or self.missing == "raise" or not compiler:
@@ -218,6 +227,34 @@ def _check(mode: str, missing: str) -> None:
         raise ConfigError("missing='skip' launches nothing, so that results are wrong: use it with mode='record' only")
     if missing == "raise" and mode == "record":
         raise ConfigError("mode='record' goes on after a missing kernel: use missing='compile' or 'skip'")
+
+
+def _as_returned(kernel: Kernel, own: Own | None) -> Any:
+    """What the library's function returned when the kernel was built, around this kernel."""
+    structure = kernel.artifact.provenance.get(PROVENANCE)
+    if structure is None:
+        return kernel
+    if structure != WRAPPED:
+        return rebuilt(structure, kernel)
+    if own is None or placeholder.is_installed():
+        raise PrecastError(
+            "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
+            f"install {DSL_DISTRIBUTION}"
+        )
+    return own(kernel)
+
+
+def _skipped(own: Own | None) -> Any:
+    """What the library's function returns around a kernel that does nothing.
+
+    Some functions look at more than the kernel can answer; then it is the kernel that does nothing alone.
+    """
+    if own is None:
+        return _nothing
+    try:
+        return own(_nothing)
+    except Exception:
+        return _nothing
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
+from precast.loader.attach.dsl import answered_by
 from precast.loader.attach.keys import encode, find
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
@@ -124,20 +125,20 @@ def served(
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
 
-    def ask(*args: Any, **kwargs: Any) -> Callable[..., Any] | None:
+    def ask(*args: Any, **kwargs: Any) -> Any:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             return None  # the function itself says what is wrong with the call
         bound.apply_defaults()
-        return attachment.obtain(library, place, bound.arguments)
+        return attachment.obtain(library, place, bound.arguments, own=functools.partial(_own, function, args, kwargs))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         kernel = ask(*args, **kwargs)
         return original(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
-    if isinstance(original, functools._lru_cache_wrapper):  # a hit then costs what it does without a hook
+    if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
         hooked = known = functools.lru_cache(maxsize=None, typed=True)(answer)
     else:
         known = functools.lru_cache(maxsize=None, typed=True)(ask)
@@ -163,12 +164,19 @@ def served(
     return result
 
 
+def _own(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], kernel: Callable[..., Any]
+) -> Any:
+    with answered_by(kernel):
+        return function(*args, **kwargs)
+
+
 class ServedMapping(MutableMapping[Any, Any]):
     """A library's mapping from its keys to compiled kernels, which looks into the caches first."""
 
     def __init__(self, attachment: KernelSource, library: Library, place: str, original: Any) -> None:
         self._attachment, self._library, self._place, self._original = attachment, library, place, original
-        self._known: dict[Any, Callable[..., Any] | None] = {}
+        self._known: dict[Any, Any] = {}
         self._calls = threading.local()
         attachment.on_change(self._known.clear)
 
@@ -199,7 +207,7 @@ class ServedMapping(MutableMapping[Any, Any]):
         self._known.clear()
         self._original.clear()
 
-    def _find(self, key: Any) -> Callable[..., Any] | None:
+    def _find(self, key: Any) -> Any:
         """A cache's kernel, None where there is none; the answer is kept."""
         try:
             return self._known[key]

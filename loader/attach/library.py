@@ -56,8 +56,9 @@ class KernelSource(Protocol):
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
-        """The kernel of a key; None where the library is to compile it as before."""
+        own: Callable[[Callable[..., Any]], Any] | None = None,
+    ) -> Any:
+        """What the library's function returns for a key; None where the library is to compile it as before."""
         ...
 
 

@@ -95,7 +95,7 @@ class Artifact(Immutable, kw_only=True):
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
     cubin is launched; one without a plan is for tools to read.
-    ``provenance`` and ``evidence`` are for people and tools; nothing is decided by them.
+    ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them.
     """
 
     key: str

@@ -29,7 +29,7 @@ TOP = (
 PATH = re.compile(rf"(?:{'|'.join(map(re.escape, TOP))})(?:/[\w.-]+)+/?")
 FILE = re.compile(r"[\w.-]+\.(?:py|toml|yaml|md|c|txt|yml)")
 USERS = {"mine.yaml", "mykernels.py", "gelu.py", "kernels.yaml", "MANIFEST.yaml", "manifest.yaml", "suites.yaml"}
-USERS |= {"server.py", "warmup.py"}
+USERS |= {"server.py", "warmup.py", "recorded.yaml"}
 """Files that pages speak of and that are the reader's own."""
 
 

@@ -48,7 +48,8 @@ class Source:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Callable[..., Any] | None:
+        own: Callable[[Callable[..., Any]], Any] | None = None,
+    ) -> Any:
         self.asked.append(dict(arguments))
         self.calls.append(call() if call else {})
         return kernel if any(repr(one) == repr(dict(arguments)) for one in self.has) else None

@@ -1,0 +1,129 @@
+"""What a program asks of ``torch.cuda`` beside the GPU's facts: there is nothing to wait for, and no time passes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from precast.kernels.adapters.scripts.meta_tensors import without_memory
+
+
+class Event:
+    """An event that has always happened. Two are a millisecond apart: programs divide by it."""
+
+    cuda_event = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing is to be recorded."""
+
+    wait = synchronize = record
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: Any) -> float:
+        return 1.0
+
+
+class Stream:
+    """A stream on which nothing is ever launched."""
+
+    cuda_stream = stream_id = device_index = priority = 0
+    device_type = 1
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    @property
+    def device(self) -> Any:
+        import torch
+
+        return torch.device("cuda", 0)
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def synchronize(self, *args: Any) -> None:
+        """Nothing is to be waited for."""
+
+    wait_event = wait_stream = synchronize
+
+    def query(self) -> bool:
+        return True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        pass
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Graph:
+    """A graph that holds nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def replay(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is launched."""
+
+    reset = capture_begin = capture_end = replay
+
+    def pool(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+def install_fake_cuda() -> None:
+    """Replace streams, events, graphs and ``torch.compile`` in this process, which has no GPU."""
+    import torch
+
+    cuda: Any = torch.cuda
+    cuda.Event, cuda.CUDAGraph = Event, Graph
+    cuda.Stream = cuda.ExternalStream = Stream
+    cuda.current_stream = cuda.default_stream = lambda device=None: Stream()
+    cuda.stream = cuda.graph = _entered
+    cuda.synchronize = cuda.empty_cache = cuda.set_stream = _nothing
+    cuda.is_current_stream_capturing = lambda: False
+    cuda.graph_pool_handle = lambda: (0, 0)
+    cuda.memory_allocated = cuda.max_memory_allocated = cuda.memory_reserved = lambda device=None: 0
+    cuda.reset_peak_memory_stats = _nothing
+    cuda.mem_get_info = lambda device=None: (1 << 40, 1 << 40)
+    tensor: Any = torch.Tensor
+    tensor.record_stream = _nothing
+    torch.compile = _as_it_is
+    _run_backward_without_memory(torch.autograd.function.BackwardCFunction)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _entered(entered: Any = None, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    yield entered
+
+
+def _as_it_is(model: Any = None, **options: Any) -> Any:
+    """``torch.compile`` would trace the library's front end; what it asks for is the same untraced."""
+    return model if model is not None else lambda function: function
+
+
+def _run_backward_without_memory(node: Any) -> None:
+    """Autograd calls a backward pass outside of every mode."""
+    apply: Callable[..., Any] = node.apply
+
+    def apply_without_memory(self: Any, *args: Any) -> Any:
+        with without_memory():
+            return apply(self, *args)
+
+    node.apply = apply_without_memory

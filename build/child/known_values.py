@@ -1,0 +1,131 @@
+"""Values of small tensors, while a program runs on tensors without memory.
+
+Host code reads small integer tensors: lengths of sequences, page tables, group sizes. What is made of Python values, or
+of a tensor on the CPU, keeps its values beside it, and so does what is computed from such tensors alone. A kernel that
+would write into such a tensor is not launched, so that its values stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+LIMIT = 4096
+_VALUES = "_precast_values"
+_SOURCES = (torch.tensor, torch.as_tensor, torch.arange)
+_READS = (
+    torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.__bool__,
+    torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__contains__,
+)  # fmt: skip
+_UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "resize")
+
+
+class KnownValues(TorchFunctionMode):  # type: ignore[misc]
+    """While it is entered, inside ``without_memory``, small tensors keep their values.
+
+    ``torch.device`` is left as it is, and ``pin_memory`` does nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The storages of values that were written over by unknown ones. They are kept: an address is used again.
+        self._overwritten: dict[int, Any] = {}
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is torch.device:
+            return _plainly(function, args, kwargs)
+        if function is torch.Tensor.pin_memory:
+            return args[0]
+        tensors = tuple(_tensors((args, kwargs)))
+        known = all(self._known(one) is not None for one in tensors) and (bool(tensors) or function in _SOURCES)
+        if known and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
+            copied = _plainly(function, self._on_cpu(args), self._on_cpu(kwargs))
+            return copied.clone() if isinstance(copied, torch.Tensor) else copied
+        result = function(*args, **kwargs)
+        if known:
+            self._keep(function, args, kwargs, result)
+        elif _writes(function, kwargs):
+            self._forget(kwargs.get("out", args[0] if args else None))
+        return result
+
+    def _known(self, tensor: Any) -> Any:
+        """The values of a tensor, as one on the CPU; None where they are not known."""
+        values = getattr(tensor, _VALUES, None) if tensor.is_meta else tensor
+        if values is None or values.numel() > LIMIT or _storage(values) in self._overwritten:
+            return None
+        return values
+
+    def _on_cpu(self, value: Any) -> Any:
+        """An argument as the same call takes it on the CPU."""
+        if isinstance(value, torch.Tensor):
+            return self._known(value)
+        if isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "meta")):
+            return "cpu"
+        if isinstance(value, dict):
+            return {name: self._on_cpu(item) for name, item in value.items()}
+        if type(value) in (tuple, list):
+            return type(value)(map(self._on_cpu, value))
+        return value
+
+    def _keep(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Do the same on the CPU, and keep the values beside what the call gave."""
+        made = [one for one in _tensors(result) if one.is_meta and one.numel() <= LIMIT]
+        if not (made or _writes(function, kwargs)) or any(
+            word in getattr(function, "__name__", "") for word in _UNKNOWN
+        ):
+            return
+        if function is torch.Tensor.cuda:
+            function, args, kwargs = torch.Tensor.clone, args[:1], {}
+        placed = {**self._on_cpu(kwargs), **({"device": "cpu"} if function in _SOURCES else {})}
+        try:
+            values = list(_tensors(_plainly(function, self._on_cpu(args), placed)))
+        except Exception:  # the CPU cannot do it: the values are not known
+            return
+        if [one.shape for one in values] == [one.shape for one in made]:
+            copied = not all(one.is_meta for one in _tensors((args, kwargs)))
+            for one, value in zip(made, values, strict=True):
+                setattr(one, _VALUES, value.clone() if copied else value)
+
+    def _forget(self, written: Any) -> None:
+        for one in _tensors(written):
+            values = getattr(one, _VALUES, None)
+            if values is not None:
+                self._overwritten[_storage(values)] = values.untyped_storage()
+
+
+def _plainly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A call that no mode sees."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        return function(*args, **kwargs)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _storage(values: Any) -> int:
+    return int(values.untyped_storage()._cdata)
+
+
+def _to_cpu(function: Any, args: Any, kwargs: Any) -> bool:
+    asked = [*args[1:], *kwargs.values()]
+    return function is torch.Tensor.to and any(
+        str(one) == "cpu" for one in asked if isinstance(one, (str, torch.device))
+    )
+
+
+def _writes(function: Any, kwargs: Any) -> bool:
+    """Whether a call writes into its first argument, or into ``out``."""
+    name = getattr(function, "__name__", "")
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place or name == "__setitem__" or name.startswith("__i") or kwargs.get("out") is not None

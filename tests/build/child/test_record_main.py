@@ -1,0 +1,99 @@
+"""What a program can do while it is recorded without a GPU, beside asking for kernels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+HEAD = """
+import torch
+from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.fake_cuda import install_fake_cuda
+from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.known_values import KnownValues
+from precast.build.gpu.profile import profile_of
+from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.loader.format.target import Target
+
+install_fake_gpu(FactRecorder(**profile_of(Target.parse("sm_90a")).to_json()))
+install_fake_cuda()
+
+def ints(*values):
+    return torch.tensor(values, device="cuda", dtype=torch.int32)
+
+def unknown(read):
+    try:
+        read()
+    except (RuntimeError, NotImplementedError):
+        return True
+
+"""
+VALUES = {
+    "read": "assert ints(5, 6).max().item() == 6 and int(ints(3)) == 3 and bool(ints(3) > 2)",
+    "computed": "lengths = ints(0, 128, 300); assert (lengths[1:] - lengths[:-1]).tolist() == [128, 172]",
+    "iterated": "assert [int(one) for one in ints(1, 2)] == [1, 2]",
+    "to the CPU": "assert ints(1, 2).cpu().tolist() == ints(1, 2).to('cpu').tolist() == [1, 2]",
+    "from the CPU": "assert torch.full((2,), 7, device='cpu').cuda(non_blocking=True).tolist() == [7, 7]",
+    "counted": "assert torch.arange(3, device='cuda').tolist() == [0, 1, 2]",
+    "converted": "assert ints(1, 2).to(torch.bfloat16).float().tolist() == [1.0, 2.0]",
+    "written": "x = ints(1, 2); x[1] = 7; x[:1].add_(1); assert x.tolist() == [2, 7]",
+    "copied": "c = torch.tensor([1], device='cpu'); x = c.cuda(); y = c.to('cuda'); c.add_(1); "
+    "assert x.item() == y.item() == 1",
+    "overwritten": "x = ints(1, 2); view = x[1:]; x.copy_(torch.empty(2, device='cuda')); assert unknown(view.item)",
+    "written to out": "x = ints(1); torch.add(torch.empty_like(x), 1, out=x); assert unknown(x.item)",
+    "computed by a kernel": "assert unknown(torch.empty(1, device='cuda').item)",
+    "mixed": "assert unknown((ints(1) + torch.empty(1, device='cuda')).item)",
+    "random": "assert unknown(torch.rand_like(ints(1).float()).item)",
+    "without values": "assert unknown(torch.empty_like(ints(1)).item)",
+    "too many": "assert unknown(torch.arange(4097, device='cuda')[0].item)",
+}
+CUDA = {
+    "device": "assert torch.device('cuda').type == 'cuda' and ints(1).device == torch.device('cuda', 0)",
+    "is_cuda": "assert ints(1).is_cuda",
+    "placed": "assert torch.empty(1, device=torch.device('cuda')).is_meta",
+    "default device": "with torch.device('cuda'): assert torch.empty(1).is_meta",
+    "streams": "s = torch.cuda.Stream(); torch.cuda.current_stream().wait_stream(s); ints(1).record_stream(s)\n"
+    "    with torch.cuda.stream(s): s.synchronize()",
+    "events": "one, two = (torch.cuda.Event(enable_timing=True) for _ in 'ab'); one.record(); two.record(); "
+    "torch.cuda.synchronize(); assert one.query() and one.elapsed_time(two) > 0",
+    "graphs": "g = torch.cuda.CUDAGraph()\n    with torch.cuda.graph(g): pass\n    g.replay()",
+    "torch.compile": "f = torch.compile(lambda x: x + 1); assert f(ints(1)).item() == 2\n"
+    "    @torch.compile(fullgraph=True)\n    def g(x): return x\n    assert g(ints(3)).item() == 3",
+    "pinned": "assert torch.empty(1, device='cpu').pin_memory() is not None",
+}
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of the pieces that fail, each tried in one process."""
+    program = tmp_path_factory.mktemp("record") / "program.py"
+    bodies = [f"def piece{i}():\n    {text}\n" for i, text in enumerate((VALUES | CUDA).values())]
+    head = HEAD
+    tail = f"""
+with without_memory(), KnownValues():
+    for i in range({len(bodies)}):
+        try:
+            globals()[f"piece{{i}}"]()
+        except BaseException as error:
+            print(i, type(error), error)
+"""
+    program.write_text("\n".join([head, *bodies, tail]))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    names = list(VALUES | CUDA)
+    print(done.stdout)
+    return {names[int(line.partition(" ")[0])] for line in done.stdout.splitlines() if line[:1].isdigit()}
+
+
+@pytest.mark.parametrize("piece", VALUES)
+def test_a_small_tensor_made_of_values_keeps_them(failures: set[str], piece: str) -> None:
+    assert piece not in failures
+
+
+@pytest.mark.parametrize("piece", CUDA)
+def test_what_programs_ask_of_cuda_works(failures: set[str], piece: str) -> None:
+    assert piece not in failures

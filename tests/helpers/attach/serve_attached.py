@@ -1,0 +1,59 @@
+"""A program of its own: calls a library's front end, attached, on tensors without memory, up to each launch.
+
+``python serve_attached.py TARGET LIBRARY hidden|forbidden PROGRAM``. ``PROGRAM`` is a Python file whose functions
+``call_...`` are called one by one. The DSL is hidden, or is there and may not compile. A line of JSON says what each
+call ended in, and what was served.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from types import ModuleType
+from typing import Any
+
+from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.fake_cuda import install_fake_cuda
+from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.known_values import KnownValues
+from precast.build.gpu.profile import profile_of
+from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.loader.attach import attach
+from precast.loader.attach.after_import import after_import
+from precast.loader.format.target import Target
+
+
+def forbid(module: ModuleType) -> None:
+    def compile_nothing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("compiling is forbidden here")
+
+    vars(module)["CompileCallable"].__call__ = compile_nothing
+
+
+def outcome(call: Any) -> str:
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "returned"
+
+
+def main() -> None:
+    target, library, dsl, program = sys.argv[1:]
+    install_fake_gpu(FactRecorder(**profile_of(Target.parse(target)).to_json()))
+    if dsl == "hidden":
+        sys.path[:] = [folder for folder in sys.path if "nvidia_cutlass_dsl" not in folder]
+    else:
+        after_import({"cutlass.base_dsl.compiler": forbid})
+    attached = attach([library], mode="frozen", target=target, without_compiler=dsl == "hidden")
+    install_fake_cuda()
+    with without_memory(), KnownValues():
+        calls = {name: f for name, f in runpy.run_path(program).items() if name.startswith("call_")}
+        ended = {name: outcome(call) for name, call in calls.items()}
+    counts = {one.function: [one.hits, one.misses] for one in attached.counts()}
+    print(json.dumps({"ended": ended, "counts": counts}))
+
+
+if __name__ == "__main__":
+    main()

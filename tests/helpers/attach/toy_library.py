@@ -1,0 +1,115 @@
+"""A small library with compile functions, as pip would have installed it, which declares its seams itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_KERNELS = """
+from __future__ import annotations
+
+import functools
+
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
+    i = cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        x[i] = x[i] + value
+
+
+@cute.jit
+def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
+    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def _compile(value):
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
+
+
+@functools.cache
+def compiled_alone(value):
+    return _compile(value)
+
+
+@functools.cache
+def compiled_pair(value):
+    return _compile(value), 8
+
+
+@functools.cache
+def compiled_closure(value):
+    compiled = _compile(value)
+
+    def run(x):
+        compiled(x)
+
+    return run
+
+
+@functools.cache
+def compiled_twice(value):
+    return _compile(value), _compile(value + 1)
+
+
+def add_alone(x):
+    compiled_alone(1)(x)
+
+
+def add_pair(x):
+    kernel, width = compiled_pair(2)
+    assert width == 8
+    kernel(x)
+
+
+def add_closure(x):
+    compiled_closure(3)(x)
+
+
+def add_twice(x):
+    for kernel in compiled_twice(4):
+        kernel(x)
+"""
+_HOST_ONLY = """
+import functools
+
+
+@functools.cache
+def compiled_alone(value):
+    raise RuntimeError("nothing is compiled while a program is recorded")
+"""
+_DECLARED = """
+from precast.loader.attach import Functions, Library
+
+LIBRARY = Library(
+    name="toy",
+    distribution="toy-attached",
+    package="toy_attached",
+    seams=(Functions("toy_attached.kernels", {names!r}),),
+)
+"""
+
+
+def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
+    """Write the library ``toy``, package ``toy_attached``; the folder is to be on ``PYTHONPATH``.
+
+    Without ``compiler`` it does not import the DSL, and has ``compiled_alone`` only.
+    """
+    names = (
+        ("compiled_alone", "compiled_pair", "compiled_closure", "compiled_twice") if compiler else ("compiled_alone",)
+    )
+    package, info = folder / "toy_attached", folder / "toy_attached-1.0.dist-info"
+    package.mkdir(parents=True)
+    info.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
+    (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")
+    return folder
