@@ -22,7 +22,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NAMES = ("manifest", "index", "op")
 Schema = dict[str, Any]
 
-_LIST_DEPTH = 4
+_LIST_DEPTH = 12
 _ANY_TARGET = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 

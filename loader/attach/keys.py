@@ -117,10 +117,8 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
     if kind is str:
         return f"$str:{value}" if value.startswith("$") else value
     if kind is float:
-        plain = math.isfinite(value) and (
-            value or math.copysign(1.0, value) > 0
-        )  # a config has one zero; a key has two
-        return value if plain else f"$float:{value}"
+        negative_zero = value == 0 and math.copysign(1.0, value) < 0  # a config has one zero; a key has two
+        return value if math.isfinite(value) and not negative_zero else f"$float:{value}"
     if depth > DEPTH:
         raise UnknownKey(f"a key nests deeper than {DEPTH} levels: it cannot be recorded")
     inner = functools.partial(_encode, depth=depth + 1, tensors=tensors, describe=describe)

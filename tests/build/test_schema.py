@@ -204,7 +204,7 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARTIFACT, "key"), "a"), ("op", (*ARTIFACT, "target"), "sm_9"), ("op", (*ARTIFACT, "kind"), "ptx"),
         ("op", (*ARTIFACT, "host"), None), ("op", (*ARTIFACT, "symbol"), "a b"), ("op", (*ARTIFACT, "rank"), 2**40),
         ("op", (*ARTIFACT, "config", "a-b"), 1), ("op", (*ARTIFACT, "config", "x"), {}),
-        ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[1]]]]]]),
+        ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[[[[[[[[[1]]]]]]]]]]]]]]),
         ("op", (*ARTIFACT, "config", "x"), "y" * 1025), ("op", (*ARTIFACT, "resources", 0, "stack"), "0"),
         ("op", (*ARTIFACT, "provenance"), []), ("op", (*ARTIFACT, "evidence"), [1]), ("op", (*ARTIFACT, "blob"), None),
         ("op", ("tuning",), {}), ("op", (*MEASURED, "gpu"), ""), ("op", (*MEASURED, "capability"), "9"),

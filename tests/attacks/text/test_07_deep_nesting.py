@@ -33,7 +33,7 @@ def test_in_a_config(path: Path, refused: Refused) -> None:
             row["config"]["extra"] = value
 
     forge_op(path, "scale", change)
-    refused(path, "lists nest deeper than 4 levels")
+    refused(path, "lists nest deeper than 12 levels")
 
 
 def test_in_a_signature(path: Path, refused: Refused) -> None:

@@ -107,8 +107,8 @@ def test_each_list_and_table_and_text_has_a_limit() -> None:
 
 
 def test_an_error_of_an_item_says_which_one() -> None:
-    with pytest.raises(FormatError, match=r"lists nest deeper than 4 levels.* in 'a\[1\]'"):
-        fields.items({"a": [1, [[[[[[]]]]]]]}, "a", to_value, most=2)
+    with pytest.raises(FormatError, match=r"lists nest deeper than 12 levels.* in 'a\[1\]'"):
+        fields.items({"a": [1, [[[[[[[[[[[[[[]]]]]]]]]]]]]]]}, "a", to_value, most=2)
 
 
 def test_the_repeated_key_is_named() -> None:
