@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell: tests interrupt processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CACHES = Path(__file__).parent / "tests" / "helpers" / "caches.py"
 

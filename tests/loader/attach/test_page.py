@@ -36,9 +36,8 @@ def test_the_engine(tmp_path: Path) -> None:
 
 
 def test_the_recording() -> None:
-    (entries,) = blocks(PAGE, "yaml")
-    head = f"version: 1\nname: page\ntargets: [sm_90a]\n{entries}"
-    (entry,) = parse_manifest(head.encode(), Path("page.yaml")).entries
+    (manifest,) = blocks(PAGE, "yaml")
+    (entry,) = parse_manifest(manifest.encode(), Path("page.yaml")).entries
     assert entry.source is not None
     place, _, library = entry.source.partition("@")
     assert entry.op == library_named(library).op(place)
