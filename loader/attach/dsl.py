@@ -32,21 +32,19 @@ def _change(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def compile_or_answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        waiting: list[Callable[..., Any]] | None = getattr(_answers, "waiting", None)
-        if waiting is None:
-            return original(self, *args, **kwargs)
-        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        kernel: Callable[..., Any] | None = getattr(_answers, "kernel", None)
+        return original(self, *args, **kwargs) if kernel is None else kernel
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]
     cls.__call__ = compile_or_answer
 
 
 @contextlib.contextmanager
-def answered_by(*kernels: Callable[..., Any]) -> Iterator[None]:
-    """While the block runs, in this thread, each ``cute.compile`` gives the next of these; the last serves the rest."""
-    before = getattr(_answers, "waiting", None)
-    _answers.waiting = list(kernels)
+def answered_by(kernel: Callable[..., Any]) -> Iterator[None]:
+    """While the block runs, in this thread, ``cute.compile`` gives this kernel."""
+    before = getattr(_answers, "kernel", None)
+    _answers.kernel = kernel
     try:
         yield
     finally:
-        _answers.waiting = before
+        _answers.kernel = before
