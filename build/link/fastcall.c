@@ -1,71 +1,19 @@
 /* The call path: a Python type whose instances, when called, pack their arguments and run a kernel's TVM-FFI entry.
  *
- * What is plainly a tensor with a C exchange, an int, a float, a bool, None or a tuple of such but tensors is packed
+ * What is plainly a tensor with a C exchange, an int, a float, a bool, None or a tuple of such, named or not, is packed
  * here. Any other argument, a keyword, or a conversion that fails sends the whole call to the instance's method
  * _slowly, which knows every kind and raises every error, so that nothing is decided twice. Nothing of Python is held
  * while the kernel's entry runs.
  *
- * Python's names are declared here, and all of them are in the stable ABI of CPython 3.10 and up: one binary serves
- * every version, and a build host needs no Python.h. */
+ * It needs nothing of Python but its stable ABI (python_abi.h), so that one binary serves every version. */
 #include <stddef.h>
 #include <stdint.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
-typedef struct object {
-  intptr_t references;
-  struct object *type;
-} object;
-typedef object *(*vectorcall)(object *self, object *const *args, size_t count, object *names);
-typedef object *(*allocator)(object *type, intptr_t items);
-typedef struct {
-  int slot;
-  void *value;
-} type_slot;
-typedef struct {
-  const char *name;
-  int size;
-  int item_size;
-  unsigned flags;
-  type_slot *slots;
-} type_spec;
-typedef struct {
-  const char *name;
-  int type;
-  intptr_t offset;
-  int flags;
-  const char *doc;
-} member;
-typedef struct {
-  const char *name;
-  object *(*function)(object *self, object *argument);
-  int flags;
-  const char *doc;
-} method;
+#include "python_abi.h"
 
-enum { TP_ALLOC = 47, TP_CALL = 50, TP_DOC = 56, TP_METHODS = 64, TP_NEW = 65, TP_MEMBERS = 72 };
-enum { METHOD_ONE_ARGUMENT = 8, MEMBER_SIZE = 19, MEMBER_READ_ONLY = 1 };
-enum { TYPE_MAY_BE_BASE = 1 << 10, TYPE_HAS_VECTORCALL = 1 << 11, TYPE_DEFAULT = 1 << 18 };
-
-extern object _Py_NoneStruct, PyBool_Type, PyFloat_Type, PyLong_Type, PyTuple_Type, _Py_TrueStruct;
-extern object *PyExc_ImportError, *PyExc_RuntimeError;
-extern object *PyBool_FromLong(long), *PyFloat_FromDouble(double), *PyLong_FromLongLong(long long);
-extern object *PyDict_New(void), *PyTuple_New(intptr_t), *PyTuple_GetItem(object *, intptr_t);
-extern object *PyErr_Occurred(void), *PyObject_Call(object *, object *, object *);
-extern object *PyObject_CallFunctionObjArgs(object *, ...), *PyObject_GetAttrString(object *, const char *);
-extern object *PyType_FromSpec(type_spec *), *PyUnicode_DecodeUTF8(const char *, intptr_t, const char *);
-extern object *PyVectorcall_Call(object *, object *, object *);
-extern void PyErr_Clear(void), PyErr_SetObject(object *, object *), PyErr_SetString(object *, const char *);
-extern void Py_IncRef(object *), Py_DecRef(object *), *PyEval_SaveThread(void), PyEval_RestoreThread(void *);
-extern void *PyCapsule_GetPointer(object *, const char *), *PyLong_AsVoidPtr(object *), *PyType_GetSlot(object *, int);
-extern void *PyInterpreterState_Get(void);
-extern int64_t PyInterpreterState_GetID(void *);
-extern long long PyLong_AsLongLongAndOverflow(object *, int *);
-extern double PyFloat_AsDouble(object *);
-extern int PyCapsule_IsValid(object *, const char *), PyDict_SetItem(object *, object *, object *);
-extern int PyObject_HasAttrString(object *, const char *), PyTuple_SetItem(object *, intptr_t, object *);
-extern intptr_t PyTuple_Size(object *);
-
-enum { ARGUMENTS = 64, EXTENTS = 512, KNOWN_TYPES = 8, MEMBERS = 32 };
+enum { ARGUMENTS = 64, EXTENTS = 512, KNOWN_TYPES = 8, KNOWN_TUPLES = 32, MEMBERS = 32, DEPTH = 4, HELD = 256 };
+#define NOWHERE ((surroundings){.device = {(DLDeviceType)-1, 0}})
 static const size_t COUNT_MASK = SIZE_MAX >> 1; /* a vectorcall's count carries a flag in its highest bit */
 
 typedef struct {
@@ -74,24 +22,32 @@ typedef struct {
   TVMFFISafeCallType entry; /* null until Python has checked that the kernel may run here */
 } launcher;
 
+/* Where tensors live: the device of the first one that is not on the CPU (its type is -1 while there is none), the
+ * stream that its owner works on, and the exchange of the owner. */
+typedef struct {
+  DLDevice device;
+  void *stream;
+  const DLPackExchangeAPI *exchange;
+} surroundings;
+
 /* One call: what its arguments became. Shapes and strides are copied, since another thread may resize a tensor once
  * the interpreter is let go. */
 typedef struct {
   TVMFFIAny args[ARGUMENTS];
   DLTensor tensors[ARGUMENTS];
   int64_t extents[EXTENTS];
-  TVMFFIObjectHandle arrays[ARGUMENTS]; /* what tuples became */
-  int tensor_count, extent_count, array_count;
-  DLDevice device; /* of the first tensor that is not on the CPU; its type is -1 while there is none */
-  void *stream;
-  const DLPackExchangeAPI *exchange;
+  TVMFFIObjectHandle held[HELD]; /* what tuples and the tensors in them became */
+  int tensor_count, extent_count, held_count;
+  surroundings around;
 } frame;
 
-/* Types whose exchange is known. Each is held for good, so that its address means no other type. */
+/* Types whose exchange is known, and types of named tuples. Each is held for good, so that its address means no other
+ * type. */
 static struct {
   object *type;
   const DLPackExchangeAPI *exchange;
 } known[KNOWN_TYPES];
+static object *known_tuples[KNOWN_TUPLES];
 
 /* A result that is an object, on its way to tvm_ffi, which alone can make a Python object of it. */
 static __thread TVMFFIAny passing;
@@ -139,6 +95,15 @@ static const DLPackExchangeAPI *exchange_of(object *type) {
   return learn(type);
 }
 
+static int note_device(surroundings *around, DLDevice device, const DLPackExchangeAPI *exchange) {
+  if (device.device_type != kDLCPU && (int)around->device.device_type == -1) {
+    if (exchange->current_work_stream(device.device_type, device.device_id, &around->stream)) return 0;
+    around->device = device;
+  }
+  around->exchange = exchange;
+  return 1;
+}
+
 static int pack_tensor(frame *call, object *argument, const DLPackExchangeAPI *exchange, TVMFFIAny *out) {
   DLTensor *tensor = &call->tensors[call->tensor_count++];
   if (exchange->dltensor_from_py_object_no_sync(argument, tensor)) return 0;
@@ -152,11 +117,7 @@ static int pack_tensor(frame *call, object *argument, const DLPackExchangeAPI *e
     compact *= shape[i];
   }
   tensor->shape = shape, tensor->strides = strides;
-  if (tensor->device.device_type != kDLCPU && (int)call->device.device_type == -1) {
-    if (exchange->current_work_stream(tensor->device.device_type, tensor->device.device_id, &call->stream)) return 0;
-    call->device = tensor->device;
-  }
-  call->exchange = exchange;
+  if (!note_device(&call->around, tensor->device, exchange)) return 0;
   out->type_index = kTVMFFIDLTensorPtr;
   out->v_ptr = tensor;
   return 1;
@@ -193,19 +154,70 @@ static void forget_raised(void) {
   if (error) TVMFFIObjectDecRef(error);
 }
 
-/* A tuple of numbers and None becomes an array, as tvm_ffi makes it; one that holds a tensor is tvm_ffi's matter. */
-static int pack_tuple(frame *call, object *tuple, TVMFFIAny *out) {
+/* Whether a type is tuple, or a class of named tuples that tvm_ffi takes for nothing else. */
+static int is_tuple_type(object *type) {
+  static const char *const others[] = {"__tvm_ffi_object__", "__dlpack_c_exchange_api__", "__cuda_stream__",
+                                       "__dlpack__"};
+  if (type == &PyTuple_Type) return 1;
+  if (!(PyType_GetFlags(type) & TYPE_IS_TUPLE) || type->type != &PyType_Type) return 0;
+  int free_slot = 0;
+  for (; free_slot < KNOWN_TUPLES && known_tuples[free_slot]; ++free_slot)
+    if (known_tuples[free_slot] == type) return 1;
+  object *bases = PyObject_GetAttrString(type, "__mro__");
+  int plain = bases && PyTuple_Size(bases) == 3; /* the class, tuple, object: nothing is mixed in */
+  if (!bases) PyErr_Clear();
+  Py_DecRef(bases);
+  for (size_t i = 0; plain && i < sizeof others / sizeof *others; ++i) plain = !PyObject_HasAttrString(type, others[i]);
+  if (plain && free_slot < KNOWN_TUPLES) Py_IncRef(type), known_tuples[free_slot] = type;
+  return plain;
+}
+
+/* Keep an object until the call is over; where there is no room, it is let go at once. */
+static int hold(frame *call, TVMFFIObjectHandle handle) {
+  if (call->held_count == HELD) return TVMFFIObjectDecRef(handle), 0;
+  call->held[call->held_count++] = handle;
+  return 1;
+}
+
+/* A tensor in a tuple: an object that owns it, since an array may outlive the call. */
+static int pack_owned(frame *call, object *argument, surroundings *around, TVMFFIAny *out) {
+  const DLPackExchangeAPI *exchange = exchange_of(argument->type);
+  DLManagedTensorVersioned *managed = NULL;
+  TVMFFIObjectHandle handle = NULL;
+  if (!exchange || !exchange->managed_tensor_from_py_object_no_sync) return 0;
+  if (exchange->managed_tensor_from_py_object_no_sync(argument, &managed)) return 0;
+  int placed = note_device(around, managed->dl_tensor.device, exchange);
+  int status = TVMFFITensorFromDLPackVersioned(managed, 0, 0, &handle);
+  if (status) {
+    forget_raised();
+    if (managed->deleter) managed->deleter(managed);
+    return 0;
+  }
+  out->type_index = kTVMFFITensor;
+  out->v_obj = handle;
+  return hold(call, handle) && placed;
+}
+
+/* A tuple becomes an array, as tvm_ffi makes it: a call takes the place of its tensors where it has none itself. */
+static int pack_tuple(frame *call, object *tuple, surroundings *outer, int depth, TVMFFIAny *out) {
   static TVMFFIObjectHandle make_array;
   TVMFFIAny members[MEMBERS], made = {.type_index = kTVMFFINone};
+  surroundings around = NOWHERE;
   intptr_t count = PyTuple_Size(tuple);
-  if (count > MEMBERS) return 0;
-  for (intptr_t i = 0; i < count; ++i)
-    if (!pack_plain(PyTuple_GetItem(tuple, i), &members[i])) return 0;
+  if (count > MEMBERS || depth > DEPTH) return 0;
+  for (intptr_t i = 0; i < count; ++i) {
+    object *member = PyTuple_GetItem(tuple, i);
+    if (pack_plain(member, &members[i])) continue;
+    if (is_tuple_type(member->type) ? !pack_tuple(call, member, &around, depth + 1, &members[i])
+                                    : !pack_owned(call, member, &around, &members[i]))
+      return 0;
+  }
   int status = make_array ? 0 : TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){"ffi.Array", 9}, &make_array);
   if (!status) status = make_array ? TVMFFIFunctionCall(make_array, members, (int32_t)count, &made) : 0;
   if (status) forget_raised();
-  if (made.type_index != kTVMFFIArray) return 0;
-  call->arrays[call->array_count++] = made.v_obj;
+  if (made.type_index != kTVMFFIArray || !hold(call, made.v_obj)) return 0;
+  if ((int)outer->device.device_type == -1) outer->device = around.device, outer->stream = around.stream;
+  if (!outer->exchange) outer->exchange = around.exchange;
   *out = made;
   return 1;
 }
@@ -213,23 +225,24 @@ static int pack_tuple(frame *call, object *tuple, TVMFFIAny *out) {
 /* Whether an argument is of a kind that is packed here; where it is not, there may be a Python error to forget. */
 static int pack(frame *call, object *argument, TVMFFIAny *out) {
   if (pack_plain(argument, out)) return 1;
-  if (argument->type == &PyTuple_Type) return pack_tuple(call, argument, out);
+  if (is_tuple_type(argument->type)) return pack_tuple(call, argument, &call->around, 1, out);
   const DLPackExchangeAPI *exchange = exchange_of(argument->type);
   return exchange && pack_tensor(call, argument, exchange, out);
 }
 
 static void release(frame *call) {
-  while (call->array_count) TVMFFIObjectDecRef(call->arrays[--call->array_count]);
+  while (call->held_count) TVMFFIObjectDecRef(call->held[--call->held_count]);
 }
 
 /* Run the entry in the environment that its tensors' owner works in, with the interpreter let go. */
 static int run(launcher *self, frame *call, int count, TVMFFIAny *result) {
-  int on_device = (int)call->device.device_type != -1, status;
-  DLPackManagedTensorAllocator allocate = call->exchange ? call->exchange->managed_tensor_allocator : NULL;
+  const surroundings *around = &call->around;
+  int on_device = (int)around->device.device_type != -1, status;
+  DLPackManagedTensorAllocator allocate = around->exchange ? around->exchange->managed_tensor_allocator : NULL;
   DLPackManagedTensorAllocator old_allocate = NULL;
   TVMFFIStreamHandle old_stream = NULL;
   if (on_device) {
-    status = TVMFFIEnvSetStream(call->device.device_type, call->device.device_id, call->stream, &old_stream);
+    status = TVMFFIEnvSetStream(around->device.device_type, around->device.device_id, around->stream, &old_stream);
     if (status) return status;
   }
   status = allocate ? TVMFFIEnvSetDLPackManagedTensorAllocator(allocate, 0, &old_allocate) : 0;
@@ -239,8 +252,8 @@ static int run(launcher *self, frame *call, int count, TVMFFIAny *result) {
     PyEval_RestoreThread(thread);
     if (allocate && allocate != old_allocate) TVMFFIEnvSetDLPackManagedTensorAllocator(old_allocate, 0, NULL);
   }
-  if (on_device && old_stream != call->stream)
-    TVMFFIEnvSetStream(call->device.device_type, call->device.device_id, old_stream, NULL);
+  if (on_device && old_stream != around->stream)
+    TVMFFIEnvSetStream(around->device.device_type, around->device.device_id, old_stream, NULL);
   return status;
 }
 
@@ -291,9 +304,8 @@ static object *launch(object *object_self, object *const *args, size_t flagged, 
   size_t count = flagged & COUNT_MASK;
   if (!self->entry || names || count > ARGUMENTS) return hand_over(object_self, "_slowly", args, count, names);
   frame call;
-  call.tensor_count = call.extent_count = call.array_count = 0;
-  call.device.device_type = (DLDeviceType)-1;
-  call.exchange = NULL;
+  call.tensor_count = call.extent_count = call.held_count = 0;
+  call.around = NOWHERE;
   for (size_t i = 0; i < count; ++i) {
     if (!pack(&call, args[i], &call.args[i])) {
       release(&call);

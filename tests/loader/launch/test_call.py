@@ -8,9 +8,10 @@ import fractions
 import gc
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -54,10 +55,13 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     fast, plain = kernels
     assert isinstance(fast, Kernel) and type(fast) is not Kernel
     assert type(plain) is Kernel
-    quick: list[Any] = [1, 1.5, True, None, (), (None, 2, 0.5), torch.ones(3), Fake(64, (2,))]
+    quick: list[Any] = [
+        1, 1.5, True, None, (), (None, 2, 0.5), torch.ones(3), Fake(64, (2,)), ((),), (torch.ones(1),), Pair(1, None),
+        Pair((torch.ones(1), 2), Pair(Fake(64, (2,)), 0.5)),
+    ]  # fmt: skip
     for plainly in (*quick, torch.nn.Parameter(torch.ones(1))):
         assert not hands_over(fast, 0, plainly), plainly
-    slow: list[Any] = ["s", 2**63, (1, "s"), ((),), (torch.ones(1),), [1], np.ones(1), np.float64(1), object()]
+    slow: list[Any] = ["s", 2**63, (1, "s"), Derived(1, 2), Streaming((1, 2)), (((((),),),),), [1], np.ones(1), np.float64(1), object()]
     for otherwise in (*slow, tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
     assert hands_over(fast, 0, Standing(64, (1,)))
@@ -68,6 +72,29 @@ class Standing(Fake):
 
     def __tvm_ffi_object__(self) -> Any:
         return tvm_ffi.from_dlpack(torch.ones(1))
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+class Derived(Pair):
+    pass
+
+
+class Strict(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(name) if not name.startswith("__tvm") else ZeroDivisionError(name)
+
+
+class Odd(tuple[Any, ...], metaclass=Strict):
+    pass
+
+
+class Streaming(tuple[int, ...]):
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, 64)
 
 
 class Colour(enum.IntEnum):
@@ -103,7 +130,10 @@ def others() -> list[Any]:
     return [
         None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, 2**200, -(2**65), 0.0, -0.0, float("nan"), float("inf"),
         1e308, "", "short", "longer than seven", "\udcff", "é" * 9, b"", b"bytes", b"more than seven", bytearray(b"x"),
-        (), (1, 2), (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
+        (), (1, 2), Pair(1, None), Pair(2**70, 1), Pair(torch.ones(2), Pair(1.5, (Fake(64, (2,)), torch.ones(3)))),
+        Derived(1, torch.ones(2)), Odd((1, 2)), Streaming((1, 2)), tvm_ffi.Shape((1, 2)), time.gmtime(0), (((((1,),),),),),
+        (Fake(64, (3,), (CUDA, 1)), Fake(64, (2,), (CUDA, 0))), Pair(Fake(64, (3,), (CPU, 0)), None), (Refusing(), 1),
+        (torch.eye(3).to_sparse(), 1), (1, torch.empty(3, device="meta")), ((torch.ones(1),) * 30,) * 9, (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
         [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},
         np.ones(3, np.float32), np.float32(1.5), np.float64(2.5), np.int64(7), np.bool_(True), np.dtype("float32"),
         torch.float16, torch.device("cpu"), Colour.RED, fractions.Fraction(1, 3), object(), print, len, Colour,
@@ -198,6 +228,15 @@ def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple
     finally:
         change(CUDA, 1, None, None)
     assert "stream 0x2000" in fast(RETURN_TEXT, Fake(64, (2,)), Fake(64, (2,)))
+
+
+@pytest.mark.parametrize("first", [torch.ones(1), None, Fake(64, (2,), (CUDA, 2)), (torch.ones(1), None)])
+def test_the_stream_of_a_tensor_in_a_tuple(kernels: tuple[Kernel, Kernel], first: Any) -> None:
+    fast, plain = kernels
+    args = (RETURN_TEXT, first, (None, Pair(torch.ones(1), Fake(64, (2,), (CUDA, 1)))), Fake(64, (2,), (CUDA, 0)))
+    assert not hands_over(fast, *args)
+    assert "stream 0x200" in fast(*args)
+    assert fast(*args) == plain(*args)
 
 
 def test_the_allocator_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:

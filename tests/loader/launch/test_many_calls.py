@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,10 +15,16 @@ from tests.helpers.echo import LEAVE_NO_ERROR, RAISE, RETURN_TENSOR, RETURN_TEXT
 from tests.helpers.exchange import Fake, Spiteful
 
 
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
 def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     calls: list[tuple[Any, ...]] = [
         (0, torch.ones(2), 1.5), (RETURN_TEXT, torch.ones(2)), (RETURN_TENSOR, torch.ones(2)), (RAISE, torch.ones(3)),
+        (0, (torch.ones(2), 1)), (0, Pair((torch.ones(2),), 1), "text"), (0, Pair(Fake(64, (2,)), None)),
         (0, "text", (1, 2)), (0, (1, None), "text"), (RAISE, (1, None)), (0, Fake(64, (2,))), (0, object()), (0, 2**70),
         (0, torch.eye(2).to_sparse()), (0, Spiteful()), (LEAVE_NO_ERROR, 1.25),
     ]  # fmt: skip
@@ -43,6 +49,8 @@ def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
             fast(RETURN_TENSOR, x)
             fast(wish=0, y=x, x="a text that does not fit in a few bytes")
             fast(0, *[(1,) * 32] * 8)
+            fast(0, *[(Pair(x, 1), x, x)] * 8)
+            fast(0, ((x,) * 32,) * 9)
             fast(0, *[(1,) * 32] * 8, "something else")
 
     many(200)
