@@ -17,7 +17,7 @@ import yaml
 
 from precast.build.errors import Location, ManifestError
 
-SIZE_LIMIT = 1 << 20
+SIZE_LIMIT = 8 << 20  # a recording of all of a library's own tests takes 1 to 2 MB
 DEPTH_LIMIT = 16
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser where PyYAML was built with it
 

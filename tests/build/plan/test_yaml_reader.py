@@ -64,7 +64,7 @@ def test_every_value_knows_its_place() -> None:
         (b"a: .NaN", "m.yaml:1:4: .NaN is not a finite number"),
         (b"a: OFF", "m.yaml:1:4: OFF is a truth value in YAML 1.1 and text in 1.2: write false, or 'OFF' in quotes"),
         (b"a: 0b11", "m.yaml:1:4: 0b11 is a number in YAML 1.1 and text in 1.2"),
-        (b" " * (1 << 20) + b"a", "m.yaml:1:1: 1048577 bytes of YAML"),
+        (b" " * yaml_reader.SIZE_LIMIT + b"a", "m.yaml:1:1: 8388609 bytes of YAML"),
     ],
 )
 def test_refuses(data: bytes, message: str) -> None:

@@ -1,74 +1,72 @@
-"""The pytest plugin: ``-p tests.gpu.upstream.plugin --library MODULE --results FILE``.
+"""The pytest plugin: ``-p upstream.plugin --attach LIBRARY --mode MODE --results FILE``.
 
-``MODULE`` replaces its library's compile calls (``install``). Every test is counted by what it launched.
+It attaches the library before any test is imported. Every test is counted by what it launched.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
-from collections.abc import Callable, Generator
+from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gpu.upstream.asked import Asked, NotApplicable, unsupported
-from tests.gpu.upstream.tally import Tally, judge
+from .tally import Tally, judge  # as ``upstream``, since the tests may have a package ``tests`` of their own
 
 _STORED = "precast"
 _tally = Tally()
-_results = Path()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("precast")
-    group.addoption("--library", help="the module that replaces a library's compile calls")
+    group.addoption("--attach", help="the library, by the name that precast.loader.attach knows")
+    group.addoption("--mode", choices=["record", "frozen"], default="frozen")
+    group.addoption("--recording", help="where --mode=record writes what was asked for; nothing is compiled")
+    group.addoption("--without-compiler", action="store_true", help="the DSL is not installed")
     group.addoption("--results", type=Path, help="where a line of JSON is added for every test")
-    group.addoption("--part", choices=["plain", "traced"], help="only the tests that go through torch.compile, or not")
-    group.addoption("--traced", type=int, default=0, help="how many of the former to keep, at random")
+    group.addoption("--sample", type=int, default=0, help="how many tests of each function to keep, at random; 0: all")
+    group.addoption("--traced", type=int, default=0, help="the same of those that go through torch.compile")
     group.addoption("--shard", default="1/1", help="which of so many parts of what is kept")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
-    global _results
-    _results = config.getoption("results")
-    importlib.import_module(config.getoption("library")).install(answer)
-    forbid()
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Attach before the tests' own conftest imports the library."""
+    import torch  # noqa: F401  # the placeholders of an absent DSL come after it
+
+    from precast.loader.attach import attach
+
+    options = early_config.known_args_namespace
+    record = options.mode == "record"
+    if record:
+        agree()
+    if not record and not options.without_compiler:
+        forbid()
+    count_launches()
+    attach(
+        [options.attach],
+        mode=options.mode,
+        missing="skip" if record else "raise",
+        without_compiler=options.without_compiler,
+        recording=options.recording,
+    )
 
 
-def answer(translate: Callable[[], Asked]) -> Callable[..., Any]:
-    """A kernel out of the cache, each of its launches counted."""
-    try:
-        asked = translate()
-        _tally.asked.add(str(asked))
-        kernel = held(asked)
-    except NotApplicable as error:
-        _tally.outside.append(str(error))
-        raise
+def agree() -> None:
+    """From now on comparisons of tensors agree: in mode record nothing is launched, and a test is to go on."""
+    import torch
 
-    def launch(*args: Any) -> Any:
-        _tally.launches += 1
-        return kernel(*args)
+    def yes(*args: Any, **named: Any) -> bool:
+        return True
 
-    return launch
+    def nothing(*args: Any, **named: Any) -> None:
+        return None
 
-
-def held(asked: Asked) -> Callable[..., Any]:
-    """The cache's kernel, or the reason why there is none."""
-    from precast import loader
-    from precast.loader.errors import OpNotFound, VariantNotFound
-
-    try:
-        return loader.get(asked.op, {**asked.config, **asked.tuned})
-    except (OpNotFound, VariantNotFound):
-        import torch
-
-        major, minor = torch.cuda.get_device_capability()
-        reason = unsupported(asked, f"sm_{major}{minor}a")
-        raise NotApplicable(reason or f"the cache does not hold {asked}") from None
+    torch.allclose = torch.equal = torch.Tensor.allclose = torch.Tensor.equal = torch.Tensor.__bool__ = yes
+    torch.testing.assert_close = nothing
 
 
 def forbid() -> None:
@@ -83,24 +81,57 @@ def forbid() -> None:
     Compiler.compile = Compiler.jit = Compiler.compile_and_jit = refuse
 
 
+class Counted:
+    """A kernel of a cache, whose launches are counted."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        _tally.launches += 1
+        return self._kernel(*args, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+def count_launches() -> None:
+    """From now on every kernel that a seam takes from a cache is counted at its calls, and what no cache has is noted.
+
+    An attachment has no place of its own for this: it hands kernels out as they are.
+    """
+    from precast.loader.attach.attachment import Attachment
+
+    look_up, missed = Attachment._look_up, Attachment._missed
+
+    def counted(self: Attachment, *args: Any) -> Any:
+        return Counted(look_up(self, *args))
+
+    def noted(self: Attachment, function: str, key: bytes, reason: str, *rest: Any) -> Any:
+        _tally.missing.append(f"{function}: {reason}")
+        return missed(self, function, key, reason, *rest)
+
+    Attachment._look_up, Attachment._missed = counted, noted  # type: ignore[method-assign, assignment]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """torch.compile takes seconds a test: keep a sample of those, and say what is left out."""
-    part = config.getoption("part")
-    if part is None:
-        return
-    traced = [item for item in items if _traced(item)]
-    if part == "plain":
-        items[:] = [item for item in items if not _traced(item)]
-        return
+    """Keep a sample of each test function, and say what is left out."""
+    groups: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[item.nodeid.partition("[")[0], _is_traced(item)].append(item)
+    kept: set[pytest.Item] = set()
+    for (_, traced), found in groups.items():
+        most = config.getoption("traced" if traced else "sample") or len(found)
+        kept.update(random.Random(0).sample(found, min(most, len(found))))
     shard, shards = map(int, config.getoption("shard").split("/"))
-    kept = random.Random(0).sample(traced, min(config.getoption("traced"), len(traced)))
-    items[:] = kept[shard - 1 :: shards]
     if shard == 1:
-        _write([{"test": i.nodeid, "outcome": "left out", "reason": "", "launches": 0} for i in {*traced} - {*kept}])
+        left = [{"test": i.nodeid, "outcome": "left out", "reason": "", "launches": 0} for i in items if i not in kept]
+        _write(config, left)
+    items[:] = [item for item in items if item in kept][shard - 1 :: shards]
 
 
-def _traced(item: Any) -> bool:
+def _is_traced(item: Any) -> bool:
     return bool(getattr(item, "callspec", None) and item.callspec.params.get("use_compile"))
 
 
@@ -116,27 +147,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if report.passed and report.when != "call":
         return report
-    outside = _outside(call.excinfo.value if call.excinfo else None)
-    outcome = "skipped" if outside else report.outcome
-    verdict = judge(outcome, outside or _reason(report), _tally)
-    if verdict.outcome == "not applicable":
+    verdict = judge(report.outcome, _reason(report), _tally)
+    if verdict.outcome in ("not built", "not applicable"):
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {verdict.reason}")
     elif verdict.outcome == "failed" and report.passed:
         report.outcome, report.longrepr = "failed", verdict.reason
     stored = {"test": item.nodeid, "outcome": verdict.outcome, "reason": verdict.reason, "seconds": call.duration}
-    report.user_properties.append((_STORED, {**stored, "launches": _tally.launches, "asked": sorted(_tally.asked)}))
+    _write(item.config, [{**stored, "launches": _tally.launches}])
     return report
-
-
-def _outside(error: BaseException | None) -> str:
-    """The reason of the first error in a chain that says that something is not applicable."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, NotApplicable):
-            return str(error)
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return ""
 
 
 def _reason(report: Any) -> str:
@@ -146,10 +164,6 @@ def _reason(report: Any) -> str:
     return str(crash.message if crash else report.longrepr or "").strip()
 
 
-def pytest_runtest_logreport(report: Any) -> None:
-    _write([stored for key, stored in report.user_properties if key == _STORED])
-
-
-def _write(stored: list[dict[str, Any]]) -> None:
-    with _results.open("a") as lines:
+def _write(config: pytest.Config, stored: list[dict[str, Any]]) -> None:
+    with config.getoption("results").open("a") as lines:
         lines.writelines(json.dumps(line) + "\n" for line in stored)

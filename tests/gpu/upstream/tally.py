@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Outcome = Literal["passed", "failed", "not applicable"]
+Outcome = Literal["passed", "failed", "not built", "not applicable"]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a test has done since it began."""
+    """What a test has done since it began: the keys that no cache had, its launches, its compilations."""
 
-    asked: set[str] = field(default_factory=set)
-    outside: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     launches: int = 0
     compiles: int = 0
 
@@ -38,8 +37,8 @@ def judge(outcome: str, reason: str, tally: Tally) -> Verdict:
         return Verdict("failed", f"asked the compiler itself, {tally.compiles} times")
     if outcome == "skipped":
         return Verdict("not applicable", reason)
+    if tally.missing:
+        return Verdict("not built", tally.missing[0])
     if outcome != "passed":
         return Verdict("failed", reason)
-    if tally.outside:
-        return Verdict("not applicable", f"{tally.outside[0]}; the test went on without it")
     return Verdict("passed") if tally.launches else Verdict("not applicable", "launches no kernel of the library's")

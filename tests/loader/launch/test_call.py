@@ -61,7 +61,18 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     ]  # fmt: skip
     for plainly in (*quick, torch.nn.Parameter(torch.ones(1))):
         assert not hands_over(fast, 0, plainly), plainly
-    slow: list[Any] = ["s", 2**63, (1, "s"), Derived(1, 2), Streaming((1, 2)), (((((),),),),), [1], np.ones(1), np.float64(1), object()]
+    slow: list[Any] = [
+        "s",
+        2**63,
+        (1, "s"),
+        Derived(1, 2),
+        Streaming((1, 2)),
+        (((((),),),),),
+        [1],
+        np.ones(1),
+        np.float64(1),
+        object(),
+    ]
     for otherwise in (*slow, tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
     assert hands_over(fast, 0, Standing(64, (1,)))
@@ -131,9 +142,11 @@ def others() -> list[Any]:
         None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, 2**200, -(2**65), 0.0, -0.0, float("nan"), float("inf"),
         1e308, "", "short", "longer than seven", "\udcff", "é" * 9, b"", b"bytes", b"more than seven", bytearray(b"x"),
         (), (1, 2), Pair(1, None), Pair(2**70, 1), Pair(torch.ones(2), Pair(1.5, (Fake(64, (2,)), torch.ones(3)))),
-        Derived(1, torch.ones(2)), Odd((1, 2)), Streaming((1, 2)), tvm_ffi.Shape((1, 2)), time.gmtime(0), (((((1,),),),),),
-        (Fake(64, (3,), (CUDA, 1)), Fake(64, (2,), (CUDA, 0))), Pair(Fake(64, (3,), (CPU, 0)), None), (Refusing(), 1),
-        (torch.eye(3).to_sparse(), 1), (1, torch.empty(3, device="meta")), ((torch.ones(1),) * 30,) * 9, (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
+        Derived(1, torch.ones(2)), Odd((1, 2)), Streaming((1, 2)), tvm_ffi.Shape((1, 2)), time.gmtime(0),
+        (((((1,),),),),), (Fake(64, (3,), (CUDA, 1)), Fake(64, (2,), (CUDA, 0))), Pair(Fake(64, (3,), (CPU, 0)), None),
+        (Refusing(), 1),
+        (torch.eye(3).to_sparse(), 1), (1, torch.empty(3, device="meta")), ((torch.ones(1),) * 30,) * 9,
+        (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
         [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},
         np.ones(3, np.float32), np.float32(1.5), np.float64(2.5), np.int64(7), np.bool_(True), np.dtype("float32"),
         torch.float16, torch.device("cpu"), Colour.RED, fractions.Fraction(1, 3), object(), print, len, Colour,
