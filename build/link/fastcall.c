@@ -1,19 +1,18 @@
 /* The call path: a Python type whose instances, when called, pack their arguments and run a kernel's TVM-FFI entry.
  *
- * What is plainly a tensor with a C exchange, an int, a float, a bool, None or a tuple of such, named or not, is packed
- * here. Any other argument, a keyword, or a conversion that fails sends the whole call to the instance's method
- * _slowly, which knows every kind and raises every error, so that nothing is decided twice. Nothing of Python is held
- * while the kernel's entry runs.
+ * What is plainly a tensor with a C exchange, an int, a float, a bool, None, an object that stands for a number, or a
+ * tuple of such, named or not, is packed here (arguments.h). Any other argument, a keyword, or a conversion that fails
+ * sends the whole call to the instance's method _slowly, which knows every kind and raises every error, so that nothing
+ * is decided twice. Nothing of Python is held while the kernel's entry runs.
  *
  * It needs nothing of Python but its stable ABI (python_abi.h), so that one binary serves every version. */
 #include <stddef.h>
 #include <stdint.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include "arguments.h"
 #include "python_abi.h"
 
-enum { ARGUMENTS = 64, EXTENTS = 512, KNOWN_TYPES = 8, KNOWN_TUPLES = 32, MEMBERS = 32, DEPTH = 4, HELD = 256 };
-#define NOWHERE ((surroundings){.device = {(DLDeviceType)-1, 0}})
 static const size_t COUNT_MASK = SIZE_MAX >> 1; /* a vectorcall's count carries a flag in its highest bit */
 
 typedef struct {
@@ -21,33 +20,6 @@ typedef struct {
   vectorcall call;
   TVMFFISafeCallType entry; /* null until Python has checked that the kernel may run here */
 } launcher;
-
-/* Where tensors live: the device of the first one that is not on the CPU (its type is -1 while there is none), the
- * stream that its owner works on, and the exchange of the owner. */
-typedef struct {
-  DLDevice device;
-  void *stream;
-  const DLPackExchangeAPI *exchange;
-} surroundings;
-
-/* One call: what its arguments became. Shapes and strides are copied, since another thread may resize a tensor once
- * the interpreter is let go. */
-typedef struct {
-  TVMFFIAny args[ARGUMENTS];
-  DLTensor tensors[ARGUMENTS];
-  int64_t extents[EXTENTS];
-  TVMFFIObjectHandle held[HELD]; /* what tuples and the tensors in them became */
-  int tensor_count, extent_count, held_count;
-  surroundings around;
-} frame;
-
-/* Types whose exchange is known, and types of named tuples. Each is held for good, so that its address means no other
- * type. */
-static struct {
-  object *type;
-  const DLPackExchangeAPI *exchange;
-} known[KNOWN_TYPES];
-static object *known_tuples[KNOWN_TUPLES];
 
 /* A result that is an object, on its way to tvm_ffi, which alone can make a Python object of it. */
 static __thread TVMFFIAny passing;
@@ -65,173 +37,6 @@ static object *hand_over(object *self, const char *name, object *const *args, in
   if (sound) result = PyObject_Call(how, tuple, named);
   Py_DecRef(how), Py_DecRef(tuple), Py_DecRef(named);
   return result;
-}
-
-/* The exchange of a type that is seen for the first time, or null where tvm_ffi treats it in another way. */
-static const DLPackExchangeAPI *learn(object *type) {
-  static const char *const capsule_name = "dlpack_exchange_api";
-  if (PyObject_HasAttrString(type, "__tvm_ffi_object__")) return NULL;
-  object *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
-  const DLPackExchangeAPI *exchange = NULL;
-  if (capsule && PyCapsule_IsValid(capsule, capsule_name)) exchange = PyCapsule_GetPointer(capsule, capsule_name);
-  if (!capsule) PyErr_Clear();
-  Py_DecRef(capsule);
-  while (exchange && exchange->header.version.major != DLPACK_MAJOR_VERSION)
-    exchange = (const DLPackExchangeAPI *)exchange->header.prev_api;
-  if (!exchange || !exchange->dltensor_from_py_object_no_sync || !exchange->current_work_stream) return NULL;
-  for (int i = 0; i < KNOWN_TYPES; ++i) {
-    if (!known[i].type) {
-      Py_IncRef(type);
-      known[i].type = type, known[i].exchange = exchange;
-      break;
-    }
-  }
-  return exchange;
-}
-
-static const DLPackExchangeAPI *exchange_of(object *type) {
-  for (int i = 0; i < KNOWN_TYPES && known[i].type; ++i)
-    if (known[i].type == type) return known[i].exchange;
-  return learn(type);
-}
-
-static int note_device(surroundings *around, DLDevice device, const DLPackExchangeAPI *exchange) {
-  if (device.device_type != kDLCPU && (int)around->device.device_type == -1) {
-    if (exchange->current_work_stream(device.device_type, device.device_id, &around->stream)) return 0;
-    around->device = device;
-  }
-  around->exchange = exchange;
-  return 1;
-}
-
-static int pack_tensor(frame *call, object *argument, const DLPackExchangeAPI *exchange, TVMFFIAny *out) {
-  DLTensor *tensor = &call->tensors[call->tensor_count++];
-  if (exchange->dltensor_from_py_object_no_sync(argument, tensor)) return 0;
-  int rank = tensor->ndim;
-  if (rank < 0 || rank > (EXTENTS - call->extent_count) / 2) return 0;
-  int64_t *shape = &call->extents[call->extent_count], *strides = shape + rank, compact = 1;
-  call->extent_count += 2 * rank;
-  for (int i = rank - 1; i >= 0; --i) {
-    shape[i] = tensor->shape[i];
-    strides[i] = tensor->strides ? tensor->strides[i] : compact;
-    compact *= shape[i];
-  }
-  tensor->shape = shape, tensor->strides = strides;
-  if (!note_device(&call->around, tensor->device, exchange)) return 0;
-  out->type_index = kTVMFFIDLTensorPtr;
-  out->v_ptr = tensor;
-  return 1;
-}
-
-/* Whether an argument is a number or None. */
-static int pack_plain(object *argument, TVMFFIAny *out) {
-  object *type = argument->type;
-  int overflow = 0;
-  out->zero_padding = 0;
-  out->v_int64 = 0;
-  if (type == &PyLong_Type) {
-    out->type_index = kTVMFFIInt;
-    out->v_int64 = PyLong_AsLongLongAndOverflow(argument, &overflow);
-    return !overflow;
-  }
-  if (type == &PyFloat_Type) {
-    out->type_index = kTVMFFIFloat;
-    out->v_float64 = PyFloat_AsDouble(argument);
-    return 1;
-  }
-  if (type == &PyBool_Type) {
-    out->type_index = kTVMFFIBool;
-    out->v_int64 = argument == &_Py_TrueStruct;
-    return 1;
-  }
-  out->type_index = kTVMFFINone;
-  return argument == &_Py_NoneStruct;
-}
-
-static void forget_raised(void) {
-  TVMFFIObjectHandle error = NULL;
-  TVMFFIErrorMoveFromRaised(&error);
-  if (error) TVMFFIObjectDecRef(error);
-}
-
-/* Whether a type is tuple, or a class of named tuples that tvm_ffi takes for nothing else. */
-static int is_tuple_type(object *type) {
-  static const char *const others[] = {"__tvm_ffi_object__", "__dlpack_c_exchange_api__", "__cuda_stream__",
-                                       "__dlpack__"};
-  if (type == &PyTuple_Type) return 1;
-  if (!(PyType_GetFlags(type) & TYPE_IS_TUPLE) || type->type != &PyType_Type) return 0;
-  int free_slot = 0;
-  for (; free_slot < KNOWN_TUPLES && known_tuples[free_slot]; ++free_slot)
-    if (known_tuples[free_slot] == type) return 1;
-  object *bases = PyObject_GetAttrString(type, "__mro__");
-  int plain = bases && PyTuple_Size(bases) == 3; /* the class, tuple, object: nothing is mixed in */
-  if (!bases) PyErr_Clear();
-  Py_DecRef(bases);
-  for (size_t i = 0; plain && i < sizeof others / sizeof *others; ++i) plain = !PyObject_HasAttrString(type, others[i]);
-  if (plain && free_slot < KNOWN_TUPLES) Py_IncRef(type), known_tuples[free_slot] = type;
-  return plain;
-}
-
-/* Keep an object until the call is over; where there is no room, it is let go at once. */
-static int hold(frame *call, TVMFFIObjectHandle handle) {
-  if (call->held_count == HELD) return TVMFFIObjectDecRef(handle), 0;
-  call->held[call->held_count++] = handle;
-  return 1;
-}
-
-/* A tensor in a tuple: an object that owns it, since an array may outlive the call. */
-static int pack_owned(frame *call, object *argument, surroundings *around, TVMFFIAny *out) {
-  const DLPackExchangeAPI *exchange = exchange_of(argument->type);
-  DLManagedTensorVersioned *managed = NULL;
-  TVMFFIObjectHandle handle = NULL;
-  if (!exchange || !exchange->managed_tensor_from_py_object_no_sync) return 0;
-  if (exchange->managed_tensor_from_py_object_no_sync(argument, &managed)) return 0;
-  int placed = note_device(around, managed->dl_tensor.device, exchange);
-  int status = TVMFFITensorFromDLPackVersioned(managed, 0, 0, &handle);
-  if (status) {
-    forget_raised();
-    if (managed->deleter) managed->deleter(managed);
-    return 0;
-  }
-  out->type_index = kTVMFFITensor;
-  out->v_obj = handle;
-  return hold(call, handle) && placed;
-}
-
-/* A tuple becomes an array, as tvm_ffi makes it: a call takes the place of its tensors where it has none itself. */
-static int pack_tuple(frame *call, object *tuple, surroundings *outer, int depth, TVMFFIAny *out) {
-  static TVMFFIObjectHandle make_array;
-  TVMFFIAny members[MEMBERS], made = {.type_index = kTVMFFINone};
-  surroundings around = NOWHERE;
-  intptr_t count = PyTuple_Size(tuple);
-  if (count > MEMBERS || depth > DEPTH) return 0;
-  for (intptr_t i = 0; i < count; ++i) {
-    object *member = PyTuple_GetItem(tuple, i);
-    if (pack_plain(member, &members[i])) continue;
-    if (is_tuple_type(member->type) ? !pack_tuple(call, member, &around, depth + 1, &members[i])
-                                    : !pack_owned(call, member, &around, &members[i]))
-      return 0;
-  }
-  int status = make_array ? 0 : TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){"ffi.Array", 9}, &make_array);
-  if (!status) status = make_array ? TVMFFIFunctionCall(make_array, members, (int32_t)count, &made) : 0;
-  if (status) forget_raised();
-  if (made.type_index != kTVMFFIArray || !hold(call, made.v_obj)) return 0;
-  if ((int)outer->device.device_type == -1) outer->device = around.device, outer->stream = around.stream;
-  if (!outer->exchange) outer->exchange = around.exchange;
-  *out = made;
-  return 1;
-}
-
-/* Whether an argument is of a kind that is packed here; where it is not, there may be a Python error to forget. */
-static int pack(frame *call, object *argument, TVMFFIAny *out) {
-  if (pack_plain(argument, out)) return 1;
-  if (is_tuple_type(argument->type)) return pack_tuple(call, argument, &call->around, 1, out);
-  const DLPackExchangeAPI *exchange = exchange_of(argument->type);
-  return exchange && pack_tensor(call, argument, exchange, out);
-}
-
-static void release(frame *call) {
-  while (call->held_count) TVMFFIObjectDecRef(call->held[--call->held_count]);
 }
 
 /* Run the entry in the environment that its tensors' owner works in, with the interpreter let go. */
@@ -304,6 +109,7 @@ static object *launch(object *object_self, object *const *args, size_t flagged, 
   size_t count = flagged & COUNT_MASK;
   if (!self->entry || names || count > ARGUMENTS) return hand_over(object_self, "_slowly", args, count, names);
   frame call;
+  call.kernel = object_self;
   call.tensor_count = call.extent_count = call.held_count = 0;
   call.around = NOWHERE;
   for (size_t i = 0; i < count; ++i) {

@@ -37,7 +37,8 @@ typedef struct {
 
 enum { TP_ALLOC = 47, TP_CALL = 50, TP_DOC = 56, TP_METHODS = 64, TP_NEW = 65, TP_MEMBERS = 72 };
 enum { METHOD_ONE_ARGUMENT = 8, MEMBER_SIZE = 19, MEMBER_READ_ONLY = 1 };
-enum { TYPE_IS_TUPLE = 1 << 26, TYPE_MAY_BE_BASE = 1 << 10, TYPE_HAS_VECTORCALL = 1 << 11, TYPE_DEFAULT = 1 << 18 };
+enum { TYPE_MAY_BE_BASE = 1 << 10, TYPE_HAS_VECTORCALL = 1 << 11, TYPE_DEFAULT = 1 << 18 };
+enum { TYPE_IS_INT = 1 << 24, TYPE_IS_TUPLE = 1 << 26 };
 
 extern object _Py_NoneStruct, PyBool_Type, PyFloat_Type, PyLong_Type, PyTuple_Type, PyType_Type, _Py_TrueStruct;
 extern object *PyExc_ImportError, *PyExc_RuntimeError;

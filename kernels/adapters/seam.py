@@ -107,7 +107,7 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
 
 def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses import fake_tensor
 
     module, _, name = place.partition(":")
     owner = importlib.import_module(module)
@@ -116,11 +116,14 @@ def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
     before = {other: cache for other, cache in caches.items() if cache is not None}
     for other in before:
         setattr(getattr(owner, other), attribute, filed if other == name else others)
+    # torch with CUDA makes a tensor on the GPU first, which there need not be: only autograd's own threads ask for it.
+    on_gpu, fake_tensor.init_gpu_context = fake_tensor.init_gpu_context, lambda *device: None
     try:
-        with FakeTensorMode():
+        with fake_tensor.FakeTensorMode():
             arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
             getattr(owner, name)(**arguments)
     finally:
+        fake_tensor.init_gpu_context = on_gpu
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
     wanted = canonical(to_json(key))

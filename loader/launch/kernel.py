@@ -158,7 +158,8 @@ class Kernel:
 class _FastKernel(Kernel):
     """A kernel that is called through the call path of its cache. The launcher type of that call path comes before this
     class in the order of bases: its ``__call__`` packs tensors, numbers and None, and calls ``_slowly`` for any other
-    argument. ``_slowly``, ``_failed``, ``_converted``, ``_arm`` are names that the native code looks up."""
+    argument. ``_slowly``, ``_failed``, ``_converted``, ``_arm`` and ``_number_kind`` are names that the native code
+    up."""
 
     _passing = 0
     _arm: Callable[[int], None]
@@ -184,6 +185,11 @@ class _FastKernel(Kernel):
         with IMPORT_LOCK:
             from precast.loader.launch.call_errors import exception_of
         return exception_of(kind, message, self.names)
+
+    def _number_kind(self, value: object) -> int:
+        with IMPORT_LOCK:
+            from precast.loader.launch.number_kind import number_kind
+        return number_kind(value)
 
     def _converted(self, *args: Any) -> Any:
         """The object that the entry returned, as tvm_ffi would return it for these arguments."""

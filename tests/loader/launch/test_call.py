@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cutlass
 import numpy as np
 import pytest
 import torch
@@ -58,6 +59,7 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     quick: list[Any] = [
         1, 1.5, True, None, (), (None, 2, 0.5), torch.ones(3), Fake(64, (2,)), ((),), (torch.ones(1),), Pair(1, None),
         Pair((torch.ones(1), 2), Pair(Fake(64, (2,)), 0.5)),
+        cutlass.Int32(5), (cutlass.Int32(5), Floating(0.5)),
     ]  # fmt: skip
     for plainly in (*quick, torch.nn.Parameter(torch.ones(1))):
         assert not hands_over(fast, 0, plainly), plainly
@@ -108,6 +110,29 @@ class Streaming(tuple[int, ...]):
         return (0, 64)
 
 
+class Number:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __tvm_ffi_int__(self) -> Any:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+class Floating:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __tvm_ffi_float__(self) -> Any:
+        return self.value
+
+
+class Called(Number):
+    def __call__(self) -> int:
+        return 1
+
+
 class Colour(enum.IntEnum):
     RED = 3
 
@@ -145,6 +170,10 @@ def others() -> list[Any]:
         Derived(1, torch.ones(2)), Odd((1, 2)), Streaming((1, 2)), tvm_ffi.Shape((1, 2)), time.gmtime(0),
         (((((1,),),),),), (Fake(64, (3,), (CUDA, 1)), Fake(64, (2,), (CUDA, 0))), Pair(Fake(64, (3,), (CPU, 0)), None),
         (Refusing(), 1),
+        cutlass.Int32(5), cutlass.Int64(-1), cutlass.Boolean(True), cutlass.Float32(1.5), Number(7), Number(True),
+        Number(Colour.RED), Number(2**70), Number("7"), Number(ValueError("no number")), Number(None), Called(3),
+        Floating(0.5), Floating(1), Floating("x"), (cutlass.Int32(5), Pair(Floating(0.5), None)),
+        (Number(ValueError("no number")), torch.ones(1)),
         (torch.eye(3).to_sparse(), 1), (1, torch.empty(3, device="meta")), ((torch.ones(1),) * 30,) * 9,
         (None, None), (True, -1, 2.5, None), (2**70,), ((1,), 2), (0,) * 32, (0,) * 33,
         [1, [2.5, ("a", None)]], {}, {"a": 1, "b": [2]}, (torch.ones(2), 1), [torch.ones(2)], {1, 2},

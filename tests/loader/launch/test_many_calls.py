@@ -20,11 +20,17 @@ class Pair(NamedTuple):
     second: Any
 
 
+class Five:
+    def __tvm_ffi_int__(self) -> int:
+        return 5
+
+
 def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     calls: list[tuple[Any, ...]] = [
         (0, torch.ones(2), 1.5), (RETURN_TEXT, torch.ones(2)), (RETURN_TENSOR, torch.ones(2)), (RAISE, torch.ones(3)),
         (0, (torch.ones(2), 1)), (0, Pair((torch.ones(2),), 1), "text"), (0, Pair(Fake(64, (2,)), None)),
+        (0, Five(), (Five(), 2)), (0, Five(), "text"),
         (0, "text", (1, 2)), (0, (1, None), "text"), (RAISE, (1, None)), (0, Fake(64, (2,))), (0, object()), (0, 2**70),
         (0, torch.eye(2).to_sparse()), (0, Spiteful()), (LEAVE_NO_ERROR, 1.25),
     ]  # fmt: skip
@@ -51,6 +57,7 @@ def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
             fast(0, *[(1,) * 32] * 8)
             fast(0, *[(Pair(x, 1), x, x)] * 8)
             fast(0, ((x,) * 32,) * 9)
+            fast(0, Five(), (Five(), x))
             fast(0, *[(1,) * 32] * 8, "something else")
 
     many(200)
