@@ -1,7 +1,7 @@
-"""The DSL's ``cute.compile``, answered in place of being run: by a kernel of a cache, or by nothing.
+"""The DSL's ``cute.compile``, answered in place of being run: by kernels of a cache, or by nothing.
 
 Some libraries wrap what they compile in a function of their own, which no cache can hold. Where the DSL is installed
-such a compile function is run as it is, up to ``cute.compile``, which then gives the kernel.
+such a compile function is run as it is, up to ``cute.compile``, which then gives the kernels, in their order.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
 from precast.loader.attach.after_import import after_import
+from precast.loader.errors import PrecastError
 
 _MODULE = "cutlass.base_dsl.compiler"
 _answers = threading.local()
@@ -32,19 +33,52 @@ def _change(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def compile_or_answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel: Callable[..., Any] | None = getattr(_answers, "kernel", None)
-        return original(self, *args, **kwargs) if kernel is None else kernel
+        answers: Answers | None = getattr(_answers, "current", None)
+        return original(self, *args, **kwargs) if answers is None else answers.next()
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]
     cls.__call__ = compile_or_answer
 
 
+class Answers:
+    """Kernels that ``cute.compile`` gives, one after another."""
+
+    def __init__(self, kernels: Iterable[Callable[..., Any]]) -> None:
+        self._kernels = iter(kernels)
+        self._given = 0
+
+    def next(self) -> Callable[..., Any]:
+        """The next kernel."""
+        self._given += 1
+        try:
+            return next(self._kernels)
+        except StopIteration:
+            raise PrecastError(
+                "the library's function compiles more kernels here than where they were built: build the cache anew"
+            ) from None
+
+    def check_all_given(self) -> None:
+        """Refuse where some were given and some not: those that were may be the wrong ones.
+
+        Where none was asked for, all that the function needs came through other seams, which have keys of their own.
+        """
+        if self._given and next(self._kernels, None) is not None:
+            raise PrecastError(
+                "the library's function compiles fewer kernels here than where they were built: build the cache anew"
+            )
+
+
+def answering() -> bool:
+    """Whether ``cute.compile`` is being answered in this thread."""
+    return getattr(_answers, "current", None) is not None
+
+
 @contextlib.contextmanager
-def answered_by(kernel: Callable[..., Any]) -> Iterator[None]:
-    """While the block runs, in this thread, ``cute.compile`` gives this kernel."""
-    before = getattr(_answers, "kernel", None)
-    _answers.kernel = kernel
+def answered_by(answers: Answers) -> Iterator[None]:
+    """While the block runs, in this thread, ``cute.compile`` gives these kernels."""
+    before = getattr(_answers, "current", None)
+    _answers.current = answers
     try:
         yield
     finally:
-        _answers.kernel = before
+        _answers.current = before

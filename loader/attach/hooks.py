@@ -12,8 +12,9 @@ from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
-from precast.loader.attach.dsl import answered_by
-from precast.loader.attach.keys import encode, find
+from precast.loader.attach.dsl import Answers, answered_by, answering
+from precast.loader.attach.key_reader import find
+from precast.loader.attach.keys import encode
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 
@@ -126,6 +127,8 @@ def served(
     signature = inspect.signature(function)
 
     def ask(*args: Any, **kwargs: Any) -> Any:
+        if answering():  # a function that calls this one is run around its kernels: ours are among them
+            return function(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
@@ -164,10 +167,8 @@ def served(
     return result
 
 
-def _own(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], kernel: Callable[..., Any]
-) -> Any:
-    with answered_by(kernel):
+def _own(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], answers: Answers) -> Any:
+    with answered_by(answers):
         return function(*args, **kwargs)
 
 

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from precast.loader.attach.dsl import Answers
 from precast.loader.attach.guards import Guard, guard_of
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError
@@ -56,7 +57,7 @@ class KernelSource(Protocol):
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-        own: Callable[[Callable[..., Any]], Any] | None = None,
+        own: Callable[[Answers], Any] | None = None,
     ) -> Any:
         """What the library's function returns for a key; None where the library is to compile it as before."""
         ...

@@ -8,11 +8,17 @@ _KERNELS = """
 from __future__ import annotations
 
 import functools
+from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+class Pair(NamedTuple):
+    one: Any
+    others: list
 
 
 @cute.kernel
@@ -55,7 +61,19 @@ def compiled_closure(value):
 
 @functools.cache
 def compiled_twice(value):
-    return _compile(value), _compile(value + 1)
+    return Pair(_compile(value), [_compile(value + 1), value])
+
+
+@functools.cache
+def compiled_both(value):  # a closure over kernels, one of which another function compiles
+    first = _compile(value)
+    second = compiled_twice(value + 1).others[0]
+
+    def run(x):
+        first(x)
+        second(x)
+
+    return run
 
 
 def add_alone(x):
@@ -73,8 +91,14 @@ def add_closure(x):
 
 
 def add_twice(x):
-    for kernel in compiled_twice(4):
-        kernel(x)
+    pair = compiled_twice(4)
+    assert type(pair) is Pair and pair.others[1] == 4
+    pair.others[0](x)
+
+
+def add_both(x):
+    compiled_twice(8)
+    compiled_both(7)(x)
 """
 _HOST_ONLY = """
 import functools
@@ -102,7 +126,9 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     Without ``compiler`` it does not import the DSL, and has ``compiled_alone`` only.
     """
     names = (
-        ("compiled_alone", "compiled_pair", "compiled_closure", "compiled_twice") if compiler else ("compiled_alone",)
+        ("compiled_alone", "compiled_pair", "compiled_closure", "compiled_twice", "compiled_both")
+        if compiler
+        else ("compiled_alone",)
     )
     package, info = folder / "toy_attached", folder / "toy_attached-1.0.dist-info"
     package.mkdir(parents=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from precast.loader.attach.dsl import Answers
 from precast.loader.attach.hooks import ServedMapping, served
 from precast.loader.attach.library import Library
 from tests.helpers.attached import MINE, PACKAGE, key_of, passes, write_cache, write_library
@@ -48,7 +49,7 @@ class Source:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-        own: Callable[[Callable[..., Any]], Any] | None = None,
+        own: Callable[[Answers], Any] | None = None,
     ) -> Any:
         self.asked.append(dict(arguments))
         self.calls.append(call() if call else {})

@@ -61,7 +61,18 @@ def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     ]  # fmt: skip
     for plainly in (*quick, torch.nn.Parameter(torch.ones(1))):
         assert not hands_over(fast, 0, plainly), plainly
-    slow: list[Any] = ["s", 2**63, (1, "s"), Derived(1, 2), Streaming((1, 2)), (((((),),),),), [1], np.ones(1), np.float64(1), object()]
+    slow: list[Any] = [
+        "s",
+        2**63,
+        (1, "s"),
+        Derived(1, 2),
+        Streaming((1, 2)),
+        (((((),),),),),
+        [1],
+        np.ones(1),
+        np.float64(1),
+        object(),
+    ]
     for otherwise in (*slow, tvm_ffi.from_dlpack(torch.ones(1))):
         assert hands_over(fast, 0, otherwise), otherwise
     assert hands_over(fast, 0, Standing(64, (1,)))
