@@ -14,7 +14,7 @@ from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
 from precast.loader.attach.dsl import Answers, answered_by, answering
 from precast.loader.attach.key_reader import find
-from precast.loader.attach.keys import encode
+from precast.loader.attach.keys import composites, encode, types_within
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 
@@ -121,7 +121,9 @@ def served(
 ) -> Callable[..., Any]:
     """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own.
 
-    The answer to a key is kept, a miss too. Equal arguments of different types are different keys.
+    The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
+    values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
+    arguments share an entry here as they do there.
     """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
@@ -142,18 +144,10 @@ def served(
 
     hooked: Any
     if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
-        hooked = known = functools.lru_cache(maxsize=None, typed=True)(answer)
+        hooked = functools.lru_cache(maxsize=None, typed=True)(answer)
+        clear_known = hooked.cache_clear
     else:
-        known = functools.lru_cache(maxsize=None, typed=True)(ask)
-
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            try:
-                kernel = known(*args, **kwargs)
-            except TypeError:  # an argument that has no hash
-                return answer(*args, **kwargs)
-            return original(*args, **kwargs) if kernel is None else kernel
-
-    clear_known = known.cache_clear
+        hooked, clear_known = _remembering(ask, original)
 
     def clear() -> None:
         clear_known()
@@ -165,6 +159,35 @@ def served(
     vars(hooked).update(cache_clear=clear, __wrapped__=function)
     result: Callable[..., Any] = hooked
     return result
+
+
+def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple[Any, Callable[[], None]]:
+    """A function that asks once for each key and calls ``original`` on a miss; and what makes it forget the answers."""
+
+    @functools.lru_cache(maxsize=None, typed=True)
+    def known(*args: Any, **kwargs: Any) -> tuple[Any, tuple[int | str, ...], Any]:
+        places = composites(args, kwargs)
+        return ask(*args, **kwargs), places, types_within(args, kwargs, places)
+
+    others: dict[Any, Any] = {}  # answers to keys that equal one in ``known``, with other types within
+
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            kernel, places, types = known(*args, **kwargs)
+            if places and types != (here := types_within(args, kwargs, places)):
+                key = (args, tuple(kwargs.items()), repr(here))
+                if key not in others:
+                    others[key] = ask(*args, **kwargs)
+                kernel = others[key]
+        except TypeError:  # an argument that has no hash
+            kernel = ask(*args, **kwargs)
+        return original(*args, **kwargs) if kernel is None else kernel
+
+    def clear() -> None:
+        known.cache_clear()
+        others.clear()
+
+    return hooked, clear
 
 
 def _own(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], answers: Answers) -> Any:

@@ -30,15 +30,17 @@ import dataclasses
 import enum
 import functools
 import json
+import marshal
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.errors import PrecastError
 
 DEPTH = 12
 DSL = "cutlass"
+_MARSHAL = 2  # the last version whose bytes do not depend on how often a value is referred to
 
 
 class UnknownKey(PrecastError, TypeError):
@@ -74,6 +76,43 @@ def canonical(form: Any) -> str:
     '["$dict",["a",2.0],["b",1]]'
     """
     return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def composites(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | str, ...]:
+    """Which arguments hold other values, by position or name.
+
+    >>> composites((1, (2, 3)), {"tile": (4,)})
+    (1, 'tile')
+    """
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    return tuple(place for place, value in given if isinstance(value, (tuple, frozenset)) or _is_dataclass(value))
+
+
+def types_within(args: tuple[Any, ...], kwargs: Mapping[str, Any], places: tuple[int | str, ...]) -> Any:
+    """What tells equal composite arguments apart by the types of the values within them.
+
+    >>> types_within(((1, 2),), {}, (0,)) == types_within(((True, 2),), {}, (0,))
+    False
+    """
+    return [_types(args[place] if type(place) is int else kwargs[place]) for place in places]  # type: ignore[index]
+
+
+def _types(value: Any) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        try:
+            return marshal.dumps(value, _MARSHAL)  # for speed: 0.4 us, where looking at each value takes 1.4 us
+        except ValueError:  # it holds other than plain values
+            pass
+    if isinstance(value, (tuple, frozenset)):
+        return kind, *map(_types, value)
+    if _is_dataclass(value):
+        return kind, *(_types(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return kind
+
+
+def _is_dataclass(value: Any) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
 
 
 def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) -> Any:

@@ -96,7 +96,7 @@ def test_a_seam_inside_a_function_takes_its_kernel_from_that_functions(cache: Ca
     cache("wrapped", 0, 1)
     attachment = Attachment("serve", target="sm_90a")
     answers: list[Answers] = []
-    inner = served(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
+    inner: Any = served(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
     attachment.on_change(inner.cache_clear)
 
     def own(given: Answers) -> Any:
