@@ -20,8 +20,8 @@ from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
 from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard
-from precast.loader.attach.hooks import CacheAttribute, original_of
-from precast.loader.attach.key_reader import decode
+from precast.loader.attach.hooks import CacheAttribute
+from precast.loader.attach.key_reader import decode, original_of
 from precast.loader.attach.keys import canonical, encode
 from precast.loader.attach.library import Library, library_named
 from precast.loader.format.config import Config, to_json

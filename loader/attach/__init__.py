@@ -111,7 +111,7 @@ def attach(
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
         if not placeholder.is_installed():
-            dsl.install()
+            dsl.install(now.note_uncovered if now.noting else None)
         for library in wanted:
             _install(library, now, without_compiler)
     except BaseException:

@@ -22,10 +22,11 @@ from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
 from precast.loader.attach.returned import PROVENANCE, WRAPPED, count_of, numbered, rebuilt
+from precast.loader.attach.uncovered import uncovered_of
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.format.config import canonical, config_text, to_value, value_text
+from precast.loader.format.config import canonical, to_value
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
 
@@ -140,7 +141,7 @@ class Attachment:
             raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
         except PrecastError as error:
             reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
-            lines = _manifest_lines(library, function, config)
+            lines = library.manifest_lines(function, config)
             advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
             return self._missed(function, key, reason, advice, own)
         self._note(function, key, "")
@@ -175,6 +176,12 @@ class Attachment:
             )
             for function, reasons in answers.items()
         )
+
+    def note_uncovered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Count and write down a call of ``cute.compile``, of these arguments, that no seam asked for."""
+        found = uncovered_of(args, kwargs)
+        self.recorder.add(found)
+        self._note(found.place, found.text.encode(), str(found))
 
     def _note(self, function: str, key: bytes, reason: str) -> None:
         with self._lock:
@@ -285,13 +292,3 @@ def _short_reason(error: VariantNotFound) -> str:
     if not rejected:
         return "no variant of it is built"
     return "; ".join(rejected[0].reasons)
-
-
-def _manifest_lines(library: Library, function: str, config: Mapping[str, Any]) -> str:
-    wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
-    return "\n".join((
-        "kernels:",
-        f"  - compile: {value_text(f'{function}@{library.name}')}",
-        f"    op: {library.op(function)}",
-        f"    config: {config_text(wanted)}",
-    ))  # fmt: skip

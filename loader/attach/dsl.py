@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -20,12 +20,16 @@ _MODULE = "cutlass.base_dsl.compiler"
 _answers = threading.local()
 
 
-def install() -> None:
+Observe = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
+"""What is told of each compilation that no seam asked for: the arguments of ``cute.compile``."""
+
+
+def install(observe: Observe | None = None) -> None:
     """Have ``cute.compile`` ask for an answer first, as soon as the DSL is imported."""
-    after_import({_MODULE: _change})
+    after_import({_MODULE: functools.partial(_change, observe=observe)})
 
 
-def _change(module: ModuleType) -> None:
+def _change(module: ModuleType, observe: Observe | None) -> None:
     cls: Any = vars(module)["CompileCallable"]
     original = cls.__call__
     if getattr(original, "_answers", False):
@@ -34,10 +38,37 @@ def _change(module: ModuleType) -> None:
     @functools.wraps(original)
     def compile_or_answer(self: Any, *args: Any, **kwargs: Any) -> Any:
         answers: Answers | None = getattr(_answers, "current", None)
-        return original(self, *args, **kwargs) if answers is None else answers.next()
+        if answers is not None:
+            return answers.next()
+        if observe is None or getattr(_answers, "asking", 0) > 0:
+            return original(self, *args, **kwargs)
+        observe(args, kwargs)
+        with asking():  # what it compiles on its way is part of it
+            return original(self, *args, **kwargs)
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]
     cls.__call__ = compile_or_answer
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """While the block runs, in this thread, a seam asks for what is compiled."""
+    begin_asking()
+    try:
+        yield
+    finally:
+        end_asking()
+
+
+def begin_asking() -> None:
+    """From here on, in this thread, a seam asks for what is compiled."""
+    depth: int = getattr(_answers, "asking", 0)
+    _answers.asking = depth + 1
+
+
+def end_asking() -> None:
+    """Up to here a seam asked."""
+    _answers.asking -= 1
 
 
 class Answers:

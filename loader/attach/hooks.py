@@ -12,8 +12,7 @@ from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
-from precast.loader.attach.dsl import Answers, answered_by, answering
-from precast.loader.attach.key_reader import find
+from precast.loader.attach.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
 from precast.loader.attach.keys import composites, encode, types_within
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
@@ -128,6 +127,8 @@ def served(
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
 
+    compiled = _asked_for(original) if attachment.noting else original
+
     def ask(*args: Any, **kwargs: Any) -> Any:
         if answering():  # a function that calls this one is run around its kernels: ours are among them
             return function(*args, **kwargs)
@@ -140,14 +141,14 @@ def served(
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         kernel = ask(*args, **kwargs)
-        return original(*args, **kwargs) if kernel is None else kernel
+        return compiled(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
     if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
         hooked = functools.lru_cache(maxsize=None, typed=True)(answer)
         clear_known = hooked.cache_clear
     else:
-        hooked, clear_known = _remembering(ask, original)
+        hooked, clear_known = _remembering(ask, compiled)
 
     def clear() -> None:
         clear_known()
@@ -159,6 +160,16 @@ def served(
     vars(hooked).update(cache_clear=clear, __wrapped__=function)
     result: Callable[..., Any] = hooked
     return result
+
+
+def _asked_for(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which a seam asked for what it compiles."""
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        with asking():
+            return function(*args, **kwargs)
+
+    return compiled
 
 
 def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple[Any, Callable[[], None]]:
@@ -212,6 +223,7 @@ class ServedMapping(MutableMapping[Any, Any]):
         return self._original[key] if kernel is None else kernel
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
+        self._end_asking()
         self._original[key] = compiled
 
     def __delitem__(self, key: Any) -> None:
@@ -238,7 +250,15 @@ class ServedMapping(MutableMapping[Any, Any]):
         except KeyError:
             found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
             self._known[key] = found
+            if found is None and self._attachment.noting and not getattr(self._calls, "asking", False):
+                self._calls.asking = True  # until the library files what it compiles, or its call ends
+                begin_asking()
             return found
+
+    def _end_asking(self) -> None:
+        if getattr(self._calls, "asking", False):
+            self._calls.asking = False
+            end_asking()
 
     def noting_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose arguments are known while it runs."""
@@ -252,6 +272,7 @@ class ServedMapping(MutableMapping[Any, Any]):
                 return function(*args, **kwargs)
             finally:
                 self._calls.arguments = before
+                self._end_asking()
 
         return call
 
@@ -273,13 +294,3 @@ def replace_function(place: str, answer: Callable[..., Any]) -> None:
             setattr(found, name, answer)
 
     after_import_below(package, change)
-
-
-def original_of(place: str) -> Callable[..., Any]:
-    """The compile function itself at ``module:name``, below every cache; for the builder.
-
-    >>> original_of("json:dumps").__name__
-    'dumps'
-    """
-    original: Callable[..., Any] = inspect.unwrap(find(place))
-    return original

@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
@@ -89,6 +90,16 @@ def find(place: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part)
     return found
+
+
+def original_of(place: str) -> Callable[..., Any]:
+    """The compile function itself at ``module:name``, below every cache; for the builder.
+
+    >>> original_of("json:dumps").__name__
+    'dumps'
+    """
+    original: Callable[..., Any] = inspect.unwrap(find(place))
+    return original
 
 
 def _check_below(module: str, package: str, place: str) -> None:

@@ -28,6 +28,7 @@ from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
+from precast.loader.format.config import config_text, value_text
 
 SHIPPED = ("quack", "flash_attention", "flashinfer")
 _LONGEST = 55  # of the readable part of an op's name
@@ -118,6 +119,16 @@ class Library(Immutable, kw_only=True):
         readable = f"{module.removeprefix(self.package)}_{name}".lower()
         words = re.sub(r"[^a-z0-9]+", "_", readable)[:_LONGEST].strip("_").lstrip("_0123456789") or "function"
         return f"attach.{self.name}.{words}_{hashlib.sha256(function.encode()).hexdigest()[:8]}"
+
+    def manifest_lines(self, function: str, config: Mapping[str, Any]) -> str:
+        """The lines of a manifest that build a key of one of its functions."""
+        wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
+        return "\n".join((
+            "kernels:",
+            f"  - compile: {value_text(f'{function}@{self.name}')}",
+            f"    op: {self.op(function)}",
+            f"    config: {config_text(wanted)}",
+        ))  # fmt: skip
 
     def guard(self) -> Guard:
         """What its keys stand for here."""

@@ -49,6 +49,22 @@ def call_twice():
 def call_both():
     kernels.add_both(x)
 """
+UNCOVERED = """
+import torch
+from toy_attached import kernels, without_seam
+from toy_attached.kernels import cute
+
+x = torch.empty(64, device="cuda")
+
+
+def call_uncovered():
+    kernels.add_alone(x)
+    without_seam.of_number(3)
+    without_seam.of_number(4)
+    without_seam.of_tensor(x)
+    without_seam.Live(3.0).build()
+    cute.compile(kernels.add_plain, *kernels.sample())
+"""
 QUACK = """
 import torch
 from quack.softmax import softmax
@@ -140,6 +156,26 @@ def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> 
     without = shop.serve("sm_90a", "hidden")
     assert launches(without) == {"call_alone", "call_pair", "call_twice"}
     assert "the library wraps this kernel" in without["ended"]["call_closure"]
+
+
+@pytest.mark.slow
+def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> None:
+    needs("torch")
+    shop = Shop(tmp_path, UNCOVERED, "toy", path=write_toy_library(tmp_path / "site"))
+    said = shop.run("record", "-t", "sm_90a", "--library", "toy", "-o", tmp_path / "m.yaml", "--", shop.program)
+    tensor = "FakeTensor(Float32, gmem, 16, (?{div=4}), (1)), FakeStream"
+    here = "toy_attached.without_seam"
+    assert sorted(line for line in said.stderr.splitlines() if line.startswith("not recorded")) == [
+        f"not recorded: __main__:call_uncovered: no seam asks for toy_attached.kernels:add_plain({tensor}): "
+        "it is the program's own: move it to a module of a package, and declare a library for it",
+        f"not recorded: {here}:Live.build: no seam asks for a live {here}:Live({tensor}): "
+        "it is no function of a module: declare a seam at the function that calls it",
+        f"not recorded: {here}:of_number: no seam asks for a live {here}:Live({tensor}): "
+        f"declare Functions('{here}', ('of_number',))",
+        f"not recorded: {here}:of_tensor: no seam asks for toy_attached.kernels:add_plain({tensor}): "
+        "it is given tensors, which are no key: declare a seam at the function that has its plain values",
+    ]
+    assert "1 kernel (toy 1)" in said.stdout
 
 
 @pytest.mark.slow

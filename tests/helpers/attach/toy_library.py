@@ -33,9 +33,18 @@ def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
     add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
 
 
+@cute.jit
+def add_plain(x: cute.Tensor, stream):
+    add_kernel(x, 1.0).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def sample():
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
+    return x, make_fake_stream(use_tvm_ffi_env_stream=True)
+
+
 def _compile(value):
-    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    x, stream = sample()
     return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
 
 
@@ -100,6 +109,30 @@ def add_both(x):
     compiled_twice(8)
     compiled_both(7)(x)
 """
+_WITHOUT_SEAM = """
+from toy_attached import kernels
+from toy_attached.kernels import cute
+
+
+class Live:
+    def __init__(self, value):
+        self.value = value
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, stream):
+        kernels.add_kernel(x, self.value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+    def build(self):
+        return cute.compile(self, *kernels.sample())
+
+
+def of_number(value):
+    return cute.compile(Live(float(value)), *kernels.sample())
+
+
+def of_tensor(x):
+    return cute.compile(kernels.add_plain, *kernels.sample())
+"""
 _HOST_ONLY = """
 import functools
 
@@ -135,6 +168,8 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     info.mkdir()
     (package / "__init__.py").write_text("")
     (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
+    if compiler:
+        (package / "without_seam.py").write_text(_WITHOUT_SEAM)
     (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")
