@@ -39,8 +39,14 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
     guard = library.guard()
     module = place.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
-    if cache is not None:
-        parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
+    recorded = library.compile_recorded
+    parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
+    if recorded is not None:
+
+        def compile_it(**config: Any) -> Any:
+            return recorded(to_json(config[KEY]), dict(to_json(config[CALL])))
+
+    elif cache is not None:
 
         def compile_it(**config: Any) -> Any:
             return _compile_call(place, cache.attribute, config[KEY], config[CALL])

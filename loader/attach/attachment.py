@@ -22,7 +22,7 @@ from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
 from precast.loader.attach.returned import PROVENANCE, WRAPPED, count_of, numbered, rebuilt
-from precast.loader.attach.uncovered import uncovered_of
+from precast.loader.attach.uncovered import uncovered_of, without_key
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
@@ -133,6 +133,8 @@ class Attachment:
                 made = None if call is None else call()
                 self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
         except (UnknownKey, NotInstalled) as error:
+            if self.mode == "record":
+                self.recorder.add(without_key(function, str(error)))
             return self._missed(function, str(error).encode(), str(error), _NO_ADVICE, own)
         key = hashlib.sha256(canonical(config)).digest()
         try:

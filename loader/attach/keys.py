@@ -40,6 +40,7 @@ from precast.loader.errors import PrecastError
 
 DEPTH = 12
 DSL = "cutlass"
+_NOT_DSL = ("cutlass.operators", "cutlass.kernels")  # libraries of kernels that stand inside the DSL's package
 _MARSHAL = 2  # the last version whose bytes do not depend on how often a value is referred to
 
 
@@ -179,7 +180,8 @@ def _is_torch(kind: type) -> bool:
 
 
 def _of_dsl(kind: type) -> bool:
-    return str(kind.__module__).partition(".")[0] == DSL
+    module = str(kind.__module__)
+    return module.partition(".")[0] == DSL and not any(module.startswith(f"{one}.") for one in _NOT_DSL)
 
 
 def _place(value: Any) -> str:

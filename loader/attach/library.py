@@ -30,7 +30,7 @@ from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text, value_text
 
-SHIPPED = ("quack", "flash_attention", "flashinfer")
+SHIPPED = ("quack", "flash_attention", "flashinfer", "cutlass_operators")
 _LONGEST = 55  # of the readable part of an op's name
 
 
@@ -94,6 +94,9 @@ class Library(Immutable, kw_only=True):
         where the DSL is not installed.
     refuses
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
+    compile_recorded
+        Compiles a kernel in a worker of the build, of a key and the call that was recorded with it, where the key does
+        not hold the arguments of a compile function.
     describe, makers
         How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
         ``describe`` is given the value, and what the library's seams noted about such values.
@@ -106,6 +109,7 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
+    compile_recorded: Callable[[Any, Mapping[str, Any]], Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None
     makers: Mapping[str, Callable[..., Any]] = {}
 

@@ -30,11 +30,14 @@ _LIBRARIES = ("cutlass.operators", "cutlass.kernels")  # of kernels, though they
 
 
 class Uncovered(Immutable, kw_only=True):
-    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it."""
+    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it.
+
+    Where a seam was asked for it, and it has no key, ``place`` is the seam's and only ``reason`` says more.
+    """
 
     place: str
-    compiled: str
-    arguments: str
+    compiled: str = ""
+    arguments: str = ""
     reason: str
 
     def to_json(self) -> dict[str, str]:
@@ -61,13 +64,18 @@ class Uncovered(Immutable, kw_only=True):
         return cls(**{name: fields.parsed(data, name, _text) for name in _FIELDS})
 
     def __str__(self) -> str:
-        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}"
+        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise FormatError(f"{value!r:.80} is not a text of at most {_LONGEST} characters")
     return value
+
+
+def without_key(place: str, reason: str) -> Uncovered:
+    """A compilation that a seam was asked for, and that no key can hold."""
+    return Uncovered(place=place[:_LONGEST], reason=reason[:_LONGEST])
 
 
 def uncovered_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Uncovered:
