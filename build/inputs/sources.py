@@ -185,7 +185,6 @@ class _Finder:
                 return
             path = list(spec.submodule_search_locations)
 
-
     def _elsewhere(self, name: str) -> ModuleSpec | None:
         """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
         *parents, _ = name.split(".")

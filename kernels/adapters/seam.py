@@ -44,7 +44,7 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
     if recorded is not None:
 
         def compile_it(**config: Any) -> Any:
-            return recorded(to_json(config[KEY]), dict(to_json(config[CALL])))
+            return recorded(to_json(config[KEY]), **_arguments(library, config[CALL]))
 
     elif cache is not None:
 
@@ -110,6 +110,14 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
     for name, form in config.items():
         bound.arguments[name] = decode(to_json(form), makers=library.makers)
     return function(*bound.args, **bound.kwargs)
+
+
+def _arguments(library: Library, call: Any) -> dict[str, Any]:
+    """The arguments of a recorded call, on tensors without memory."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
 def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:

@@ -95,8 +95,8 @@ class Library(Immutable, kw_only=True):
     refuses
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
     compile_recorded
-        Compiles a kernel in a worker of the build, of a key and the call that was recorded with it, where the key does
-        not hold the arguments of a compile function.
+        Compiles a kernel in a worker of the build, where the key does not hold the arguments of a compile function: it
+        is given the key as it is written, and by name what was recorded with it, its tensors without memory.
     describe, makers
         How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
         ``describe`` is given the value, and what the library's seams noted about such values.
@@ -109,7 +109,7 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
-    compile_recorded: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    compile_recorded: Callable[..., Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None
     makers: Mapping[str, Callable[..., Any]] = {}
 

@@ -96,6 +96,43 @@ def call_mxfp8_quantize():  # its compile function returns a tuple
 """
 
 
+OPERATORS = """
+import cutlass.operators as ops
+import torch
+
+
+def gemm(m, out_dtype=torch.bfloat16, b_major="n", **more):
+    a = torch.empty(m, 256, device="cuda", dtype=torch.bfloat16)
+    b = torch.empty(256, 1024, device="cuda", dtype=torch.bfloat16)
+    b = b if b_major == "n" else torch.empty(1024, 256, device="cuda", dtype=torch.bfloat16).T
+    out = torch.empty(m, 1024, device="cuda", dtype=out_dtype)
+    return ops.GemmArguments(a, b, out, accumulator_type=torch.float32, **more)
+
+
+def operator(arguments):
+    return ops.get_operators(arguments, target_sm="90a", limit=1)[0]
+
+
+def call_run():
+    operator(gemm(512)).run(gemm(512))
+
+
+def call_another_size():
+    operator(gemm(512)).run(gemm(64))
+
+
+def call_another_layout():
+    operator(gemm(512, b_major="k")).run(gemm(512, b_major="k"))
+
+
+def call_compiled_before():
+    arguments = gemm(512)
+    artifact = operator(arguments).compile(arguments, "90a")
+    assert str(artifact.compiled_for) == "90a"
+    operator(arguments).run(arguments, compiled_artifact=artifact)
+"""
+
+
 class Shop:
     """A folder in which a program is recorded, built and served."""
 
@@ -156,6 +193,19 @@ def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> 
     without = shop.serve("sm_90a", "hidden")
     assert launches(without) == {"call_alone", "call_pair", "call_twice"}
     assert "the library wraps this kernel" in without["ended"]["call_closure"]
+
+
+@pytest.mark.slow
+def test_cutlass_operators_are_served_up_to_the_launch(tmp_path: Path) -> None:
+    needs("cutlass.operators")
+    shop = Shop(tmp_path, OPERATORS, "cutlass_operators")
+    manifest = shop.record("sm_90a")
+    assert manifest.read_text().count("- compile") == 3  # two sizes are one key; a target that is named is another
+    shop.build(manifest)
+    answer = shop.serve("sm_90a", "forbidden")
+    assert len(launches(answer)) == 4, answer
+    (count,) = answer["counts"].values()
+    assert count == [3, 0]
 
 
 @pytest.mark.slow

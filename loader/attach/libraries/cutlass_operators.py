@@ -8,6 +8,7 @@ compiles the operator for them. The operators are part of the DSL's own package:
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import threading
 from collections.abc import Mapping
@@ -17,12 +18,12 @@ from typing import Any
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import
 from precast.loader.attach.dsl import Answers, answered_by, asking
-from precast.loader.attach.key_reader import decode
 from precast.loader.attach.keys import UnknownKey, canonical, encode
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.fast_start.values import Immutable
 
 _MODULE, _BASE = "cutlass.operators.providers.cutedsl.operator", "cutlass.operators.base"
+_CLUSTERS = "cutlass.operators.providers.cutedsl.integration_utils.mma"
 _PLACE = f"{_MODULE}:CuteDslOperator.cute_compile"
 
 
@@ -64,14 +65,31 @@ class OperatorCompile(Seam):
 
             def cute_compile(self: Any, entry: Any, *args: Any, target_sm: Any = None) -> Any:
                 key = _Compilation(operator=self, entry=entry, arguments=args, target=target_sm)
-                call = lambda: {"arguments": encode(calls.arguments, describe=_describe_arguments)}  # noqa: E731
+                call = lambda: {"arguments": encode(calls.arguments, tensors=True, describe=_describe_arguments)}  # noqa: E731
                 kernel = attachment.obtain(library, _PLACE, {"key": key}, call=call)
                 with asking() if kernel is None else answered_by(Answers([kernel])):
                     return original(self, entry, *args, target_sm=target_sm)
 
             operator.cute_compile = cute_compile
 
-        after_import({_BASE: note_arguments, _MODULE: serve})
+        after_import({_BASE: note_arguments, _MODULE: serve, _CLUSTERS: _count_by_driver})
+
+
+def _count_by_driver(module: ModuleType) -> None:
+    """Have the driver count the clusters that a GPU runs: the DSL compiles a kernel to find out."""
+    if placeholder.is_installed():
+        return
+    original = vars(module)["get_max_active_clusters"]
+
+    def get_max_active_clusters(cluster_shape: Any) -> int:
+        info = importlib.import_module("cutlass.utils").HardwareInfo
+        if not info.get_max_active_clusters.__module__.startswith("cutlass."):
+            return int(original(cluster_shape))  # while a program is recorded for another GPU, that one is asked
+        from precast.loader.attach.occupancy import max_active_clusters
+
+        return max_active_clusters(cluster_shape[0] * cluster_shape[1])
+
+    vars(module)["get_max_active_clusters"] = get_max_active_clusters
 
 
 def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, tuple[Any, ...]] | None:
@@ -93,9 +111,7 @@ def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, t
 
 
 def _uses_tvm_ffi() -> bool:
-    from cutlass.operators.config import GlobalOptions
-
-    return bool(GlobalOptions().use_tvm_ffi)
+    return bool(importlib.import_module("cutlass.operators.config").GlobalOptions().use_tvm_ffi)
 
 
 def _forms(arguments: tuple[Any, ...]) -> list[Any]:
@@ -123,8 +139,7 @@ def _forms(arguments: tuple[Any, ...]) -> list[Any]:
 def _describe_arguments(value: Any) -> tuple[str, tuple[Any, ...]] | None:
     """What makes an operator's arguments again, on tensors without memory."""
     if type(value).__name__ == "TensorWrapper":
-        tensor = value.runtime_tensor
-        return "tensor", (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+        return "tensor", (value.runtime_tensor,)
     if hasattr(value, "performance") and not isinstance(value, type):
         if value.performance is not None:
             raise UnknownKey("performance controls of an operator cannot be recorded")
@@ -132,23 +147,10 @@ def _describe_arguments(value: Any) -> tuple[str, tuple[Any, ...]] | None:
     return None
 
 
-def _tensor(dtype: Any, sizes: Any, strides: Any) -> Any:
-    import torch
-
-    return torch.empty_strided(sizes, strides, dtype=dtype)
-
-
-_MAKERS = {"tensor": _tensor, "arguments": lambda kind, *named: kind(**dict(named))}
-
-
-def compile_recorded(key: Any, call: Mapping[str, Any]) -> Any:
+def compile_recorded(key: Any, arguments: Any) -> Any:
     """The compiled object of a key, in a worker: the operator of that name compiles for the recorded arguments."""
-    import cutlass.operators as ops
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
+    ops = importlib.import_module("cutlass.operators")
     _, name, _, target, *_ = key
-    with FakeTensorMode():
-        arguments = decode(call["arguments"], makers=_MAKERS)
     here = target or os.environ["CUTE_DSL_ARCH"].removeprefix("sm_")
     found = ops.get_operators(arguments, metadata_filter=lambda one: one.operator_name == name, target_sm=here)
     for operator in found:
@@ -171,5 +173,6 @@ LIBRARY = Library(
     package="cutlass.operators",
     seams=(OperatorCompile(),),
     describe=describe,
+    makers={"tensor": lambda tensor: tensor, "arguments": lambda kind, *named: kind(**dict(named))},
     compile_recorded=compile_recorded,
 )
