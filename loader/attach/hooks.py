@@ -250,7 +250,8 @@ class ServedMapping(MutableMapping[Any, Any]):
         except KeyError:
             found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
             self._known[key] = found
-            if found is None and self._attachment.noting and not getattr(self._calls, "asking", False):
+            inside = getattr(self._calls, "arguments", None) is not None
+            if found is None and inside and not getattr(self._calls, "asking", False):
                 self._calls.asking = True  # until the library files what it compiles, or its call ends
                 begin_asking()
             return found
@@ -266,7 +267,7 @@ class ServedMapping(MutableMapping[Any, Any]):
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            before = getattr(self._calls, "arguments", {})
+            before = getattr(self._calls, "arguments", None)
             self._calls.arguments = signature.bind(*args, **kwargs).arguments
             try:
                 return function(*args, **kwargs)
@@ -277,7 +278,7 @@ class ServedMapping(MutableMapping[Any, Any]):
         return call
 
     def _call(self) -> Mapping[str, Any]:
-        arguments = getattr(self._calls, "arguments", {})
+        arguments = getattr(self._calls, "arguments", None) or {}
         return {name: encode(value, tensors=True) for name, value in arguments.items()}
 
 

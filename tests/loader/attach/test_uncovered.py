@@ -77,6 +77,7 @@ def test_a_mapping_covers_what_its_library_files_and_nothing_after_it(compiler: 
     call(False)
     with pytest.raises(RuntimeError):
         call(True)
+    assert "asked outside of a call" not in mapping
     compile_("after")
     assert seen == ["besides", "after"]
 
