@@ -39,8 +39,8 @@ def select_objects(caught: Sequence[Caught], returned: object, *, source: object
 def select_returned(caught: Sequence[Caught], returned: object, *, source: object) -> tuple[tuple[Caught, ...], Any]:
     """The objects of a compile function of an attached library, and the form of what it returned around them.
 
-    >>> one, two = Caught(compiled="one", signature=None), Caught(compiled="two", signature=None)
-    >>> select_returned([one, two], ("two", "one"), source="m:f")[1]
+    >>> one, two = Caught(compiled=object(), signature=None), Caught(compiled=object(), signature=None)
+    >>> select_returned([one, two], (two.compiled, one.compiled), source="m:f")[1]
     [['$made:kernel'], ['$made:kernel', 1]]
     """
     if not caught:

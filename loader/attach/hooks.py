@@ -13,7 +13,7 @@ from typing import Any
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
 from precast.loader.attach.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
-from precast.loader.attach.keys import composites, encode, types_within
+from precast.loader.attach.keys import Types, encode, types_within
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 
@@ -176,17 +176,17 @@ def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple
     """A function that asks once for each key and calls ``original`` on a miss; and what makes it forget the answers."""
 
     @functools.lru_cache(maxsize=None, typed=True)
-    def known(*args: Any, **kwargs: Any) -> tuple[Any, tuple[int | str, ...], Any]:
-        places = composites(args, kwargs)
-        return ask(*args, **kwargs), places, types_within(args, kwargs, places)
+    def known(*args: Any, **kwargs: Any) -> tuple[Any, Types | None, Any]:
+        types = types_within(args, kwargs)
+        return ask(*args, **kwargs), types, types and types(args, kwargs)
 
     others: dict[Any, Any] = {}  # answers to keys that equal one in ``known``, with other types within
 
     def hooked(*args: Any, **kwargs: Any) -> Any:
         try:
-            kernel, places, types = known(*args, **kwargs)
-            if places and types != (here := types_within(args, kwargs, places)):
-                key = (args, tuple(kwargs.items()), repr(here))
+            kernel, types, expected = known(*args, **kwargs)
+            if types is not None and types(args, kwargs) != expected:
+                key = (args, tuple(kwargs.items()), repr(types(args, kwargs)))
                 if key not in others:
                     others[key] = ask(*args, **kwargs)
                 kernel = others[key]
