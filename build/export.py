@@ -29,6 +29,7 @@ from precast.build.plan.plan import Plan, Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product
 from precast.build.store.store import Store
+from precast.loader.attach.returned import first_op
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
@@ -166,7 +167,7 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
     """The variant that the artifact was built from: the manifests' one, or one made of what the cache says of it."""
     for variant in plan.variants if plan else ():
-        if op in variant.produces and (variant.config, variant.target) == (artifact.config, artifact.target):
+        if first_op(op) in variant.produces and (variant.config, variant.target) == (artifact.config, artifact.target):
             return variant
     source, env = artifact.provenance.get("function"), artifact.provenance.get("env", {})
     if not isinstance(source, str) or not isinstance(env, dict):
@@ -175,7 +176,7 @@ def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
     here = Location("the cache", 1, 1)
     parts = tuple(map(str, artifact.provenance.get("parts", ())))
     return Variant(
-        op=op.rpartition(".")[0] if parts else op,
+        op=op.rpartition(".")[0] if parts else first_op(op),
         source=source,
         config=artifact.config,
         target=artifact.target,

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from precast.build.ipc.capacity import processors
 from precast.build.plan.plan import Variant
+from precast.loader.attach.returned import first_op
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Config, canonical, to_json
@@ -53,8 +54,8 @@ class ArtifactId:
 
     @property
     def whole(self) -> ArtifactId:
-        """The identity of all parts together: what a plan can ask for."""
-        return replace(self, part=0)
+        """The identity of all parts together, and of all objects of a function: what a plan can ask for."""
+        return replace(self, part=0, op=first_op(self.op))
 
     def to_json(self) -> dict[str, Any]:
         """The identity as commands print it with ``--json``."""

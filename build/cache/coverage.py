@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
 from precast.build.plan.plan import Plan, Variant
+from precast.loader.attach.returned import count_of
 from precast.loader.format.artifact import Artifact
 
 _ABSENT = "it is not in the cache"
@@ -64,11 +65,11 @@ def coverage(plan: Plan, cache: CacheContents) -> Coverage:
     verified = cache.verify()
     hosts = cache.hosts
     asked = {identity: variant for variant in plan.variants for identity in artifact_ids(variant, hosts or ("",))}
-    held: dict[ArtifactId, list[Artifact]] = {}
+    held: dict[ArtifactId, dict[ArtifactId, Artifact]] = {}
     for identity, artifact in cache.artifacts.items():
-        held.setdefault(identity.whole, []).append(artifact)
+        held.setdefault(identity.whole, {})[identity] = artifact
     unusable = dict(_unusable_hosts(cache, verified.damaged))
-    reasons = {i: _reason(i, held.get(i, ()), unusable, verified.damaged) for i in asked}
+    reasons = {i: _reason(i, held.get(i, {}), unusable, verified.damaged) for i in asked}
     return Coverage(
         present=sum(not reason for reason in reasons.values()),
         missing=tuple(Missing(asked[i], i, reason) for i, reason in reasons.items() if reason),
@@ -87,13 +88,16 @@ def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterato
 
 
 def _reason(
-    identity: ArtifactId, held: Iterable[Artifact], unusable: Mapping[str, str], damaged: Mapping[str, str]
+    identity: ArtifactId, held: Mapping[ArtifactId, Artifact], unusable: Mapping[str, str], damaged: Mapping[str, str]
 ) -> str:
     """Why an artifact cannot be used; empty where it can."""
-    parts = list(held)
+    parts = list(held.values())
     if not parts:
         return (
             _ABSENT if identity.host or identity.kind != "object" else "the cache has no runtime library for any host"
         )
+    objects, wanted = len({one.op for one in held}), max(count_of(a.provenance) for a in parts)
+    if objects < wanted:
+        return f"the cache has {objects} of the {wanted} objects of this function"
     found = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
     return found[0] if found else unusable.get(identity.host, "")

@@ -14,7 +14,7 @@ from precast.build.link.runtime import RuntimeLibrary
 from precast.build.plan.plan import Plan, Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
-from precast.loader.attach.returned import PROVENANCE
+from precast.loader.attach.returned import OBJECTS, PROVENANCE, first_op
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Key
 from precast.loader.format.index import OpIndex, Runtime, digest
@@ -59,9 +59,9 @@ def pack(
         versions,
         [runtime],
         {
-            op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=artifacts)
-            for op, of in plan.ops.items()
-            if (artifacts := tuple(b.artifact for b in built if b.op == op))
+            op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(b.artifact for b in built if b.op == op))
+            for op in dict.fromkeys(b.op for b in built)
+            for of in [plan.ops[op] if op in plan.ops else plan.ops[first_op(op)]]
         },
         {b.artifact.blob.sha256: b.content for b in built},
         threads=threads,
@@ -88,6 +88,7 @@ def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str,
         "registered": variant.registered,
         **({"parts": list(variant.parts)} if variant.parts else {}),
         **({} if record.returns is None else {PROVENANCE: record.returns}),
+        **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
         **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
     }
 

@@ -1,14 +1,17 @@
 """Select the objects of a variant among those that a call compiled.
 
 A library may compile helpers as well. If a function returns compiled objects, those are the variant's. If it returns
-anything else, all objects that it compiled are.
+anything else, all objects that it compiled are. A compile function of an attached library may give several, in a
+structure of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from precast.build.child.capture import Caught
+from precast.loader.attach.returned import MOST, structure_of
 from precast.loader.errors import PrecastError
 
 
@@ -31,6 +34,21 @@ def select_objects(caught: Sequence[Caught], returned: object, *, source: object
     if len(chosen) != expected:
         raise WrongCount(_message(source, len(chosen), expected))
     return chosen
+
+
+def select_returned(caught: Sequence[Caught], returned: object, *, source: object) -> tuple[tuple[Caught, ...], Any]:
+    """The objects of a compile function of an attached library, and the form of what it returned around them.
+
+    >>> one, two = Caught(compiled=object(), signature=None), Caught(compiled=object(), signature=None)
+    >>> select_returned([one, two], (two.compiled, one.compiled), source="m:f")[1]
+    [['$made:kernel'], ['$made:kernel', 1]]
+    """
+    if not caught:
+        raise WrongCount(f"{source} compiled nothing: record it again, with the versions that are installed here")
+    form, objects = structure_of(returned, [one.compiled for one in caught])
+    if len(objects) > MOST:
+        raise Refused(f"{source} compiled {len(objects)} objects, and a key has at most {MOST}: remove this entry")
+    return tuple(next(c for c in caught if c.compiled is one) for one in objects), form
 
 
 def _returned(caught: Sequence[Caught], returned: object) -> tuple[Caught, ...]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from precast.build.child.select_objects import Refused, WrongCount, select_objects
+from precast.build.child.select_objects import Refused, WrongCount, select_objects, select_returned
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 
@@ -51,7 +51,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import FunctionRef, load
     from precast.kernels.authoring.schema import call
-    from precast.loader.attach.returned import structure_of
+    from precast.loader.attach.returned import numbered
 
     source = FunctionRef.parse(request["source"])
     package = source.module.partition(".")[0]
@@ -63,12 +63,12 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     returned = call(function, request["config"])
     symbols = request["symbols"]
     compiled = catcher.take()
-    if source.library and len(compiled) > 1:
-        raise Refused(
-            f"{source} compiled {len(compiled)} objects, and a function of an attached library must compile one: "
-            "remove this entry; the library compiles these kernels when it needs them"
-        )
-    caught = select_objects(compiled, returned, source=source, expected=len(symbols))
+    form = None
+    if source.library:
+        caught, form = select_returned(compiled, returned, source=source)
+        symbols = [numbered(symbols[0], number, "_") for number in range(len(caught))]
+    else:
+        caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
     signatures, objects = [], []
     for one, symbol in zip(caught, symbols, strict=True):
@@ -81,7 +81,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "signatures": signatures,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.asked(),
-        "returns": structure_of(returned, caught[0].compiled) if source.library else None,
+        "returns": form,
     }
     return reply, objects
 

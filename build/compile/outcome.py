@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Variant
-from precast.loader.attach.returned import parse_structure
+from precast.loader.attach.returned import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format.config import to_json
 from precast.loader.format.launch_plan import LaunchPlan
@@ -32,7 +32,7 @@ class Compiled:
     """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
-    (``precast.loader.attach.returned``).
+    (``precast.loader.attach.returned``). Such a function may have compiled several objects.
     """
 
     variant: Variant
@@ -76,7 +76,10 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
     if "error" in header:
         details = "\n".join(part for part in (str(header.get("traceback", "")), output) if part.strip())
         return Failed(variant=variant, reason=str(header["error"]), details=details)
-    names = entry_names(variant)
+    names, ops = entry_names(variant), variant.produces
+    if variant.attached and 1 < len(reply.parts) <= MOST:
+        names = tuple(numbered(names[0], number, "_") for number in range(len(reply.parts)))
+        ops = tuple(numbered(variant.op, number) for number in range(len(reply.parts)))
     try:
         signatures = [Signature.parse(s) for s in header["signatures"]]
         if not len(signatures) == len(reply.parts) == len(names):
@@ -91,7 +94,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         )
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
-        for op, name, signature, code in zip(variant.produces, names, signatures, reply.parts, strict=True)
+        for op, name, signature, code in zip(ops, names, signatures, reply.parts, strict=True)
     )
     return Compiled(
         variant=variant, objects=objects, seconds=seconds, assumed=assumed, launch_plan=launch_plan, returns=returns

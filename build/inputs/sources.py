@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -158,8 +159,12 @@ class _Finder:
         return tuple(self._walk(name))
 
     def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
-        """The folder of the outermost package; outside any package, the folder of the namespace or the file itself."""
-        outermost = chain[0]
+        """The folder of the outermost package; outside any package, the folder of the namespace or the file itself.
+
+        A package that stands inside another, and is installed elsewhere, is a home of its own.
+        """
+        inside = (m for m in chain if m.package and chain[-1].file.is_relative_to(m.file.parent))
+        outermost = next(inside, chain[0])
         if any(outermost.file.is_relative_to(root) for root in self.roots):
             return self.roots
         return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
@@ -170,7 +175,7 @@ class _Finder:
         for depth in range(1, len(parts) + 1):
             dotted = ".".join(parts[:depth])
             if dotted not in self._specs:
-                self._specs[dotted] = _find(dotted, path, top=depth == 1)
+                self._specs[dotted] = _find(dotted, path, top=depth == 1) or self._elsewhere(dotted)
             spec = self._specs[dotted]
             if spec is None:
                 return
@@ -179,6 +184,12 @@ class _Finder:
             if spec.submodule_search_locations is None:
                 return
             path = list(spec.submodule_search_locations)
+
+    def _elsewhere(self, name: str) -> ModuleSpec | None:
+        """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
+        *parents, _ = name.split(".")
+        folders = [os.path.join(folder, *parents) for folder in self._path]
+        return _find(name, [one for one in folders if os.path.isdir(one)], top=False) if parents else None
 
 
 def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:

@@ -56,6 +56,11 @@ class Variant:
         """The ops that its artifacts are stored under: its own, or one for each part (``op.part``)."""
         return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
 
+    @property
+    def attached(self) -> bool:
+        """Whether its function is one of an attached library, which may compile several objects for one key."""
+        return "@" in self.source
+
     def __str__(self) -> str:
         """For people, and never the same for two variants: one that is cut ends with a digest of its identity."""
         whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]

@@ -25,8 +25,8 @@ from precast.loader.format.config import canonical
 VERSION = 3  # raise it when a build makes something else out of the same inputs
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
-_SEAM = ("precast.kernels.adapters.seam", "precast.loader.attach.hooks", "precast.loader.attach.keys",
-         "precast.loader.attach.returned")  # fmt: skip
+_SEAM = ("precast.kernels.adapters.seam", "precast.loader.attach.hooks", "precast.loader.attach.key_reader",
+         "precast.loader.attach.keys", "precast.loader.attach.returned")  # fmt: skip
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:

@@ -22,7 +22,8 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count
 from precast.loader.attach.library import library_named
-from precast.loader.attach.recording import Recorded, read_recording
+from precast.loader.attach.recording import Recorded, read_recording, read_uncovered
+from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import ConfigError
 from precast.loader.format.target import Target
 from precast.loader.resolve.driver import NoDriver
@@ -54,7 +55,8 @@ def command(
         raise ConfigError(
             f"{output} is for {', '.join(before.targets)}: record for {', '.join(targets)} in another file"
         )
-    recorded, status = _recorded(words, target, library or [])
+    recorded, uncovered, status = _recorded(words, target, library or [])
+    _report(uncovered)
     if not recorded:
         raise ConfigError(
             f"the program asked for no kernel of an attached library (it {_ended(status)}): "
@@ -96,8 +98,16 @@ def _check_output(output: Path) -> None:
         raise ConfigError(f"{folder} cannot be written: write the manifest elsewhere")
 
 
-def _recorded(words: list[str], target: str | None, libraries: list[str]) -> tuple[tuple[Recorded, ...], int]:
-    """What a program asks for, and the status that it ends with."""
+def _report(uncovered: tuple[Uncovered, ...]) -> None:
+    """Say what the program compiled and the manifest does not hold."""
+    for one in uncovered:
+        typer.echo(f"not recorded: {one.place}: {one}", err=True)
+
+
+def _recorded(
+    words: list[str], target: str | None, libraries: list[str]
+) -> tuple[tuple[Recorded, ...], tuple[Uncovered, ...], int]:
+    """What a program asks for, what it compiles besides, and the status that it ends with."""
     without_compiler = find_spec("cutlass") is None
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         file = Path(folder) / "recording.jsonl"
@@ -114,7 +124,8 @@ def _recorded(words: list[str], target: str | None, libraries: list[str]) -> tup
             head = ["precast.loader.attach", "--mode", "record", "--recording", str(file), *named]
             head += ["--without-compiler"] if without_compiler else []
         status = _run([sys.executable, "-m", *head, *words])
-        return (read_recording(file.read_bytes()) if file.exists() else ()), status
+        data = file.read_bytes() if file.exists() else b""
+        return read_recording(data), read_uncovered(data), status
 
 
 def _run(command: list[str]) -> int:

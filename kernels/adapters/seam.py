@@ -20,8 +20,9 @@ from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
 from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard
-from precast.loader.attach.hooks import CacheAttribute, original_of
-from precast.loader.attach.keys import canonical, decode, encode
+from precast.loader.attach.hooks import CacheAttribute
+from precast.loader.attach.key_reader import decode, original_of
+from precast.loader.attach.keys import canonical, encode
 from precast.loader.attach.library import Library, library_named
 from precast.loader.format.config import Config, to_json
 from precast.loader.format.target import Target
@@ -38,8 +39,14 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
     guard = library.guard()
     module = place.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
-    if cache is not None:
-        parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
+    recorded = library.compile_recorded
+    parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
+    if recorded is not None:
+
+        def compile_it(**config: Any) -> Any:
+            return recorded(to_json(config[KEY]), **_arguments(library, config[CALL]))
+
+    elif cache is not None:
 
         def compile_it(**config: Any) -> Any:
             return _compile_call(place, cache.attribute, config[KEY], config[CALL])
@@ -103,6 +110,14 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
     for name, form in config.items():
         bound.arguments[name] = decode(to_json(form), makers=library.makers)
     return function(*bound.args, **bound.kwargs)
+
+
+def _arguments(library: Library, call: Any) -> dict[str, Any]:
+    """The arguments of a recorded call, on tensors without memory."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
 def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:

@@ -21,13 +21,13 @@ from typing import Any
 
 from precast.loader.attach import dsl, placeholder
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode, SeamCount
+from precast.loader.attach.guards import folder_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.placeholder import NoCompiler
 from precast.loader.attach.recording import Recorded, Recorder, recording_path
 from precast.loader.errors import ConfigError
-from precast.loader.fast_start.installed import locate
 
 __all__ = [
     "Attachment",
@@ -111,7 +111,7 @@ def attach(
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
         if not placeholder.is_installed():
-            dsl.install(counting=now.mode != "record")
+            dsl.install(now.note_uncovered if now.noting else None)
         for library in wanted:
             _install(library, now, without_compiler)
     except BaseException:
@@ -136,12 +136,12 @@ def _chosen(libraries: Iterable[str | Library] | None) -> list[Library]:
     """The libraries that are meant, each of them installed."""
     if libraries is None:
         shipped = map(library_named, SHIPPED)
-        return [library for library in shipped if locate(library.package) is not None]
+        return [library for library in shipped if folder_of(library.package) is not None]
     if isinstance(libraries, str):
         raise ConfigError(f"libraries={libraries!r} is one text: give a list, such as [{libraries!r}]")
     chosen = [declare(one) if isinstance(one, Library) else library_named(one) for one in libraries]
     for library in chosen:
-        if locate(library.package) is None:
+        if folder_of(library.package) is None:
             raise ConfigError(
                 f"{library.name}: there is no package {library.package} here: pip install {library.distribution},"
                 " or do not attach it"

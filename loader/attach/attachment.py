@@ -9,21 +9,24 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.loader import api, session
 from precast.loader.attach import placeholder
+from precast.loader.attach.dsl import Answers
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
-from precast.loader.attach.returned import PROVENANCE, WRAPPED, rebuilt
+from precast.loader.attach.returned import PROVENANCE, WRAPPED, count_of, numbered, rebuilt
+from precast.loader.attach.uncovered import uncovered_of, without_key
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.format.config import canonical, config_text, to_value, value_text
+from precast.loader.format.config import canonical, to_value
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
 
@@ -35,8 +38,8 @@ _ADVICE = "\nto build it, put this in a manifest, build it, and install the cach
 _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
 
-Own = Callable[[Callable[..., Any]], Any]
-"""What a library's own compile function returns where the compiler gives it this kernel."""
+Own = Callable[[Answers], Any]
+"""What a library's own compile function returns where the compiler gives it these kernels."""
 
 
 class KernelMissing(PrecastError, LookupError):
@@ -96,8 +99,11 @@ class Attachment:
         _check(mode, missing)
         if (mode, missing) != (self.mode, self.missing):
             self.mode, self.missing = mode, missing
-            for forget in self._forget:
-                forget()
+            self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        for forget in self._forget:
+            forget()
 
     def obtain(
         self,
@@ -119,7 +125,7 @@ class Attachment:
         call
             Gives the arguments of the call that makes this key, encoded, where a recording needs them.
         own
-            Runs the library's own function around a kernel, where what it returns cannot be told otherwise.
+            Runs the library's own function around kernels, where what it returns cannot be told otherwise.
         """
         try:
             config = self._key(library, arguments)
@@ -127,15 +133,17 @@ class Attachment:
                 made = None if call is None else call()
                 self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
         except (UnknownKey, NotInstalled) as error:
+            if self.mode == "record":
+                self.recorder.add(without_key(function, str(error)))
             return self._missed(function, str(error).encode(), str(error), _NO_ADVICE, own)
         key = hashlib.sha256(canonical(config)).digest()
         try:
-            found = _as_returned(self._look_up(library.op(function), config), own)
+            found = self._as_returned(self._objects(library.op(function), config), library, own)
         except Frozen:
             raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
         except PrecastError as error:
             reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
-            lines = _manifest_lines(library, function, config)
+            lines = library.manifest_lines(function, config)
             advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
             return self._missed(function, key, reason, advice, own)
         self._note(function, key, "")
@@ -171,12 +179,46 @@ class Attachment:
             for function, reasons in answers.items()
         )
 
+    def note_uncovered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Count and write down a call of ``cute.compile``, of these arguments, that no seam asked for."""
+        found = uncovered_of(args, kwargs)
+        self.recorder.add(found)
+        self._note(found.place, found.text.encode(), str(found))
+
     def _note(self, function: str, key: bytes, reason: str) -> None:
         with self._lock:
             self._answers.setdefault(function, {})[key] = reason
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.counts())) or "no attached library asked for a kernel"
+
+    def _objects(self, op: str, config: Mapping[str, Any]) -> list[Kernel]:
+        """A cache's kernels for a key, in their order; raises where one is missing."""
+        first = self._look_up(op, config)
+        count = count_of(first.artifact.provenance)
+        kernels = [first, *(self._look_up(numbered(op, number), config) for number in range(1, count))]
+        if any(count_of(kernel.artifact.provenance) != count for kernel in kernels):
+            raise PrecastError("the objects of this function are of different builds: build the cache anew")
+        return kernels
+
+    def _as_returned(self, kernels: list[Kernel], library: Library, own: Own | None) -> Any:
+        """What the library's function returned when the kernels were built, around these kernels."""
+        structure = kernels[0].artifact.provenance.get(PROVENANCE)
+        if structure is None:
+            return kernels[0]
+        if structure != WRAPPED:
+            return rebuilt(structure, kernels, library.package)
+        if own is None or placeholder.is_installed():
+            raise PrecastError(
+                "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
+                f"install {DSL_DISTRIBUTION}"
+            )
+        if len(kernels) > 1:
+            self._forget_answers()  # functions that this one calls are to take their kernels from these
+        answers = Answers(kernels)
+        made = own(answers)
+        answers.check_all_given()
+        return made
 
     def _look_up(self, op: str, config: Mapping[str, Any]) -> Kernel:
         """A cache's kernel; raises where there is none."""
@@ -229,21 +271,6 @@ def _check(mode: str, missing: str) -> None:
         raise ConfigError("mode='record' goes on after a missing kernel: use missing='compile' or 'skip'")
 
 
-def _as_returned(kernel: Kernel, own: Own | None) -> Any:
-    """What the library's function returned when the kernel was built, around this kernel."""
-    structure = kernel.artifact.provenance.get(PROVENANCE)
-    if structure is None:
-        return kernel
-    if structure != WRAPPED:
-        return rebuilt(structure, kernel)
-    if own is None or placeholder.is_installed():
-        raise PrecastError(
-            "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
-            f"install {DSL_DISTRIBUTION}"
-        )
-    return own(kernel)
-
-
 def _skipped(own: Own | None) -> Any:
     """What the library's function returns around a kernel that does nothing.
 
@@ -252,7 +279,7 @@ def _skipped(own: Own | None) -> Any:
     if own is None:
         return _nothing
     try:
-        return own(_nothing)
+        return own(Answers(itertools.repeat(_nothing)))
     except Exception:
         return _nothing
 
@@ -267,13 +294,3 @@ def _short_reason(error: VariantNotFound) -> str:
     if not rejected:
         return "no variant of it is built"
     return "; ".join(rejected[0].reasons)
-
-
-def _manifest_lines(library: Library, function: str, config: Mapping[str, Any]) -> str:
-    wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
-    return "\n".join((
-        "kernels:",
-        f"  - compile: {value_text(f'{function}@{library.name}')}",
-        f"    op: {library.op(function)}",
-        f"    config: {config_text(wanted)}",
-    ))  # fmt: skip

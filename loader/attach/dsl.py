@@ -1,8 +1,8 @@
 """What is answered in place of the DSL where it is installed: ``cute.compile``, and how many clusters a GPU runs.
 
 Some libraries wrap what they compile in a function of their own, which no cache can hold. Such a compile function is
-run as it is, up to ``cute.compile``, which then gives the kernel of a cache. The DSL counts clusters with a kernel that
-it compiles for this alone; the driver counts them without.
+run as it is, up to ``cute.compile``, which then gives the kernels, in their order. The DSL counts clusters with a kernel
+that it compiles for this alone; the driver counts them without.
 """
 
 from __future__ import annotations
@@ -10,23 +10,33 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
 from precast.loader.attach.after_import import after_import
 from precast.loader.attach.occupancy import max_active_clusters
+from precast.loader.errors import PrecastError
 
 _MODULE, _HARDWARE = "cutlass.base_dsl.compiler", "cutlass.utils.hardware_info"
 _answers = threading.local()
 
 
-def install(*, counting: bool) -> None:
-    """Have ``cute.compile`` ask for an answer first, as soon as the DSL is imported; with ``counting``, count too."""
-    after_import({_MODULE: _change, **({_HARDWARE: _count} if counting else {})})
+Observe = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
+"""What is told of each compilation that no seam asked for: the arguments of ``cute.compile``."""
 
 
-def _change(module: ModuleType) -> None:
+def install(observe: Observe | None = None) -> None:
+    """Have ``cute.compile`` ask for an answer first, as soon as the DSL is imported.
+
+    A recording observes what is compiled; it leaves the count of clusters to the DSL, as the library would ask for it.
+    """
+    after_import({_MODULE: functools.partial(_change, observe=observe)})
+    if observe is None:
+        after_import({_HARDWARE: _count})
+
+
+def _change(module: ModuleType, observe: Observe | None) -> None:
     cls: Any = vars(module)["CompileCallable"]
     original = cls.__call__
     if getattr(original, "_answers", False):
@@ -34,8 +44,14 @@ def _change(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def compile_or_answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel: Callable[..., Any] | None = getattr(_answers, "kernel", None)
-        return original(self, *args, **kwargs) if kernel is None else kernel
+        answers: Answers | None = getattr(_answers, "current", None)
+        if answers is not None:
+            return answers.next()
+        if observe is None or getattr(_answers, "asking", 0) > 0:
+            return original(self, *args, **kwargs)
+        observe(args, kwargs)
+        with asking():  # what it compiles on its way is part of it
+            return original(self, *args, **kwargs)
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]
     cls.__call__ = compile_or_answer
@@ -58,11 +74,65 @@ def _count(module: ModuleType) -> None:
 
 
 @contextlib.contextmanager
-def answered_by(kernel: Callable[..., Any]) -> Iterator[None]:
-    """While the block runs, in this thread, ``cute.compile`` gives this kernel."""
-    before = getattr(_answers, "kernel", None)
-    _answers.kernel = kernel
+def asking() -> Iterator[None]:
+    """While the block runs, in this thread, a seam asks for what is compiled."""
+    begin_asking()
     try:
         yield
     finally:
-        _answers.kernel = before
+        end_asking()
+
+
+def begin_asking() -> None:
+    """From here on, in this thread, a seam asks for what is compiled."""
+    depth: int = getattr(_answers, "asking", 0)
+    _answers.asking = depth + 1
+
+
+def end_asking() -> None:
+    """Up to here a seam asked."""
+    _answers.asking -= 1
+
+
+class Answers:
+    """Kernels that ``cute.compile`` gives, one after another."""
+
+    def __init__(self, kernels: Iterable[Callable[..., Any]]) -> None:
+        self._kernels = iter(kernels)
+        self._given = 0
+
+    def next(self) -> Callable[..., Any]:
+        """The next kernel."""
+        self._given += 1
+        try:
+            return next(self._kernels)
+        except StopIteration:
+            raise PrecastError(
+                "the library's function compiles more kernels here than where they were built: build the cache anew"
+            ) from None
+
+    def check_all_given(self) -> None:
+        """Refuse where some were given and some not: those that were may be the wrong ones.
+
+        Where none was asked for, all that the function needs came through other seams, which have keys of their own.
+        """
+        if self._given and next(self._kernels, None) is not None:
+            raise PrecastError(
+                "the library's function compiles fewer kernels here than where they were built: build the cache anew"
+            )
+
+
+def answering() -> bool:
+    """Whether ``cute.compile`` is being answered in this thread."""
+    return getattr(_answers, "current", None) is not None
+
+
+@contextlib.contextmanager
+def answered_by(answers: Answers) -> Iterator[None]:
+    """While the block runs, in this thread, ``cute.compile`` gives these kernels."""
+    before = getattr(_answers, "current", None)
+    _answers.current = answers
+    try:
+        yield
+    finally:
+        _answers.current = before

@@ -15,6 +15,7 @@ import base64
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def guard_of(distribution: str, package: str) -> Guard:
     """
     wanted = re.sub(r"[-_.]+", "-", distribution).lower()
     found = next(((version, folder) for name, version, folder in Installed().distributions() if name == wanted), None)
-    place = locate(package)
+    place = folder_of(package)
     if found is None or place is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
     version, info = found[0], Path(found[1])
@@ -54,6 +55,18 @@ def guard_of(distribution: str, package: str) -> Guard:
         digests = {f"{folder}/{file.relative_to(place).as_posix()}": _digest(file) for file in place.rglob("*.py")}
     text = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
     return Guard(version=version, source=hashlib.sha256(text.encode()).hexdigest())
+
+
+def folder_of(package: str) -> Path | None:
+    """The folder of a package, which is not imported. A package may stand inside another that is installed elsewhere.
+
+    >>> folder_of("json").name, folder_of("no_such_package")
+    ('json', None)
+    """
+    found, inside = locate(package), package.replace(".", "/")
+    if found is not None or "/" not in inside:
+        return found
+    return next((Path(one, inside) for one in sys.path if os.path.isfile(f"{one}/{inside}/__init__.py")), None)
 
 
 def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:

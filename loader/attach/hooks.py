@@ -12,8 +12,8 @@ from typing import Any
 
 from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import, after_import_below
-from precast.loader.attach.dsl import answered_by
-from precast.loader.attach.keys import encode, find
+from precast.loader.attach.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
+from precast.loader.attach.keys import Types, encode, types_within
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 
@@ -120,12 +120,18 @@ def served(
 ) -> Callable[..., Any]:
     """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own.
 
-    The answer to a key is kept, a miss too. Equal arguments of different types are different keys.
+    The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
+    values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
+    arguments share an entry here as they do there.
     """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
 
+    compiled = _asked_for(original) if attachment.noting else original
+
     def ask(*args: Any, **kwargs: Any) -> Any:
+        if answering():  # a function that calls this one is run around its kernels: ours are among them
+            return function(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
@@ -135,22 +141,14 @@ def served(
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         kernel = ask(*args, **kwargs)
-        return original(*args, **kwargs) if kernel is None else kernel
+        return compiled(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
     if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
-        hooked = known = functools.lru_cache(maxsize=None, typed=True)(answer)
+        hooked = functools.lru_cache(maxsize=None, typed=True)(answer)
+        clear_known = hooked.cache_clear
     else:
-        known = functools.lru_cache(maxsize=None, typed=True)(ask)
-
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            try:
-                kernel = known(*args, **kwargs)
-            except TypeError:  # an argument that has no hash
-                return answer(*args, **kwargs)
-            return original(*args, **kwargs) if kernel is None else kernel
-
-    clear_known = known.cache_clear
+        hooked, clear_known = _remembering(ask, compiled)
 
     def clear() -> None:
         clear_known()
@@ -164,10 +162,47 @@ def served(
     return result
 
 
-def _own(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], kernel: Callable[..., Any]
-) -> Any:
-    with answered_by(kernel):
+def _asked_for(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which a seam asked for what it compiles."""
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        with asking():
+            return function(*args, **kwargs)
+
+    return compiled
+
+
+def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple[Any, Callable[[], None]]:
+    """A function that asks once for each key and calls ``original`` on a miss; and what makes it forget the answers."""
+
+    @functools.lru_cache(maxsize=None, typed=True)
+    def known(*args: Any, **kwargs: Any) -> tuple[Any, Types | None, Any]:
+        types = types_within(args, kwargs)
+        return ask(*args, **kwargs), types, types and types(args, kwargs)
+
+    others: dict[Any, Any] = {}  # answers to keys that equal one in ``known``, with other types within
+
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            kernel, types, expected = known(*args, **kwargs)
+            if types is not None and types(args, kwargs) != expected:
+                key = (args, tuple(kwargs.items()), repr(types(args, kwargs)))
+                if key not in others:
+                    others[key] = ask(*args, **kwargs)
+                kernel = others[key]
+        except TypeError:  # an argument that has no hash
+            kernel = ask(*args, **kwargs)
+        return original(*args, **kwargs) if kernel is None else kernel
+
+    def clear() -> None:
+        known.cache_clear()
+        others.clear()
+
+    return hooked, clear
+
+
+def _own(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], answers: Answers) -> Any:
+    with answered_by(answers):
         return function(*args, **kwargs)
 
 
@@ -188,6 +223,7 @@ class ServedMapping(MutableMapping[Any, Any]):
         return self._original[key] if kernel is None else kernel
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
+        self._end_asking()
         self._original[key] = compiled
 
     def __delitem__(self, key: Any) -> None:
@@ -214,7 +250,16 @@ class ServedMapping(MutableMapping[Any, Any]):
         except KeyError:
             found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
             self._known[key] = found
+            inside = getattr(self._calls, "arguments", None) is not None
+            if found is None and inside and not getattr(self._calls, "asking", False):
+                self._calls.asking = True  # until the library files what it compiles, or its call ends
+                begin_asking()
             return found
+
+    def _end_asking(self) -> None:
+        if getattr(self._calls, "asking", False):
+            self._calls.asking = False
+            end_asking()
 
     def noting_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose arguments are known while it runs."""
@@ -222,17 +267,18 @@ class ServedMapping(MutableMapping[Any, Any]):
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            before = getattr(self._calls, "arguments", {})
+            before = getattr(self._calls, "arguments", None)
             self._calls.arguments = signature.bind(*args, **kwargs).arguments
             try:
                 return function(*args, **kwargs)
             finally:
                 self._calls.arguments = before
+                self._end_asking()
 
         return call
 
     def _call(self) -> Mapping[str, Any]:
-        arguments = getattr(self._calls, "arguments", {})
+        arguments = getattr(self._calls, "arguments", None) or {}
         return {name: encode(value, tensors=True) for name, value in arguments.items()}
 
 
@@ -249,13 +295,3 @@ def replace_function(place: str, answer: Callable[..., Any]) -> None:
             setattr(found, name, answer)
 
     after_import_below(package, change)
-
-
-def original_of(place: str) -> Callable[..., Any]:
-    """The compile function itself at ``module:name``, below every cache; for the builder.
-
-    >>> original_of("json:dumps").__name__
-    'dumps'
-    """
-    original: Callable[..., Any] = inspect.unwrap(find(place))
-    return original

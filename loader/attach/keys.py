@@ -29,8 +29,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import importlib
 import json
+import marshal
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -40,11 +40,8 @@ from precast.loader.errors import PrecastError
 
 DEPTH = 12
 DSL = "cutlass"
-# Where the DSL keeps what a key may name, in the order that decides between equal names.
-_HOMES = (
-    "cutlass", "cutlass.cute", "cutlass.cute.nvgpu", "cutlass.utils", "cutlass.pipeline", "cutlass.cute.arch",
-    "cutlass.cute.nvgpu.warpgroup", "cutlass.cute.nvgpu.tcgen05", "cutlass.cute.nvgpu.warp", "cutlass.cute.typing",
-)  # fmt: skip
+_NOT_DSL = ("cutlass.operators", "cutlass.kernels")  # libraries of kernels that stand inside the DSL's package
+_MARSHAL = 2  # the last version whose bytes do not depend on how often a value is referred to
 
 
 class UnknownKey(PrecastError, TypeError):
@@ -65,40 +62,12 @@ def encode(value: Any, *, tensors: bool = False, describe: Describe | None = Non
         Whether tensors are admitted, described by dtype, sizes and strides.
     describe
         A library's own rule: of a value that is good in one process only, what makes an equal one, by a name in
-        ``decode``'s ``makers`` and its arguments; None for every other value.
+        the ``makers`` of ``key_reader.decode`` and its arguments; None for every other value.
 
     >>> encode(("k", 128, (1, 2), None)), encode("$x")
     (['k', 128, [1, 2], None], '$str:$x')
     """
     return _encode(value, 0, tensors, describe)
-
-
-def decode(
-    form: Any, *, tensor: Callable[..., Any] | None = None, makers: Mapping[str, Callable[..., Any]] | None = None
-) -> Any:
-    """The value that a form stands for.
-
-    Parameters
-    ----------
-    form
-        What ``encode`` gave.
-    tensor
-        Makes a tensor of dtype, sizes, strides and ``requires_grad``.
-    makers
-        A library's own functions for what ``describe`` described.
-
-    >>> decode(["k", 128, ["$list", 1], "$float:inf"])
-    ('k', 128, [1], inf)
-    """
-    try:
-        return _decode(form, 0, tensor, makers or {})
-    except UnknownKey:
-        raise
-    except (ImportError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise UnknownKey(
-            f"{canonical(form)[:200]} cannot be made here ({type(error).__name__}: {error}): correct the recording, or"
-            " install the versions that it was made with"
-        ) from error
 
 
 def canonical(form: Any) -> str:
@@ -108,6 +77,50 @@ def canonical(form: Any) -> str:
     '["$dict",["a",2.0],["b",1]]'
     """
     return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+Types = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+"""What tells equal arguments apart by the types of the values within them."""
+
+
+def types_within(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Types | None:
+    """What tells arguments that equal these apart by the types within them; None where they hold no other values.
+
+    >>> types = types_within((8, (1, 2)), {})
+    >>> types((8, (1, 2)), {}) == types((8, (True, 2)), {}), types_within((8, "x"), {})
+    (False, None)
+    """
+    places = [place for place, value in enumerate(args) if _is_composite(value)]
+    names = [name for name, value in kwargs.items() if _is_composite(value)]
+    if not places and not names:
+        return None
+
+    def types(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if not names:
+            try:  # for speed, where all within are plain values; each alone, since longer texts take far longer
+                return [marshal.dumps(args[place], _MARSHAL) for place in places]
+            except ValueError:
+                pass
+        return [*(_types(args[place]) for place in places), *(_types(kwargs[name]) for name in names)]
+
+    return types
+
+
+def _is_composite(value: Any) -> bool:
+    return isinstance(value, (tuple, frozenset)) or _is_dataclass(value)
+
+
+def _types(value: Any) -> Any:
+    kind = type(value)
+    if isinstance(value, (tuple, frozenset)):
+        return kind, *map(_types, value)
+    if _is_dataclass(value):
+        return kind, *(_types(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return kind
+
+
+def _is_dataclass(value: Any) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
 
 
 def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) -> Any:
@@ -174,7 +187,8 @@ def _is_torch(kind: type) -> bool:
 
 
 def _of_dsl(kind: type) -> bool:
-    return str(kind.__module__).partition(".")[0] == DSL
+    module = str(kind.__module__)
+    return module.partition(".")[0] == DSL and not any(module.startswith(f"{one}.") for one in _NOT_DSL)
 
 
 def _place(value: Any) -> str:
@@ -198,80 +212,3 @@ def _unknown(value: Any) -> UnknownKey:
         f"a {kind.__module__}.{kind.__qualname__} has no form as a key: the kernel is compiled as it was before; "
         "declare the seam further up, where the arguments are plain"
     )
-
-
-def _decode(form: Any, depth: int, tensor: Callable[..., Any] | None, makers: Mapping[str, Callable[..., Any]]) -> Any:
-    if depth > DEPTH + 1:
-        raise UnknownKey(f"a key nests deeper than {DEPTH} levels: correct the recording")
-    if isinstance(form, str):
-        return _decode_text(form) if form.startswith("$") else form
-    if not isinstance(form, (list, tuple)):
-        return form
-    inner = functools.partial(_decode, depth=depth + 1, tensor=tensor, makers=makers)
-    head = form[0] if form and isinstance(form[0], str) and form[0].startswith("$") else None
-    tag, _, place = (head or "").partition(":")
-    rest = form[1:]
-    if head is None or tag not in ("$list", "$dict", "$namedtuple", "$dataclass", "$made", "$tensor"):
-        return tuple(map(inner, form))
-    if tag == "$list":
-        return list(map(inner, rest))
-    if tag == "$dict":
-        return {inner(name): inner(item) for name, item in rest}
-    if tag == "$namedtuple":
-        return find(place)(*map(inner, rest))
-    if tag == "$dataclass":
-        return find(place)(**{name: inner(item) for name, item in rest})
-    if tag == "$made":
-        if place not in makers:
-            raise UnknownKey(f"{place[:80]!r} makes no value of this library: correct the recording")
-        return makers[place](*map(inner, rest))
-    if tensor is None:
-        raise UnknownKey("a tensor stands where only plain values may: correct the recording")
-    dtype, sizes, strides, requires_grad = rest
-    return tensor(dtype, list(sizes), list(strides), requires_grad)
-
-
-def _decode_text(form: str) -> Any:
-    tag, _, rest = form.partition(":")
-    if tag == "$str":
-        return rest
-    if tag == "$float":
-        return float(rest)
-    if tag == "$ref":
-        return find(rest)
-    if tag == "$enum":
-        place, _, member = rest.rpartition(".")
-        return find(place)[member]
-    if tag == "$device":
-        return importlib.import_module("torch").device(rest)
-    if tag == "$torch":
-        return getattr(importlib.import_module("torch"), rest)
-    if tag == f"${DSL}":
-        return _of_dsl_named(rest)
-    raise UnknownKey(f"{form[:80]!r} is not a form of a value: correct the recording")
-
-
-def find(place: str) -> Any:
-    """What stands at ``module:name``.
-
-    >>> find("json:dumps").__name__
-    'dumps'
-    """
-    module, _, name = place.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _of_dsl_named(name: str) -> Any:
-    """A type or an enum's member of the DSL, by its last name; the first home that has it decides."""
-    head, _, member = name.partition(".")
-    for home in _HOMES:
-        try:
-            found = getattr(importlib.import_module(home), head, None)
-        except ImportError:
-            continue
-        if found is not None:
-            return getattr(found, member) if member else found
-    raise UnknownKey(f"the DSL has no {name}: build with the DSL that the recording was made with")

@@ -22,13 +22,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from precast.loader.attach.dsl import Answers
 from precast.loader.attach.guards import Guard, guard_of
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
+from precast.loader.format.config import config_text, value_text
 
-SHIPPED = ("quack", "flash_attention", "flashinfer")
+SHIPPED = ("quack", "flash_attention", "flashinfer", "cutlass_operators")
 _LONGEST = 55  # of the readable part of an op's name
 
 
@@ -56,7 +58,7 @@ class KernelSource(Protocol):
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-        own: Callable[[Callable[..., Any]], Any] | None = None,
+        own: Callable[[Answers], Any] | None = None,
     ) -> Any:
         """What the library's function returns for a key; None where the library is to compile it as before."""
         ...
@@ -92,6 +94,9 @@ class Library(Immutable, kw_only=True):
         where the DSL is not installed.
     refuses
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
+    compile_recorded
+        Compiles a kernel in a worker of the build, where the key does not hold the arguments of a compile function: it
+        is given the key as it is written, and by name what was recorded with it, its tensors without memory.
     describe, makers
         How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
         ``describe`` is given the value, and what the library's seams noted about such values.
@@ -104,6 +109,7 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
+    compile_recorded: Callable[..., Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None
     makers: Mapping[str, Callable[..., Any]] = {}
 
@@ -117,6 +123,16 @@ class Library(Immutable, kw_only=True):
         readable = f"{module.removeprefix(self.package)}_{name}".lower()
         words = re.sub(r"[^a-z0-9]+", "_", readable)[:_LONGEST].strip("_").lstrip("_0123456789") or "function"
         return f"attach.{self.name}.{words}_{hashlib.sha256(function.encode()).hexdigest()[:8]}"
+
+    def manifest_lines(self, function: str, config: Mapping[str, Any]) -> str:
+        """The lines of a manifest that build a key of one of its functions."""
+        wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
+        return "\n".join((
+            "kernels:",
+            f"  - compile: {value_text(f'{function}@{self.name}')}",
+            f"    op: {self.op(function)}",
+            f"    config: {config_text(wanted)}",
+        ))  # fmt: skip
 
     def guard(self) -> Guard:
         """What its keys stand for here."""

@@ -1,5 +1,7 @@
 """Recordings: the keys that a program asked for, one JSON text a line, in a file that many processes may add to.
 
+What the program compiled without a key has lines too, for a report.
+
 ``precast record`` makes a manifest of one. A line is written at once and whole, so that what a killed program has
 asked for is not lost.
 """
@@ -10,10 +12,11 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from precast.loader.attach.uncovered import UNCOVERED, Uncovered
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
@@ -99,7 +102,7 @@ class Recorder:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._seen: dict[str, Recorded] = {}
+        self._seen: dict[str, Recorded | Uncovered] = {}
         self._lock = ForkSafeLock()
 
     @property
@@ -107,8 +110,8 @@ class Recorder:
         """The file; None where keys are kept in memory only."""
         return self._path
 
-    def add(self, recorded: Recorded) -> bool:
-        """Write a key down, unless this process has already; whether it was new."""
+    def add(self, recorded: Recorded | Uncovered) -> bool:
+        """Write a key down, or a compilation without one, unless this process has already; whether it was new."""
         with self._lock:
             if recorded.key in self._seen:
                 return False
@@ -119,8 +122,9 @@ class Recorder:
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:
-        """What this process has written, in the order of its text."""
-        return tuple(sorted(self._seen.values(), key=lambda one: one.text))
+        """The keys that this process has written, in the order of their text."""
+        keys = [one for one in self._seen.values() if isinstance(one, Recorded)]
+        return tuple(sorted(keys, key=lambda one: one.text))
 
 
 def _append(path: Path, text: str) -> None:
@@ -145,19 +149,33 @@ def read_recording(data: bytes) -> tuple[Recorded, ...]:
     >>> read_recording(b'{"library": "quack", "comp')
     ()
     """
+    return merged(one for one in _lines(data) if isinstance(one, Recorded))
+
+
+def read_uncovered(data: bytes) -> tuple[Uncovered, ...]:
+    """The compilations of a recording that no seam asked for, each once, sorted.
+
+    >>> read_uncovered(b"")
+    ()
+    """
+    found = {one.text: one for one in _lines(data) if isinstance(one, Uncovered)}
+    return tuple(found[text] for text in sorted(found))
+
+
+def _lines(data: bytes) -> Iterator[Recorded | Uncovered]:
     lines = data.split(b"\n")
-    found: list[Recorded] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            one = Recorded.parse(fields.read_json(line, limit=LINE_LIMIT))
+            value = fields.read_json(line, limit=LINE_LIMIT)
+            found = value.get(UNCOVERED) if isinstance(value, dict) else None
+            one = Recorded.parse(value) if found is None else Uncovered.parse(found)
         except FormatError as error:
             if number == len(lines):
                 break
             raise FormatError(f"line {number} of the recording: {error}: remove it") from None
-        found.append(one)
-    return merged(found)
+        yield one
 
 
 def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -35,14 +35,18 @@ class _Shape:
         fields = {name: spec for name, spec in specs.items() if isinstance(spec, Field)}
         self.positional: tuple[str, ...] = cls.__match_args__
         self.shown = [name for name in names if name not in fields or fields[name].repr]
-        self.compared: Callable[[Any], Any] = attrgetter(
-            *[name for name in names if name not in fields or fields[name].compare]
-        )
+        compared = [name for name in names if name not in fields or fields[name].compare]
+        self.compared: Callable[[Any], Any] = attrgetter(*compared) if compared else _nothing
         self.slots: list[tuple[str, Callable[[object, object], None], object, Any]] = []  # with default and factory
         for name in names:
             spec = fields.get(name)
             default = spec.default if spec else specs.get(name, MISSING)
             self.slots.append((name, cls.__dict__[name].__set__, default, spec.default_factory if spec else MISSING))
+
+
+def _nothing(value: object) -> tuple[()]:
+    """What is compared of a value without fields."""
+    return ()
 
 
 class _OfClass:

@@ -112,6 +112,8 @@ def manifest_lines(resolution: Resolution) -> list[str]:
     op, parts, function = resolution.request.op, made.get("parts"), made.get("function")
     if isinstance(parts, list) and parts:
         op = op.rpartition(".")[0]
+    if "objects" in made:  # of a function that compiles several: the manifest names the first
+        op = op.partition(".object")[0]
     lines = ["kernels:"]
     if nearest is None or made.get("registered") is not False or not isinstance(function, str):
         lines.append(f"  - kernel: {op}")

@@ -44,6 +44,26 @@ def call_closure():
 
 def call_twice():
     kernels.add_twice(x)
+
+
+def call_both():
+    kernels.add_both(x)
+"""
+UNCOVERED = """
+import torch
+from toy_attached import kernels, without_seam
+from toy_attached.kernels import cute
+
+x = torch.empty(64, device="cuda")
+
+
+def call_uncovered():
+    kernels.add_alone(x)
+    without_seam.of_number(3)
+    without_seam.of_number(4)
+    without_seam.of_tensor(x)
+    without_seam.Live(3.0).build()
+    cute.compile(kernels.add_plain, *kernels.sample())
 """
 QUACK = """
 import torch
@@ -73,6 +93,43 @@ def call_fused_add_rmsnorm():
 
 def call_mxfp8_quantize():  # its compile function returns a tuple
     flashinfer.mxfp8_quantize(x, backend="cute-dsl")
+"""
+
+
+OPERATORS = """
+import cutlass.operators as ops
+import torch
+
+
+def gemm(m, out_dtype=torch.bfloat16, b_major="n", **more):
+    a = torch.empty(m, 256, device="cuda", dtype=torch.bfloat16)
+    b = torch.empty(256, 1024, device="cuda", dtype=torch.bfloat16)
+    b = b if b_major == "n" else torch.empty(1024, 256, device="cuda", dtype=torch.bfloat16).T
+    out = torch.empty(m, 1024, device="cuda", dtype=out_dtype)
+    return ops.GemmArguments(a, b, out, accumulator_type=torch.float32, **more)
+
+
+def operator(arguments):
+    return ops.get_operators(arguments, target_sm="90a", limit=1)[0]
+
+
+def call_run():
+    operator(gemm(512)).run(gemm(512))
+
+
+def call_another_size():
+    operator(gemm(512)).run(gemm(64))
+
+
+def call_another_layout():
+    operator(gemm(512, b_major="k")).run(gemm(512, b_major="k"))
+
+
+def call_compiled_before():
+    arguments = gemm(512)
+    artifact = operator(arguments).compile(arguments, "90a")
+    assert str(artifact.compiled_for) == "90a"
+    operator(arguments).run(arguments, compiled_artifact=artifact)
 """
 
 
@@ -124,17 +181,51 @@ def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> 
     needs("torch")
     shop = Shop(tmp_path, TOY, "toy", path=write_toy_library(tmp_path / "site"))
     manifest = shop.record("sm_90a")
-    said = shop.build(manifest, status=1)
-    assert "compiled 2 objects, and a function of an attached library must compile one" in said
+    shop.build(manifest)
+    checked = shop.run("check", manifest, shop.folder / "sm_90a").stdout
+    assert "extra" not in checked, checked
 
     with_dsl = shop.serve("sm_90a", "forbidden")
-    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure"}
-    assert with_dsl["ended"]["call_twice"].startswith("KernelMissing")
+    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure", "call_twice", "call_both"}, with_dsl
     assert with_dsl["counts"]["toy_attached.kernels:compiled_closure"] == [1, 0]
+    assert with_dsl["counts"]["toy_attached.kernels:compiled_twice"] == [2, 0]
 
     without = shop.serve("sm_90a", "hidden")
-    assert launches(without) == {"call_alone", "call_pair"}
+    assert launches(without) == {"call_alone", "call_pair", "call_twice"}
     assert "the library wraps this kernel" in without["ended"]["call_closure"]
+
+
+@pytest.mark.slow
+def test_cutlass_operators_are_served_up_to_the_launch(tmp_path: Path) -> None:
+    needs("cutlass.operators")
+    shop = Shop(tmp_path, OPERATORS, "cutlass_operators")
+    manifest = shop.record("sm_90a")
+    assert manifest.read_text().count("- compile") == 3  # two sizes are one key; a target that is named is another
+    shop.build(manifest)
+    answer = shop.serve("sm_90a", "forbidden")
+    assert len(launches(answer)) == 4, answer
+    (count,) = answer["counts"].values()
+    assert count == [3, 0]
+
+
+@pytest.mark.slow
+def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> None:
+    needs("torch")
+    shop = Shop(tmp_path, UNCOVERED, "toy", path=write_toy_library(tmp_path / "site"))
+    said = shop.run("record", "-t", "sm_90a", "--library", "toy", "-o", tmp_path / "m.yaml", "--", shop.program)
+    tensor = "FakeTensor(Float32, gmem, 16, (?{div=4}), (1)), FakeStream"
+    here = "toy_attached.without_seam"
+    assert sorted(line for line in said.stderr.splitlines() if line.startswith("not recorded")) == [
+        f"not recorded: __main__:call_uncovered: no seam asks for toy_attached.kernels:add_plain({tensor}): "
+        "it is the program's own: move it to a module of a package, and declare a library for it",
+        f"not recorded: {here}:Live.build: no seam asks for a live {here}:Live({tensor}): "
+        "it is no function of a module: declare a seam at the function that calls it",
+        f"not recorded: {here}:of_number: no seam asks for a live {here}:Live({tensor}): "
+        f"declare Functions('{here}', ('of_number',))",
+        f"not recorded: {here}:of_tensor: no seam asks for toy_attached.kernels:add_plain({tensor}): "
+        "it is given tensors, which are no key: declare a seam at the function that has its plain values",
+    ]
+    assert "1 kernel (toy 1)" in said.stdout
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
 from precast.loader.attach.guards import DSL_DISTRIBUTION
 from precast.loader.attach.keys import encode
 from precast.loader.attach.library import Library
+from precast.loader.attach.returned import numbered
 from precast.loader.format.config import Key, to_value
 from tests.helpers.caches import CacheWriter, Native, artifact
 
@@ -53,20 +54,32 @@ def key_of(arguments: Mapping[str, Any], **guard: str) -> dict[str, Any]:
     return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: metadata.version(DSL_DISTRIBUTION), **guard}
 
 
-def write_cache(native: Native, folder: Path, function: str, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """A cache with a kernel for each config of a function's op."""
+def write_cache(
+    native: Native,
+    folder: Path,
+    function: str,
+    configs: Iterable[Mapping[str, Any]],
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    numbers: Iterable[int] = (0,),
+) -> Path:
+    """A cache with a kernel for each config of a function's op: those of its objects with these numbers."""
     writer = CacheWriter(name="keys")
     writer.runtime(*native.runtime(), fastcall=native.fastcall())
     listed = list(configs)
-    rows = [
-        artifact(writer.keep(native.entry(offset=place)), config, rank=place) for place, config in enumerate(listed)
-    ]
     defaults: dict[str, Any] = {VERSION: listed[0][VERSION], SOURCE: listed[0][SOURCE], COMPILER: listed[0][COMPILER]}
     keys = [
         Key(name=name, tuned=name == COMPILER, has_default=name in defaults, default=to_value(defaults.get(name)))
         for name in listed[0]
     ]
-    writer.op(MINE.op(function), rows, tuple(keys))
+    for number in numbers:
+        rows = [
+            artifact(
+                writer.keep(native.entry(offset=place + 10 * number)), config, rank=place, provenance=provenance or {}
+            )
+            for place, config in enumerate(listed)
+        ]
+        writer.op(numbered(MINE.op(function), number), rows, tuple(keys))
     return writer.write(folder)
 
 

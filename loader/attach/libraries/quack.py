@@ -15,7 +15,7 @@ from typing import Any
 
 from precast.loader.attach.after_import import after_import
 from precast.loader.attach.hooks import Decorator
-from precast.loader.attach.keys import find
+from precast.loader.attach.key_reader import find
 from precast.loader.attach.library import KernelSource, Library, Seam
 
 _CLASS_REF = "gemm_class"

@@ -99,6 +99,26 @@ def test_namespace_packages(tmp_path: Path) -> None:
         before = after
 
 
+def test_a_package_inside_another_that_is_installed_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outer one adds the folder to its path when it is imported; here it is not, and the inner one counts alone."""
+    outer = write(tmp_path / "one", {"outer/__init__.py": "from outer import own\n", "outer/own.py": ""})
+    inner = write(
+        tmp_path / "two", {"outer/inner/__init__.py": "", "outer/inner/kernel.py": "from outer.inner import tiles\n"}
+    )
+    write(inner, {"outer/inner/tiles.py": "import outer.own\n", "outer/inner/other.py": ""})
+    monkeypatch.setattr(sys, "path", [str(outer), str(inner), *sys.path])
+    before = source_digest("outer.inner.kernel:f", [])
+    for path, expected in {
+        inner / "outer" / "inner" / "tiles.py": True,
+        inner / "outer" / "inner" / "other.py": False,
+        outer / "outer" / "own.py": False,
+    }.items():
+        path.write_text(path.read_text() + "# changed\n")
+        after = source_digest("outer.inner.kernel:f", [])
+        assert (after != before) is expected, path
+        before = after
+
+
 def test_modules_in_all_search_folders_are_the_users_own(tmp_path: Path) -> None:
     write(tmp_path / "a", {"norm.py": "import helper\n"})
     write(tmp_path / "b", {"helper.py": ""})

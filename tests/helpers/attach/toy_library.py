@@ -8,11 +8,17 @@ _KERNELS = """
 from __future__ import annotations
 
 import functools
+from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+
+
+class Pair(NamedTuple):
+    one: Any
+    others: list
 
 
 @cute.kernel
@@ -27,9 +33,18 @@ def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
     add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
 
 
+@cute.jit
+def add_plain(x: cute.Tensor, stream):
+    add_kernel(x, 1.0).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def sample():
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
+    return x, make_fake_stream(use_tvm_ffi_env_stream=True)
+
+
 def _compile(value):
-    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    x, stream = sample()
     return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
 
 
@@ -55,7 +70,19 @@ def compiled_closure(value):
 
 @functools.cache
 def compiled_twice(value):
-    return _compile(value), _compile(value + 1)
+    return Pair(_compile(value), [_compile(value + 1), value])
+
+
+@functools.cache
+def compiled_both(value):  # a closure over kernels, one of which another function compiles
+    first = _compile(value)
+    second = compiled_twice(value + 1).others[0]
+
+    def run(x):
+        first(x)
+        second(x)
+
+    return run
 
 
 def add_alone(x):
@@ -73,8 +100,38 @@ def add_closure(x):
 
 
 def add_twice(x):
-    for kernel in compiled_twice(4):
-        kernel(x)
+    pair = compiled_twice(4)
+    assert type(pair) is Pair and pair.others[1] == 4
+    pair.others[0](x)
+
+
+def add_both(x):
+    compiled_twice(8)
+    compiled_both(7)(x)
+"""
+_WITHOUT_SEAM = """
+from toy_attached import kernels
+from toy_attached.kernels import cute
+
+
+class Live:
+    def __init__(self, value):
+        self.value = value
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, stream):
+        kernels.add_kernel(x, self.value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+    def build(self):
+        return cute.compile(self, *kernels.sample())
+
+
+def of_number(value):
+    return cute.compile(Live(float(value)), *kernels.sample())
+
+
+def of_tensor(x):
+    return cute.compile(kernels.add_plain, *kernels.sample())
 """
 _HOST_ONLY = """
 import functools
@@ -102,13 +159,17 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     Without ``compiler`` it does not import the DSL, and has ``compiled_alone`` only.
     """
     names = (
-        ("compiled_alone", "compiled_pair", "compiled_closure", "compiled_twice") if compiler else ("compiled_alone",)
+        ("compiled_alone", "compiled_pair", "compiled_closure", "compiled_twice", "compiled_both")
+        if compiler
+        else ("compiled_alone",)
     )
     package, info = folder / "toy_attached", folder / "toy_attached-1.0.dist-info"
     package.mkdir(parents=True)
     info.mkdir()
     (package / "__init__.py").write_text("")
     (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
+    if compiler:
+        (package / "without_seam.py").write_text(_WITHOUT_SEAM)
     (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")

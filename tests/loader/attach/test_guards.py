@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.attach.guards import Guard, NotInstalled, guard_of
+from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_of
 from tests.helpers.attached import PACKAGE, write_library
 
 KERNELS = f"{PACKAGE}/kernels.py"
@@ -80,3 +80,20 @@ def test_a_distribution_is_found_by_any_spelling(installed: Path) -> None:
     with pytest.raises(NotInstalled, match="pip install mini-lib"):
         guard_of("mini-lib", PACKAGE)
     assert guard_of("MiniLib", PACKAGE) == guard()
+
+
+def test_a_package_inside_another_that_is_installed_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = write_library(tmp_path / "one", {}, package="outerlib", distribution="outerlib")
+    inner = write_library(
+        tmp_path / "two", {"outerlib/inner/kernels.py": "x = 1\n"}, package="outerlib/inner", distribution="innerlib"
+    )
+    monkeypatch.syspath_prepend(inner)
+    monkeypatch.syspath_prepend(outer)
+    assert folder_of("outerlib") == outer / "outerlib"
+    assert folder_of("outerlib.inner") == inner / "outerlib" / "inner"
+    assert folder_of("outerlib.other") is None
+    before = guard_of("innerlib", "outerlib.inner")
+    (outer / "outerlib" / "__init__.py").write_text("changed = True\n")
+    assert guard_of("innerlib", "outerlib.inner") == before
+    (inner / "outerlib" / "inner" / "kernels.py").write_text("changed = True\n")
+    assert guard_of("innerlib", "outerlib.inner").source != before.source

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from precast.loader.attach.dsl import Answers
 from precast.loader.attach.hooks import ServedMapping, served
 from precast.loader.attach.library import Library
 from tests.helpers.attached import MINE, PACKAGE, key_of, passes, write_cache, write_library
@@ -48,7 +50,7 @@ class Source:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-        own: Callable[[Callable[..., Any]], Any] | None = None,
+        own: Callable[[Answers], Any] | None = None,
     ) -> Any:
         self.asked.append(dict(arguments))
         self.calls.append(call() if call else {})
@@ -94,6 +96,34 @@ def memoising(function: Callable[..., Any]) -> Any:
 
     memoised.cache_clear = cache.clear  # type: ignore[attr-defined]
     return memoised
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    rows: Any
+
+
+class Shape(NamedTuple):
+    rows: Any
+
+
+@pytest.mark.parametrize("hold", [lambda n: (n,), lambda n: ((n, dataclasses),), Tile, Shape, lambda n: frozenset([n])])
+@pytest.mark.parametrize("given", ["by position", "by name"])
+def test_equal_values_of_other_types_within_an_argument_are_other_keys(hold: Callable[..., Any], given: str) -> None:
+    source = Source({"n": hold(1), "dtype": "bf16", "flag": False})
+    hooked = served(source, MINE, compiled, compiled)
+
+    def ask(value: Any) -> Any:
+        return hooked(value) if given == "by position" else hooked(n=value)
+
+    for _ in range(2):
+        assert ask(hold(1)) is kernel
+        assert [type(ask(hold(other))) for other in (True, 1.0)] == [Compiled, Compiled]
+    assert len(source.asked) == 3
+    for forget in source.forget:
+        forget()
+    assert ask(hold(True)) is not kernel and ask(hold(1)) is kernel
+    assert len(source.asked) == 5
 
 
 @pytest.mark.parametrize("memo", [functools.cache, functools.lru_cache(maxsize=8), memoising])

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.attach.keys import UnknownKey, canonical, decode, encode
+from precast.loader.attach.key_reader import decode
+from precast.loader.attach.keys import UnknownKey, canonical, encode
 
 
 class Mode(enum.Enum):

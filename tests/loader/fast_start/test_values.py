@@ -113,3 +113,17 @@ def test_what_works_on_dataclasses_works_on_them() -> None:
         replace(Ours(1), w=1)
     with pytest.raises(TypeError, match="0 fields by position"):
         Named(1)  # type: ignore[call-arg]
+
+
+def test_a_class_without_fields_has_values() -> None:
+    class Nothing(Immutable):
+        pass
+
+    class Other(Immutable):
+        pass
+
+    assert Nothing() == Nothing() != Other()
+    assert {Nothing(), Nothing()} == {Nothing()} and repr(Nothing()).endswith("Nothing()")
+    assert replace(Nothing()) == copy.copy(Nothing()) == Nothing()
+    with pytest.raises(TypeError, match="takes 0 fields"):
+        Nothing(1)

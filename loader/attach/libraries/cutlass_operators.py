@@ -1,0 +1,178 @@
+"""CUTLASS operators: every operator compiles through one method, which is given what its kernel is compiled for.
+
+A key is that: the operator's name and a digest of its metadata, the tensors as the compiler sees them, the target that
+the caller named, and the other arguments. A recording holds the arguments of the operator beside it, and the build
+compiles the operator for them. The operators are part of the DSL's own package: without the DSL they do not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from precast.loader.attach import placeholder
+from precast.loader.attach.after_import import after_import
+from precast.loader.attach.dsl import Answers, answered_by, asking
+from precast.loader.attach.keys import UnknownKey, canonical, encode
+from precast.loader.attach.library import KernelSource, Library, Seam
+from precast.loader.fast_start.values import Immutable
+
+_MODULE, _BASE = "cutlass.operators.providers.cutedsl.operator", "cutlass.operators.base"
+_CLUSTERS = "cutlass.operators.providers.cutedsl.integration_utils.mma"
+_PLACE = f"{_MODULE}:CuteDslOperator.cute_compile"
+
+
+class _Compilation(Immutable, kw_only=True):
+    """What an operator gives its compiler."""
+
+    operator: Any
+    entry: Any
+    arguments: tuple[Any, ...]
+    target: Any
+
+
+class OperatorCompile(Seam):
+    """The method through which every operator compiles, and the one that has the caller's arguments."""
+
+    def install(self, attachment: KernelSource, library: Library) -> None:
+        calls = threading.local()
+
+        def note_arguments(module: ModuleType) -> None:
+            if placeholder.is_installed():
+                return
+            operator: Any = vars(module)["Operator"]
+            original = operator.compile
+
+            def compile_(self: Any, args: Any, target_sm: Any = None) -> Any:
+                calls.arguments = args
+                try:
+                    return original(self, args, target_sm)
+                finally:
+                    del calls.arguments
+
+            operator.compile = compile_
+
+        def serve(module: ModuleType) -> None:
+            if placeholder.is_installed():
+                return
+            operator: Any = vars(module)["CuteDslOperator"]
+            original = operator.cute_compile
+
+            def cute_compile(self: Any, entry: Any, *args: Any, target_sm: Any = None) -> Any:
+                key = _Compilation(operator=self, entry=entry, arguments=args, target=target_sm)
+                call = lambda: {"arguments": encode(calls.arguments, tensors=True, describe=_describe_arguments)}  # noqa: E731
+                kernel = attachment.obtain(library, _PLACE, {"key": key}, call=call)
+                with asking() if kernel is None else answered_by(Answers([kernel])):
+                    return original(self, entry, *args, target_sm=target_sm)
+
+            operator.cute_compile = cute_compile
+
+        after_import({_BASE: note_arguments, _MODULE: serve, _CLUSTERS: _count_by_driver})
+
+
+def _count_by_driver(module: ModuleType) -> None:
+    """Have the driver count the clusters that a GPU runs: the DSL compiles a kernel to find out."""
+    if placeholder.is_installed():
+        return
+    original = vars(module)["get_max_active_clusters"]
+
+    def get_max_active_clusters(cluster_shape: Any) -> int:
+        info = importlib.import_module("cutlass.utils").HardwareInfo
+        if not info.get_max_active_clusters.__module__.startswith("cutlass."):
+            return int(original(cluster_shape))  # while a program is recorded for another GPU, that one is asked
+        from precast.loader.attach.occupancy import max_active_clusters
+
+        return max_active_clusters(cluster_shape[0] * cluster_shape[1])
+
+    vars(module)["get_max_active_clusters"] = get_max_active_clusters
+
+
+def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, tuple[Any, ...]] | None:
+    """The form of a compilation; None for any other value."""
+    if not isinstance(value, _Compilation):
+        return None
+    operator, entry = value.operator, value.entry
+    if not _uses_tvm_ffi():
+        raise UnknownKey("operators without TVM-FFI take other arguments than a cache's kernels: leave it on")
+    if entry is not getattr(operator, "impl", None):
+        raise UnknownKey(f"{type(operator).__qualname__} compiles something else than its implementation")
+    if not type(entry).__module__.startswith("cutlass.operators."):
+        raise UnknownKey(f"{type(entry).__qualname__} stands outside of cutlass.operators, whose files guard its keys")
+    if operator.metadata.epilogue is not None:
+        raise UnknownKey("an operator with an epilogue is made from the caller's function, which is no key")
+    metadata = hashlib.sha256(canonical(encode(operator.metadata)).encode()).hexdigest()[:32]
+    target = None if value.target is None else str(value.target)
+    return "compilation", (operator.metadata.operator_name, metadata, target, type(entry), *_forms(value.arguments))
+
+
+def _uses_tvm_ffi() -> bool:
+    return bool(importlib.import_module("cutlass.operators.config").GlobalOptions().use_tvm_ffi)
+
+
+def _forms(arguments: tuple[Any, ...]) -> list[Any]:
+    """Arguments of the compiler as plain values; a symbol is its width, its divisibility and its number."""
+    symbols: list[Any] = []
+
+    def size(value: Any) -> Any:
+        if isinstance(value, int):
+            return value
+        if not any(one is value for one in symbols):
+            symbols.append(value)
+        return value.width, value.divisibility, next(n for n, one in enumerate(symbols) if one is value)
+
+    def form(value: Any) -> Any:
+        value = getattr(value, "compile_time_tensor", value)
+        kind = type(value).__name__
+        if kind == "_FakeTensor":
+            dtype, space, align = value.__cache_key__[:3]
+            return kind, dtype, str(space), align, tuple(map(size, value.shape)), tuple(map(size, value.stride))
+        return (kind, value.use_tvm_ffi_env_stream) if kind == "_FakeStream" else value
+
+    return [form(value) for value in arguments]
+
+
+def _describe_arguments(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+    """What makes an operator's arguments again, on tensors without memory."""
+    if type(value).__name__ == "TensorWrapper":
+        return "tensor", (value.runtime_tensor,)
+    if hasattr(value, "performance") and not isinstance(value, type):
+        if value.performance is not None:
+            raise UnknownKey("performance controls of an operator cannot be recorded")
+        return "arguments", (type(value), *((k, v) for k, v in vars(value).items() if k != "performance"))
+    return None
+
+
+def compile_recorded(key: Any, arguments: Any) -> Any:
+    """The compiled object of a key, in a worker: the operator of that name compiles for the recorded arguments."""
+    ops = importlib.import_module("cutlass.operators")
+    _, name, _, target, *_ = key
+    here = target or os.environ["CUTE_DSL_ARCH"].removeprefix("sm_")
+    found = ops.get_operators(arguments, metadata_filter=lambda one: one.operator_name == name, target_sm=here)
+    for operator in found:
+        original = operator.cute_compile
+
+        def checked(entry: Any, *args: Any, target_sm: Any = None, original: Any = original, of: Any = operator) -> Any:
+            made = _Compilation(operator=of, entry=entry, arguments=args, target=target_sm)
+            if canonical(encode(made, describe=describe)) != canonical(key):
+                raise UnknownKey(f"{name}: the recorded call makes another key here: record it again")
+            return original(entry, *args, target_sm=target_sm)
+
+        operator.cute_compile = checked
+        return operator.compile(arguments, target).compiled_obj
+    raise UnknownKey(f"there is no operator {name} for sm_{here} and these arguments here: record it again")
+
+
+LIBRARY = Library(
+    name="cutlass_operators",
+    distribution="nvidia-cutlass-operators",
+    package="cutlass.operators",
+    seams=(OperatorCompile(),),
+    describe=describe,
+    makers={"tensor": lambda tensor: tensor, "arguments": lambda kind, *named: kind(**dict(named))},
+    compile_recorded=compile_recorded,
+)

@@ -1,0 +1,158 @@
+"""Compilations that no declared seam asks for: found while a program is recorded, and reported with their places.
+
+They are not served. What ``cute.compile`` is given says too little for a key. Most often it is a live object, whose
+state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory holds
+addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam one
+level up, at a function with plain arguments, has none of these problems: so the report says where to declare one.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format import fields
+
+UNCOVERED = "uncovered"
+"""The name in a line of a recording."""
+
+_FIELDS = ("place", "compiled", "arguments", "reason")
+_LONGEST = 400
+_PASSED = ("cutlass", "precast.loader.attach", "functools", "contextlib")
+_LIBRARIES = ("cutlass.operators", "cutlass.kernels")  # of kernels, though they stand inside the compiler's package
+
+
+class Uncovered(Immutable, kw_only=True):
+    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it.
+
+    Where a seam was asked for it, and it has no key, ``place`` is the seam's and only ``reason`` says more.
+    """
+
+    place: str
+    compiled: str = ""
+    arguments: str = ""
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    @property
+    def text(self) -> str:
+        """Its one JSON text."""
+        return json.dumps({UNCOVERED: self.to_json()}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def key(self) -> str:
+        """What two of the same have in common."""
+        return self.text
+
+    @classmethod
+    def parse(cls, value: object) -> Uncovered:
+        """What a line of a recording says, each part checked.
+
+        >>> Uncovered.parse({"place": "m:f", "compiled": "m:g", "arguments": "()", "reason": "none"}).place
+        'm:f'
+        """
+        data = fields.known(fields.as_object(value), _FIELDS)
+        return cls(**{name: fields.parsed(data, name, _text) for name in _FIELDS})
+
+    def __str__(self) -> str:
+        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise FormatError(f"{value!r:.80} is not a text of at most {_LONGEST} characters")
+    return value
+
+
+def without_key(place: str, reason: str) -> Uncovered:
+    """A compilation that a seam was asked for, and that no key can hold."""
+    return Uncovered(place=place[:_LONGEST], reason=reason[:_LONGEST])
+
+
+def uncovered_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Uncovered:
+    """What a call of ``cute.compile`` compiles, seen from inside the call."""
+    frame = _caller(sys._getframe(1))
+    shown = [_shown(value) for value in args[1:]]
+    shown += [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    place, reason = ("?", "its caller is not Python") if frame is None else _judged(frame)
+    return Uncovered(
+        place=place[:_LONGEST],
+        compiled=_name_of(args[0] if args else None)[:_LONGEST],
+        arguments=f"({', '.join(shown)})"[:_LONGEST],
+        reason=reason[:_LONGEST],
+    )
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """The frame of the library or program that called the DSL."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if _below(module, _LIBRARIES) or not _below(module, _PASSED):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _below(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == one or module.startswith(f"{one}.") for one in packages)
+
+
+def _judged(frame: FrameType) -> tuple[str, str]:
+    """The place of a caller, and why no seam asked for what it compiles."""
+    module, code = str(frame.f_globals.get("__name__", "?")), frame.f_code
+    name = getattr(code, "co_qualname", code.co_name)
+    place = f"{module}:{name}"
+    if module == "__main__":
+        return place, "it is the program's own: move it to a module of a package, and declare a library for it"
+    if code.co_name == "<module>":
+        return place, "it compiles while it is imported: move that into a function"
+    if not _stands_in(frame.f_globals, code):
+        return place, "it is no function of a module: declare a seam at the function that calls it"
+    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if any(hasattr(frame.f_locals.get(one), "data_ptr") for one in given):
+        return place, "it is given tensors, which are no key: declare a seam at the function that has its plain values"
+    return place, f"declare Functions({module!r}, ({name!r},))"
+
+
+def _stands_in(names: Mapping[str, Any], code: CodeType) -> bool:
+    found = names.get(code.co_name)
+    function = inspect.unwrap(found) if callable(found) else None
+    return isinstance(function, FunctionType) and function.__code__ is code
+
+
+def _name_of(compiled: object) -> str:
+    if isinstance(compiled, MethodType):
+        return f"{_name_of(compiled.__func__)} of a live object"
+    if callable(compiled) and hasattr(compiled, "__qualname__"):
+        return f"{getattr(compiled, '__module__', '?')}:{compiled.__qualname__}"
+    return f"a live {type(compiled).__module__}:{type(compiled).__qualname__}"
+
+
+def _shown(value: Any) -> str:
+    """An argument as the DSL's own key has it, without addresses."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_shown, value))})"
+    if isinstance(value, type):
+        return value.__name__
+    key = getattr(value, "__cache_key__", None)
+    if isinstance(key, tuple):
+        sizes = [getattr(value, name, None) for name in ("shape", "stride")]
+        if any(isinstance(part, tuple) for part in key) and all(isinstance(size, tuple) for size in sizes):
+            key = (*(part for part in key if not isinstance(part, tuple)), *sizes)
+        return f"{type(value).__name__.strip('_')}{_shown(key)}"
+    if hasattr(value, "divisibility"):  # a symbol
+        return f"?{{div={value.divisibility}}}"
+    return type(value).__name__.strip("_")
