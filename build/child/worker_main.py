@@ -81,6 +81,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "signatures": signatures,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.asked(),
+        "native": dict(caught[0].native) if source.library and caught[0].native is not None else None,
         "returns": structure_of(returned, caught[0].compiled) if source.library else None,
     }
     return reply, objects

@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from precast.loader import api, session
 from precast.loader.attach import placeholder
+from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
+from precast.loader.attach.arguments import NativeKernel, parse_defaults
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
@@ -231,17 +233,19 @@ def _check(mode: str, missing: str) -> None:
 
 def _as_returned(kernel: Kernel, own: Own | None) -> Any:
     """What the library's function returned when the kernel was built, around this kernel."""
-    structure = kernel.artifact.provenance.get(PROVENANCE)
+    provenance = kernel.artifact.provenance
+    defaults, structure = parse_defaults(provenance.get(NATIVE_CALL)), provenance.get(PROVENANCE)
+    called = kernel if defaults is None else NativeKernel(kernel, defaults)
     if structure is None:
-        return kernel
+        return called
     if structure != WRAPPED:
-        return rebuilt(structure, kernel)
+        return rebuilt(structure, called)
     if own is None or placeholder.is_installed():
         raise PrecastError(
             "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
             f"install {DSL_DISTRIBUTION}"
         )
-    return own(kernel)
+    return own(called)
 
 
 def _skipped(own: Own | None) -> Any:

@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -15,6 +15,7 @@ from precast.loader.attach.after_import import after_import, after_import_below
 from precast.loader.attach.dsl import answered_by
 from precast.loader.attach.keys import encode, find
 from precast.loader.attach.library import KernelSource, Library, Seam
+from precast.loader.attach.passed import KeptWithout, typical
 from precast.loader.errors import ConfigError
 
 
@@ -56,18 +57,22 @@ class CompileFunctions(Seam):
     """Every function of a package's modules that calls ``cute.compile`` itself and takes plain arguments.
 
     They are recognised by their code, whose names include both ``cute`` and ``compile``. A call with a tensor compiles
-    as before, since a tensor is no key.
+    as before, since a tensor is no key. ``passed`` names parameters, by ``module:function``, that the library hands on
+    to the kernel at each call and leaves out of its own key: of a number, a pointer or a stream among them only the
+    type belongs to the key.
     """
 
     package: str
     without: tuple[str, ...] = ()
+    passed: Mapping[str, tuple[str, ...]] = {}
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, found in list(vars(module).items()):
                 function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
                 if isinstance(function, FunctionType) and function.__module__ == module.__name__ and compiles(function):
-                    setattr(module, name, served(attachment, library, function, found))
+                    passed = self.passed.get(f"{module.__name__}:{name}", ())
+                    setattr(module, name, served(attachment, library, function, found, passed))
 
         after_import_below(self.package, change, without=self.without)
 
@@ -116,11 +121,16 @@ def compiles(function: FunctionType) -> bool:
 
 
 def served(
-    attachment: KernelSource, library: Library, function: Callable[..., Any], original: Callable[..., Any]
+    attachment: KernelSource,
+    library: Library,
+    function: Callable[..., Any],
+    original: Callable[..., Any],
+    passed: Collection[str] = (),
 ) -> Callable[..., Any]:
     """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own.
 
-    The answer to a key is kept, a miss too. Equal arguments of different types are different keys.
+    The answer to a key is kept, a miss too. Equal arguments of different types are different keys. Of ``passed``
+    parameters only the type of a number is part of the key.
     """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
@@ -131,14 +141,17 @@ def served(
         except TypeError:
             return None  # the function itself says what is wrong with the call
         bound.apply_defaults()
-        return attachment.obtain(library, place, bound.arguments, own=functools.partial(_own, function, args, kwargs))
+        arguments = {name: typical(one) if name in passed else one for name, one in bound.arguments.items()}
+        return attachment.obtain(library, place, arguments, own=functools.partial(_own, function, args, kwargs))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         kernel = ask(*args, **kwargs)
         return original(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
-    if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
+    if passed:  # the values of a call are no key, and must not be kept
+        hooked = known = KeptWithout(frozenset(passed), signature, ask, original)
+    elif isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
         hooked = known = functools.lru_cache(maxsize=None, typed=True)(answer)
     else:
         known = functools.lru_cache(maxsize=None, typed=True)(ask)
