@@ -7,7 +7,7 @@ import importlib
 import inspect
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from precast.loader.attach import placeholder
@@ -15,7 +15,7 @@ from precast.loader.attach.after_import import after_import, after_import_below
 from precast.loader.attach.dsl import answered_by
 from precast.loader.attach.keys import encode, find
 from precast.loader.attach.library import KernelSource, Library, Seam
-from precast.loader.attach.passed import KeptWithout, typical
+from precast.loader.attach.passed import KeptWithout, NoKey, typical
 from precast.loader.errors import ConfigError
 
 
@@ -111,13 +111,18 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
 
 
 def compiles(function: FunctionType) -> bool:
-    """Whether a function's own code calls ``cute.compile``.
+    """Whether a function's own code calls ``cute.compile``, or a function that stands inside it.
 
     >>> compiles(lambda: None)
     False
     """
-    names = function.__code__.co_names
-    return "compile" in names and "cute" in names
+    return _names_compile(function.__code__)
+
+
+def _names_compile(code: CodeType) -> bool:
+    if "compile" in code.co_names and "cute" in (*code.co_names, *code.co_freevars):
+        return True
+    return any(_names_compile(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
 def served(
@@ -142,10 +147,16 @@ def served(
             return None  # the function itself says what is wrong with the call
         bound.apply_defaults()
         arguments = {name: typical(one) if name in passed else one for name, one in bound.arguments.items()}
-        return attachment.obtain(library, place, arguments, own=functools.partial(_own, function, args, kwargs))
+        kernel = attachment.obtain(library, place, arguments, own=functools.partial(_own, function, args, kwargs))
+        if kernel is None and any(hasattr(type(one), "__dlpack__") for one in arguments.values()):
+            raise NoKey
+        return kernel
 
     def answer(*args: Any, **kwargs: Any) -> Any:
-        kernel = ask(*args, **kwargs)
+        try:
+            kernel = ask(*args, **kwargs)
+        except NoKey:
+            kernel = None
         return original(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
@@ -159,6 +170,8 @@ def served(
         def hooked(*args: Any, **kwargs: Any) -> Any:
             try:
                 kernel = known(*args, **kwargs)
+            except NoKey:
+                kernel = None
             except TypeError:  # an argument that has no hash
                 return answer(*args, **kwargs)
             return original(*args, **kwargs) if kernel is None else kernel

@@ -11,6 +11,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 
+class NoKey(Exception):
+    """A call with a tensor has no key. An answer to it is not kept: that would keep the tensor."""
+
+
 def typical(value: Any) -> Any:
     """A value that stands for all of its type, where only the type counts.
 
@@ -37,10 +41,13 @@ class KeptWithout:
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
             key = tuple((n, type(v), v) for n, v in bound.items() if n not in self._passed)
+        except TypeError:
+            return self._original(*args, **kwargs)  # says what is wrong with the call
+        try:
             kernel = self._known[key]
         except KeyError:
             kernel = self._known[key] = self._ask(*args, **kwargs)
-        except TypeError:  # a wrong call, or an argument that has no hash
+        except TypeError:  # an argument that has no hash
             kernel = self._ask(*args, **kwargs)
         return self._original(*args, **kwargs) if kernel is None else kernel
 

@@ -80,6 +80,7 @@ LIBRARY = Library(
         "flashinfer.jit.core:JitSpec.build_and_load",
         f"{_MOE}.moe_utils:_get_moe_utils_module",  # would download sources first
     ),
+    environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
     makers={_POINTER: pointer, _STREAM: stream},
     answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": max_active_clusters},

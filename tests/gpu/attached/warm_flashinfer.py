@@ -1,0 +1,341 @@
+"""FlashInfer's front ends that the CuTe DSL compiles for, each on a small problem, beside the same in torch.
+
+The same file records and checks. Without a GPU, ``precast record -t sm_90a -o recorded.yaml -- python
+warm_flashinfer.py`` writes down the kernels; their build is installed where the GPU is, and there ``python -m
+precast.loader.attach --mode frozen warm_flashinfer.py`` prints a line of JSON for each front end: how far the result is
+from torch's, or what it raised. Names after the script select front ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import flashinfer
+import torch
+from torch.nn import functional as F
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+BF16 = torch.bfloat16
+EPS = 1e-6
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def random(*shape: int, dtype: torch.dtype = BF16, scale: float = 1.0) -> torch.Tensor:
+    return (torch.randn(*shape, device="cuda") * scale).to(dtype)
+
+
+def normed(x: torch.Tensor, weight: torch.Tensor, offset: float = 0.0) -> torch.Tensor:
+    wide = x.float()
+    return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + EPS) * (weight.float() + offset)
+
+
+def rmsnorm() -> list[Pair]:
+    x, w = random(7, 1024), random(1024)
+    return [(flashinfer.rmsnorm(x, w, EPS), normed(x, w))]
+
+
+def qk_rmsnorm() -> list[Pair]:
+    x, w = random(5, 8, 128), random(128)
+    return [(flashinfer.rmsnorm(x, w, EPS), normed(x, w))]
+
+
+def gemma_rmsnorm() -> list[Pair]:
+    x, w = random(7, 1024), random(1024)
+    return [(flashinfer.gemma_rmsnorm(x, w, EPS), normed(x, w, 1.0))]
+
+
+def fused_add_rmsnorm() -> list[Pair]:
+    x, residual, w = random(7, 1024), random(7, 1024), random(1024)
+    total = x.float() + residual.float()
+    wanted = normed(total, w)
+    flashinfer.fused_add_rmsnorm(x, residual, w, EPS)
+    return [(x, wanted), (residual, total)]
+
+
+def gemma_fused_add_rmsnorm() -> list[Pair]:
+    x, residual, w = random(7, 1024), random(7, 1024), random(1024)
+    total = x.float() + residual.float()
+    wanted = normed(total, w, 1.0)
+    flashinfer.gemma_fused_add_rmsnorm(x, residual, w, EPS)
+    return [(x, wanted), (residual, total)]
+
+
+def layernorm() -> list[Pair]:
+    x, w, b = random(7, 1024), random(1024, dtype=torch.float32), random(1024, dtype=torch.float32)
+    return [(flashinfer.layernorm(x, w, b, EPS), F.layer_norm(x.float(), (1024,), w, b, EPS))]
+
+
+def rmsnorm_quant() -> list[Pair]:
+    x, w, scale = random(7, 1024), random(1024), torch.tensor(0.5, device="cuda")
+    out = torch.empty(7, 1024, dtype=torch.float8_e4m3fn, device="cuda")
+    flashinfer.norm.rmsnorm_quant(out, x, w, scale, EPS)
+    return [(out, normed(x, w) / 0.5)]
+
+
+def fused_add_rmsnorm_quant() -> list[Pair]:
+    x, residual, w, scale = random(7, 1024), random(7, 1024), random(1024), torch.tensor(0.5, device="cuda")
+    out, total = torch.empty(7, 1024, dtype=torch.float8_e4m3fn, device="cuda"), x.float() + residual.float()
+    flashinfer.norm.fused_add_rmsnorm_quant(out, x, residual, w, scale, EPS)
+    return [(out, normed(total, w) / 0.5), (residual, total)]
+
+
+def rmsnorm_sigmoid_gate() -> list[Pair]:
+    x, gate = random(16, 8192), random(16, 8192)
+    got = flashinfer.norm.rmsnorm_sigmoid_gate(x, gate, 1e-5)
+    wide = x.float()
+    return [(got, wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5) * gate.float().sigmoid())]
+
+
+def gated_residual_rmsnorm() -> list[Pair]:
+    branch, residual, w = random(16, 8192), random(16, 8192), random(8192)
+    alpha, beta = random(1, dtype=torch.float32), random(1, dtype=torch.float32)
+    got = flashinfer.norm.gated_residual_rmsnorm(branch, residual, w, alpha, beta, EPS)
+    return [(got, alpha * residual.float() + beta * normed(branch, w))]
+
+
+def blocks(values: torch.Tensor, scales: torch.Tensor, size: int) -> torch.Tensor:
+    rows, columns = values.shape
+    return (values.view(rows, columns // size, size) * scales.view(rows, columns // size, 1)).view(rows, columns)
+
+
+def from_fp4(packed: torch.Tensor) -> torch.Tensor:
+    packed = packed.view(torch.uint8)
+    codes = torch.stack((packed & 15, packed >> 4), -1).flatten(-2).long()
+    values = torch.tensor(E2M1, device="cuda")[codes & 7]
+    return torch.where(codes > 7, -values, values)
+
+
+def mxfp8_quantize() -> list[Pair]:
+    x = random(128, 256)
+    codes, scales = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=False, backend="cute-dsl")
+    return [(blocks(codes.float(), torch.exp2(scales.view(torch.uint8).float() - 127), 32), x.float())]
+
+
+def mxfp8_quantize_swizzled() -> list[Pair]:
+    x = random(128, 256)
+    codes, scales = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=True, backend="cute-dsl")
+    plain, _ = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=False, backend="cute-dsl")
+    return [(codes, plain.float())]
+
+
+def mxfp4_quantize() -> list[Pair]:
+    x = random(128, 256)
+    codes, scales = flashinfer.mxfp4_quantize(x, backend="cute-dsl", sfLayout=flashinfer.SfLayout.layout_linear)
+    return [(blocks(from_fp4(codes), torch.exp2(scales.view(torch.uint8).flatten()[:1024].float() - 127), 32), x.float())]
+
+
+def nvfp4_quantize() -> list[Pair]:
+    x = random(128, 256)
+    scale = torch.tensor([448.0 * 6.0 / 6.0], device="cuda")
+    codes, scales = flashinfer.nvfp4_quantize(
+        x, scale, sfLayout=flashinfer.SfLayout.layout_linear, backend="cute-dsl"
+    )
+    block = scales.view(torch.float8_e4m3fn).flatten()[:2048].float() / 448.0
+    return [(blocks(from_fp4(codes), block, 16), x.float())]
+
+
+def rmsnorm_fp4quant() -> list[Pair]:
+    x, w = random(128, 1024), random(1024)
+    scale = torch.tensor([1.0], device="cuda")
+    codes, scales = flashinfer.cute_dsl.rmsnorm_fp4quant(x, w, global_scale=scale, eps=EPS)
+    block = scales.view(torch.float8_e4m3fn).flatten()[: 128 * 64].float()
+    return [(blocks(from_fp4(codes), block, 16), normed(x, w))]
+
+
+def add_rmsnorm_fp4quant() -> list[Pair]:
+    x, residual, w = random(128, 1024), random(128, 1024), random(1024)
+    scale, total = torch.tensor([1.0], device="cuda"), x.float() + residual.float()
+    got = flashinfer.cute_dsl.add_rmsnorm_fp4quant(x, residual, w, global_scale=scale, eps=EPS)
+    block = got[1].view(torch.float8_e4m3fn).flatten()[: 128 * 64].float()
+    return [(blocks(from_fp4(got[0]), block, 16), normed(total, w))]
+
+
+def top_k_varlen() -> list[Pair]:
+    logits = torch.randn(4, 4096, device="cuda")
+    lengths = torch.full((4,), 4096, dtype=torch.int32, device="cuda")
+    found, _ = flashinfer.top_k_varlen(logits, lengths, 512, backend="radix")
+    return [(logits.gather(1, found.long()).sort(-1).values, logits.topk(512, -1).values.sort(-1).values)]
+
+
+def delta_rule_inputs(batch: int, heads: int) -> dict[str, torch.Tensor]:
+    return {
+        "q": random(batch, 1, heads, 128), "k": random(batch, 1, heads, 128), "v": random(batch, 1, heads, 128),
+        "A_log": random(heads, dtype=torch.float32), "a": random(batch, 1, heads),
+        "dt_bias": random(heads, dtype=torch.float32), "b": random(batch, 1, heads),
+    }  # fmt: skip
+
+
+def delta_rule(state: torch.Tensor, given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step of the gated delta rule on a state [batch, heads, K, V]."""
+    q, k, v, a, b = (given[name].float().squeeze(1) for name in ("q", "k", "v", "a", "b"))
+    q, k = F.normalize(q, dim=-1) * 128**-0.5, F.normalize(k, dim=-1)
+    decay = torch.exp(-given["A_log"].exp() * F.softplus(a + given["dt_bias"]))
+    state = state * decay[..., None, None]
+    change = (v - torch.einsum("bhk,bhkv->bhv", k, state)) * b.sigmoid()[..., None]
+    state = state + torch.einsum("bhk,bhv->bhkv", k, change)
+    return torch.einsum("bhk,bhkv->bhv", q, state).unsqueeze(1), state
+
+
+def gated_delta_rule_decode() -> list[Pair]:
+    given, state = delta_rule_inputs(2, 16), random(2, 16, 128, 128, dtype=torch.float32)
+    wanted, after = delta_rule(state, given)
+    got, left = flashinfer.gdn_decode.gated_delta_rule_decode(state=state, backend="flashinfer", **given)
+    return [(got, wanted), (left, after)]
+
+
+def gated_delta_rule_decode_pretranspose() -> list[Pair]:
+    given, state = delta_rule_inputs(2, 16), random(2, 16, 128, 128, dtype=torch.float32)
+    wanted, after = delta_rule(state.transpose(-1, -2), given)
+    got, left = flashinfer.gdn_decode.gated_delta_rule_decode_pretranspose(state=state, backend="flashinfer", **given)
+    return [(got, wanted), (left, after.transpose(-1, -2))]
+
+
+def chunk_gated_delta_rule() -> list[Pair]:
+    length, heads = 64, 4
+    q, v = random(length, heads, 128, scale=0.1), random(length, heads, 128, scale=0.1)
+    k = F.normalize(random(length, heads, 128).float(), dim=-1).to(BF16)
+    g, beta = torch.rand(length, heads, device="cuda") * 0.2 + 0.8, torch.rand(length, heads, device="cuda")
+    offsets = torch.tensor([0, length], dtype=torch.int64, device="cuda")
+    got, _ = flashinfer.gdn_prefill.chunk_gated_delta_rule(
+        q, k, v, g, beta, 1.0, None, True, offsets, use_cp=False, backend="flashinfer"
+    )
+    state, rows = torch.zeros(heads, 128, 128, device="cuda"), []
+    for t in range(length):
+        state = state * g[t, :, None, None]
+        change = (v[t].float() - torch.einsum("hk,hkv->hv", k[t].float(), state)) * beta[t, :, None]
+        state = state + torch.einsum("hk,hv->hkv", k[t].float(), change)
+        rows.append(torch.einsum("hk,hkv->hv", q[t].float(), state))
+    return [(got, torch.stack(rows))]
+
+
+def recurrent_kda() -> list[Pair]:
+    batch, heads = 2, 8
+    q, k, v = (random(batch, 1, heads, 128) for _ in range(3))
+    g, beta = -torch.rand(batch, 1, heads, 128, device="cuda").to(BF16), torch.rand(batch, 1, heads, device="cuda").to(BF16)
+    state = random(batch, heads, 128, 128)
+    before = state.float().clone()
+    got, _ = flashinfer.kda_decode.recurrent_kda(
+        q, k, v, g, beta, initial_state=state, output_final_state=True, backend="cute-dsl"
+    )
+    q1, k1 = F.normalize(q[:, 0].float(), dim=-1) * 128**-0.5, F.normalize(k[:, 0].float(), dim=-1)
+    now = before * g[:, 0].float().exp()[:, :, None, :]  # [batch, heads, V, K]
+    change = (v[:, 0].float() - torch.einsum("bhvk,bhk->bhv", now, k1)) * beta[:, 0].float()[..., None]
+    now = now + torch.einsum("bhv,bhk->bhvk", change, k1)
+    return [(got[:, 0], torch.einsum("bhvk,bhk->bhv", now, q1))]
+
+
+def fused_moe() -> list[Pair]:
+    """The two grouped products of the mixture of experts for sm_90; torch sorts the tokens, in place of C++."""
+    from flashinfer.fused_moe.cute_dsl.sm90_contiguous_gather_grouped_gemm_act_fusion import (
+        interleave_up_gate_sm90,
+        sm90_contiguous_gather_grouped_gemm_act_fusion,
+    )
+    from flashinfer.fused_moe.cute_dsl.sm90_contiguous_grouped_gemm_finalize_fusion import (
+        sm90_contiguous_grouped_gemm_finalize_fusion,
+    )
+
+    tokens, hidden, inner, experts, tile = 32, 256, 128, 4, 128
+    x, scales = random(tokens, hidden, scale=0.5), torch.full((tokens, 1), 0.75, device="cuda")
+    gate_up, down = random(experts, 2 * inner, hidden, scale=0.06), random(experts, hidden, inner, scale=0.09)
+    each = tokens // experts  # token t goes to expert t // each: one tile an expert
+    rows = torch.full((experts, tile), 0, dtype=torch.int32, device="cuda")
+    rows[:, :each] = torch.arange(tokens, dtype=torch.int32, device="cuda").view(experts, each)
+    expert = torch.arange(experts, dtype=torch.int32, device="cuda")
+    limits, count = expert * tile + each, torch.full((1,), experts, dtype=torch.int32, device="cuda")
+    middle = torch.empty(experts * tile, inner, dtype=BF16, device="cuda")
+    sm90_contiguous_gather_grouped_gemm_act_fusion(
+        x, interleave_up_gate_sm90(gate_up), expert, limits, rows.flatten(), count, out=middle, topk=1,
+        permuted_m=experts * tile,
+    )  # fmt: skip
+    out = torch.zeros(tokens, hidden, dtype=BF16, device="cuda")
+    sm90_contiguous_grouped_gemm_finalize_fusion(
+        middle, down, expert, limits, rows.flatten(), count, scales, out, topk=1
+    )
+    both = torch.einsum("eth,eih->eti", x.float().view(experts, each, hidden), gate_up.float())
+    acted = F.silu(both[..., :inner]) * both[..., inner:]
+    wanted = torch.einsum("eti,ehi->eth", acted, down.float()).reshape(tokens, hidden) * 0.75
+    return [(out, wanted)]
+
+
+def fused_moe_front_end() -> list[Pair]:
+    """The same by its front end, which sorts the tokens in a C++ module that FlashInfer builds."""
+    from flashinfer.fused_moe.cute_dsl import cute_dsl_fused_moe_bf16
+
+    x, selected = random(16, 256), (torch.arange(32, device="cuda", dtype=torch.int32) % 4).view(16, 2)
+    weights = random(4, 256, 256, scale=0.06), random(4, 256, 128, scale=0.09)
+    scales = torch.full((16, 2), 0.5, device="cuda")
+    got = cute_dsl_fused_moe_bf16(x, selected, scales, *weights, 4, 2)
+    return [(got, got.float())]
+
+
+def mamba_ssd() -> list[Pair]:
+    from flashinfer.mamba import ssd_combined_fwd
+
+    x, dt = random(1, 256, 8, 64), torch.rand(1, 256, 8, device="cuda")
+    a, b, c = -torch.rand(8, device="cuda"), random(1, 256, 1, 128), random(1, 256, 1, 128)
+    return [(ssd_combined_fwd(x, dt, a, b, c)[0], x.float())]
+
+
+def mm_fp4() -> list[Pair]:
+    a, b = random(128, 256), random(256, 256)
+    scale = torch.tensor([448.0], device="cuda")
+    qa, sa = flashinfer.nvfp4_quantize(a, scale, backend="cute-dsl")
+    qb, sb = flashinfer.nvfp4_quantize(b, scale, backend="cute-dsl")
+    alpha = torch.tensor([1 / 448.0**2], device="cuda")
+    got = flashinfer.mm_fp4(qa, qb.T, sa, sb.T, alpha, BF16, backend="cute-dsl")
+    return [(got, a.float() @ b.float().T)]
+
+
+def fp8_paged_mqa_logits() -> list[Pair]:
+    from flashinfer.attn_scores import fp8_paged_mqa_logits as logits
+
+    q = random(2, 1, 32, 128).to(torch.float8_e4m3fn)
+    fused = torch.zeros(4, 64, 1, 132, dtype=torch.uint8, device="cuda")
+    weights = torch.rand(2, 32, device="cuda")
+    tables = torch.arange(4, dtype=torch.int32, device="cuda").view(2, 2)
+    got = logits(q, fused, weights, tables, torch.tensor([100, 128], dtype=torch.int32, device="cuda"), 128)
+    return [(got, got.float())]
+
+
+CASES: tuple[tuple[Callable[[], list[Pair]], float], ...] = (
+    (rmsnorm, 0.02), (qk_rmsnorm, 0.02), (gemma_rmsnorm, 0.02), (fused_add_rmsnorm, 0.02),
+    (gemma_fused_add_rmsnorm, 0.02), (layernorm, 0.02), (rmsnorm_quant, 0.07), (fused_add_rmsnorm_quant, 0.07),
+    (rmsnorm_sigmoid_gate, 0.02), (gated_residual_rmsnorm, 0.02), (mxfp8_quantize, 0.07),
+    (mxfp8_quantize_swizzled, 0.0), (mxfp4_quantize, 0.3), (nvfp4_quantize, 0.3), (rmsnorm_fp4quant, 0.3),
+    (add_rmsnorm_fp4quant, 0.3), (top_k_varlen, 0.0), (gated_delta_rule_decode, 0.02),
+    (gated_delta_rule_decode_pretranspose, 0.02), (chunk_gated_delta_rule, 0.02), (recurrent_kda, 0.03),
+    (fused_moe, 0.02), (fused_moe_front_end, 0.02), (mamba_ssd, 0.02), (mm_fp4, 0.3), (fp8_paged_mqa_logits, 0.02),
+)  # fmt: skip
+
+
+def error_of(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference, relative to the largest value."""
+    return float((got.float() - wanted).abs().max() / wanted.abs().max().clamp(min=1e-9))
+
+
+def line_of(case: Callable[[], list[Pair]], bound: float) -> dict[str, Any]:
+    """What a front end gave, for a line."""
+    torch.manual_seed(0)
+    line: dict[str, Any] = {"front_end": case.__name__}
+    try:
+        pairs = case()
+        if pairs[0][0].is_meta:
+            return {**line, "recorded": True}
+        errors = [error_of(*pair) for pair in pairs]
+    except Exception as error:
+        return {**line, "raised": f"{type(error).__name__}: {error}"[:300]}
+    return {**line, "error": max(errors), "right": max(errors) <= bound}
+
+
+def main() -> None:
+    """Print a line for each front end, or for those that are named."""
+    for case, bound in CASES:
+        if case.__name__ in sys.argv[1:] or not sys.argv[1:]:
+            print(json.dumps(line_of(case, bound)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
