@@ -186,7 +186,9 @@ class _Exported:
         try:
             address = _api.PyCapsule_GetPointer(view._dlpack_data, _CAPSULE)
         except (AttributeError, ValueError):
-            raise _wrong(argument, view, f"a view that this version of the DSL keeps as a DLPack capsule; {_HINT}") from None
+            raise _wrong(
+                argument, view, f"a view that this version of the DSL keeps as a DLPack capsule; {_HINT}"
+            ) from None
         self._view = view
         self._managed = _Managed(tensor=_Managed.from_address(address).tensor)
 

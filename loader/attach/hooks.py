@@ -160,6 +160,7 @@ def served(
         return original(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
+    known: Any
     if passed:  # the values of a call are no key, and must not be kept
         hooked = known = KeptWithout(frozenset(passed), signature, ask, original)
     elif isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both

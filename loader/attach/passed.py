@@ -46,10 +46,19 @@ class KeptWithout:
         try:
             kernel = self._known[key]
         except KeyError:
-            kernel = self._known[key] = self._ask(*args, **kwargs)
+            kernel = self._asked(key, args, kwargs)
         except TypeError:  # an argument that has no hash
-            kernel = self._ask(*args, **kwargs)
+            kernel = self._asked(None, args, kwargs)
         return self._original(*args, **kwargs) if kernel is None else kernel
+
+    def _asked(self, key: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            kernel = self._ask(*args, **kwargs)
+        except NoKey:
+            return None
+        if key is not None:
+            self._known[key] = kernel
+        return kernel
 
     def cache_clear(self) -> None:
         """Forget every answer."""

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from precast.loader.format.description import describe
+from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 
 SERVE = Path(__file__).parents[1] / "helpers" / "attach" / "serve_attached.py"
+NATIVE = "attach.toy.native_compiled_native_227ece3d"
 NO_DEVICE = "there is no CUDA device to launch it on"
 TAIL = """
 if __name__ == "__main__":
@@ -25,7 +28,7 @@ if __name__ == "__main__":
 """
 TOY = """
 import torch
-from toy_attached import kernels
+from toy_attached import kernels, native
 
 x = torch.empty(64, device="cuda")
 
@@ -40,6 +43,14 @@ def call_pair():
 
 def call_closure():
     kernels.add_closure(x)
+
+
+def call_native():
+    native.add_native(x, 64)
+
+
+def call_native_smaller():
+    native.add_native(x, 32)
 
 
 def call_twice():
@@ -127,13 +138,18 @@ def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> 
     said = shop.build(manifest, status=1)
     assert "compiled 2 objects, and a function of an attached library must compile one" in said
 
+    (native,) = Cache(tmp_path / "sm_90a").op(NATIVE).artifacts
+    assert native.provenance["native_call"] == {"by": 1.5}
+    assert "p: pointer to float32, aligned to 16 bytes" in describe(NATIVE, native)
+
     with_dsl = shop.serve("sm_90a", "forbidden")
-    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure"}
+    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure", "call_native", "call_native_smaller"}
     assert with_dsl["ended"]["call_twice"].startswith("KernelMissing")
     assert with_dsl["counts"]["toy_attached.kernels:compiled_closure"] == [1, 0]
+    assert with_dsl["counts"]["toy_attached.native:compiled_native"] == [1, 0]  # its sizes and pointers are no key
 
     without = shop.serve("sm_90a", "hidden")
-    assert launches(without) == {"call_alone", "call_pair"}
+    assert launches(without) == {"call_alone", "call_pair", "call_native", "call_native_smaller"}
     assert "the library wraps this kernel" in without["ended"]["call_closure"]
 
 

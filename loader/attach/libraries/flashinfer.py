@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.loader.attach.hooks import CompileFunctions
+from precast.loader.attach.keys import find
 from precast.loader.attach.library import Library
 
 _POINTER, _STREAM = "pointer", "stream"
@@ -22,26 +23,25 @@ def describe(value: Any, notes: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]
     kind = type(value)
     if kind.__name__ == "CUstream":
         return _STREAM, ()
-    if not (hasattr(kind, "__c_pointers__") or hasattr(kind, "__tvm_ffi_opaque_ptr__")) or not hasattr(kind, "memspace"):
+    if not (hasattr(kind, "__c_pointers__") or hasattr(kind, "__tvm_ffi_opaque_ptr__")):
         return None
-    memory = value.memspace
-    alignment = next(getattr(value, name) for name in _ALIGNMENTS if hasattr(value, name))
-    return _POINTER, (value.dtype, getattr(memory, "name", None) or memory.__name__, alignment)
+    memory = getattr(value, "memspace", None)
+    if memory is None:
+        return None
+    name = memory.__name__ if isinstance(memory, type) else memory.name  # a placeholder is a type
+    alignment = next(getattr(value, one) for one in _ALIGNMENTS if hasattr(value, one))
+    return _POINTER, (value.dtype, name, alignment)
 
 
 def pointer(dtype: Any, memory: str, alignment: int) -> Any:
     """A pointer to compile for."""
-    from cutlass import AddressSpace
-    from cutlass.cute.runtime import make_ptr
-
-    return make_ptr(dtype, _ADDRESS, getattr(AddressSpace, memory), assumed_align=alignment)
+    space = getattr(find("cutlass:AddressSpace"), memory)
+    return find("cutlass.cute.runtime:make_ptr")(dtype, _ADDRESS, space, assumed_align=alignment)
 
 
 def stream() -> Any:
     """A stream to compile for."""
-    from cutlass.cute.runtime import make_fake_stream
-
-    return make_fake_stream()
+    return find("cutlass.cute.runtime:make_fake_stream")()
 
 
 _MOE = "flashinfer.fused_moe.cute_dsl"

@@ -86,7 +86,7 @@ def _option(call: ast.Call, path: tuple[ast.AST, ...]) -> str:
 
 
 def _verdict(library: str, file: str, tree: ast.Module, path: tuple[ast.AST, ...]) -> str:
-    if "/experimental/" in file or "/rubin/" in file and library == "operators":
+    if "/experimental/" in file:
         return "experimental"
     if "/data/" in file:
         return "a source that is shipped as data"
@@ -115,10 +115,13 @@ def _under_decorator(path: tuple[ast.AST, ...], decorator: str, tree: ast.Module
         return True
     name = getattr(path[0], "name", "")  # or it is called only by such a function of its module
     callers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and name and node is not path[0]]
-    return any(
-        any(decorator in ast.unparse(one) for one in caller.decorator_list) and f"{name}(" in ast.unparse(caller)
-        for caller in callers
-    ) or name == "compile_gemm_kernel"  # which quack's decorated functions of other modules call
+    return (
+        any(
+            any(decorator in ast.unparse(one) for one in caller.decorator_list) and f"{name}(" in ast.unparse(caller)
+            for caller in callers
+        )
+        or name == "compile_gemm_kernel"
+    )  # which quack's decorated functions of other modules call
 
 
 def _plain_arguments(function: Function, passed: tuple[str, ...]) -> str:
@@ -142,9 +145,10 @@ def _used_as_tensors(function: Function) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in _TENSOR_ATTRIBUTES and isinstance(node.value, ast.Name):
             yield node.value.id
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
-            if ast.unparse(node.func).rpartition(".")[2] in _TENSOR_CALLS:
-                yield node.args[0].id
+        if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name)):
+            continue
+        if ast.unparse(node.func).rpartition(".")[2] in _TENSOR_CALLS:
+            yield node.args[0].id
 
 
 def main() -> None:

@@ -116,7 +116,7 @@ def mxfp8_quantize() -> list[Pair]:
 
 def mxfp8_quantize_swizzled() -> list[Pair]:
     x = random(128, 256)
-    codes, scales = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=True, backend="cute-dsl")
+    codes, _ = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=True, backend="cute-dsl")
     plain, _ = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=False, backend="cute-dsl")
     return [(codes, plain.float())]
 
@@ -124,15 +124,15 @@ def mxfp8_quantize_swizzled() -> list[Pair]:
 def mxfp4_quantize() -> list[Pair]:
     x = random(128, 256)
     codes, scales = flashinfer.mxfp4_quantize(x, backend="cute-dsl", sfLayout=flashinfer.SfLayout.layout_linear)
-    return [(blocks(from_fp4(codes), torch.exp2(scales.view(torch.uint8).flatten()[:1024].float() - 127), 32), x.float())]
+    return [
+        (blocks(from_fp4(codes), torch.exp2(scales.view(torch.uint8).flatten()[:1024].float() - 127), 32), x.float())
+    ]
 
 
 def nvfp4_quantize() -> list[Pair]:
     x = random(128, 256)
     scale = torch.tensor([448.0 * 6.0 / 6.0], device="cuda")
-    codes, scales = flashinfer.nvfp4_quantize(
-        x, scale, sfLayout=flashinfer.SfLayout.layout_linear, backend="cute-dsl"
-    )
+    codes, scales = flashinfer.nvfp4_quantize(x, scale, sfLayout=flashinfer.SfLayout.layout_linear, backend="cute-dsl")
     block = scales.view(torch.float8_e4m3fn).flatten()[:2048].float() / 448.0
     return [(blocks(from_fp4(codes), block, 16), x.float())]
 
@@ -214,7 +214,10 @@ def chunk_gated_delta_rule() -> list[Pair]:
 def recurrent_kda() -> list[Pair]:
     batch, heads = 2, 8
     q, k, v = (random(batch, 1, heads, 128) for _ in range(3))
-    g, beta = -torch.rand(batch, 1, heads, 128, device="cuda").to(BF16), torch.rand(batch, 1, heads, device="cuda").to(BF16)
+    g, beta = (
+        -torch.rand(batch, 1, heads, 128, device="cuda").to(BF16),
+        torch.rand(batch, 1, heads, device="cuda").to(BF16),
+    )
     state = random(batch, heads, 128, 128)
     before = state.float().clone()
     got, _ = flashinfer.kda_decode.recurrent_kda(
