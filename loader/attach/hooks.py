@@ -56,7 +56,9 @@ class Functions(Seam):
 class CompileFunctions(Seam):
     """Every function of a package's modules that calls ``cute.compile`` itself and takes plain arguments.
 
-    They are recognised by their code, whose names include both ``cute`` and ``compile``. A call with a tensor compiles
+    They are recognised by their code, whose names include both ``cute`` and ``compile``. ``through`` names functions of
+    the library that take a function which compiles, and call it where a cache on disk has no kernel: a function that
+    hands them one from inside itself is recognised too. A call with a tensor compiles
     as before, since a tensor is no key. ``passed`` names parameters, by ``module:function``, that the library hands on
     to the kernel at each call and leaves out of its own key: of a number, a pointer or a stream among them only the
     type belongs to the key.
@@ -64,13 +66,16 @@ class CompileFunctions(Seam):
 
     package: str
     without: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
     passed: Mapping[str, tuple[str, ...]] = {}
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, found in list(vars(module).items()):
                 function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
-                if isinstance(function, FunctionType) and function.__module__ == module.__name__ and compiles(function):
+                if not isinstance(function, FunctionType) or function.__module__ != module.__name__:
+                    continue
+                if compiles(function, self.through):
                     passed = self.passed.get(f"{module.__name__}:{name}", ())
                     setattr(module, name, served(attachment, library, function, found, passed))
 
@@ -110,19 +115,21 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
         ) from None
 
 
-def compiles(function: FunctionType) -> bool:
-    """Whether a function's own code calls ``cute.compile``, or a function that stands inside it.
+def compiles(function: FunctionType, through: Collection[str] = ()) -> bool:
+    """Whether a function's own code calls ``cute.compile``, or hands one inside it that does to one of ``through``.
 
     >>> compiles(lambda: None)
     False
     """
-    return _names_compile(function.__code__)
+    code = function.__code__
+    handing = any(name in (*code.co_names, *code.co_varnames) for name in through)
+    return _names_compile(code, inside=handing)
 
 
-def _names_compile(code: CodeType) -> bool:
+def _names_compile(code: CodeType, *, inside: bool) -> bool:
     if "compile" in code.co_names and "cute" in (*code.co_names, *code.co_freevars):
         return True
-    return any(_names_compile(inner) for inner in code.co_consts if isinstance(inner, CodeType))
+    return inside and any(_names_compile(one, inside=True) for one in code.co_consts if isinstance(one, CodeType))
 
 
 def served(

@@ -75,9 +75,17 @@ LIBRARY = Library(
     name="flashinfer",
     distribution="flashinfer-python",
     package="flashinfer",
-    seams=(CompileFunctions("flashinfer", without=("flashinfer.experimental", "flashinfer.data"), passed=PASSED),),
+    seams=(
+        CompileFunctions(
+            "flashinfer",
+            without=("flashinfer.experimental", "flashinfer.data"),
+            through=("build_and_load_cute_dsl_kernel",),
+            passed=PASSED,
+        ),
+    ),
     native_modules=(
         "flashinfer.jit.core:JitSpec.build_and_load",
+        "tvm_ffi.cpp:load_inline",
         f"{_MOE}.moe_utils:_get_moe_utils_module",  # would download sources first
     ),
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL

@@ -106,7 +106,7 @@ def _verdict(library: str, file: str, tree: ast.Module, path: tuple[ast.AST, ...
         return "a method, whose object keeps the kernel"
     assert isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef))
     module = file.removesuffix(".py").replace("/", ".")
-    return _plain_arguments(outer, flashinfer.PASSED.get(f"{module}:{outer.name}", ()))
+    return _plain_arguments(outer, flashinfer.PASSED.get(f"{module}:{outer.name}", ()), len(path) > 1)
 
 
 def _under_decorator(path: tuple[ast.AST, ...], decorator: str, tree: ast.Module) -> bool:
@@ -124,11 +124,13 @@ def _under_decorator(path: tuple[ast.AST, ...], decorator: str, tree: ast.Module
     )  # which quack's decorated functions of other modules call
 
 
-def _plain_arguments(function: Function, passed: tuple[str, ...]) -> str:
+def _plain_arguments(function: Function, passed: tuple[str, ...], inside: bool) -> str:
     """Whether the arguments of a compile function are a key, or are known to be handed on."""
     arguments = function.args
     if arguments.vararg or arguments.kwarg:
         return "compiles whatever it is given"
+    if inside and "build_and_load_cute_dsl_kernel" not in ast.unparse(function):
+        return "compiles in a function that it makes or calls inside"
     tensors = set(_used_as_tensors(function))
     for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         if one.arg in passed:
