@@ -1,9 +1,9 @@
 """FlashInfer's front ends that the CuTe DSL compiles for, each on a small problem, beside the same in torch.
 
-The same file records and checks. Without a GPU, ``precast record -t sm_90a -o recorded.yaml -- python
-warm_flashinfer.py`` writes down the kernels; their build is installed where the GPU is, and there ``python -m
-precast.loader.attach --mode frozen warm_flashinfer.py`` prints a line of JSON for each front end: how far the result is
-from torch's, or what it raised. Names after the script select front ends.
+The same module records and checks. Without a GPU, ``precast record -t sm_90a -o recorded.yaml -- python -m
+tests.gpu.attached.warm_flashinfer`` writes down the kernels; their build is installed where the GPU is, and there
+``python -m precast.loader.attach --mode frozen -m tests.gpu.attached.warm_flashinfer`` prints a line of JSON for each
+front end: how far the result is from torch's, or what it raised. Names after the module select front ends.
 """
 
 from __future__ import annotations
@@ -20,19 +20,11 @@ import flashinfer.kda_decode
 import torch
 from torch.nn import functional as F
 
+from tests.gpu.attached.references import (
+    BF16, EPS, blocks, delta_rule, delta_rule_inputs, error_of, from_fp4, kda_step, normed, random,
+)  # fmt: skip
+
 Pair = tuple[torch.Tensor, torch.Tensor]
-BF16 = torch.bfloat16
-EPS = 1e-6
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-def random(*shape: int, dtype: torch.dtype = BF16, scale: float = 1.0) -> torch.Tensor:
-    return (torch.randn(*shape, device="cuda") * scale).to(dtype)
-
-
-def normed(x: torch.Tensor, weight: torch.Tensor, offset: float = 0.0) -> torch.Tensor:
-    wide = x.float()
-    return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + EPS) * (weight.float() + offset)
 
 
 def rmsnorm() -> list[Pair]:
@@ -100,18 +92,6 @@ def gated_residual_rmsnorm() -> list[Pair]:
     return [(got, alpha * residual + beta * normed(branch, w))]
 
 
-def blocks(values: torch.Tensor, scales: torch.Tensor, size: int) -> torch.Tensor:
-    rows, columns = values.shape
-    return (values.view(rows, columns // size, size) * scales.view(rows, columns // size, 1)).view(rows, columns)
-
-
-def from_fp4(packed: torch.Tensor) -> torch.Tensor:
-    packed = packed.view(torch.uint8)
-    codes = torch.stack((packed & 15, packed >> 4), -1).flatten(-2).long()
-    values = torch.tensor(E2M1, device="cuda")[codes & 7]
-    return torch.where(codes > 7, -values, values)
-
-
 def mxfp8_quantize() -> list[Pair]:
     x = random(128, 256)
     codes, scales = flashinfer.mxfp8_quantize(x, is_sf_swizzled_layout=False, backend="cute-dsl")
@@ -164,25 +144,6 @@ def top_k_varlen() -> list[Pair]:
     return [(logits.gather(1, found.long()).sort(-1).values, logits.topk(512, -1).values.sort(-1).values)]
 
 
-def delta_rule_inputs(batch: int, heads: int) -> dict[str, torch.Tensor]:
-    return {
-        "q": random(batch, 1, heads, 128), "k": random(batch, 1, heads, 128), "v": random(batch, 1, heads, 128),
-        "A_log": random(heads, dtype=torch.float32), "a": random(batch, 1, heads),
-        "dt_bias": random(heads, dtype=torch.float32), "b": random(batch, 1, heads),
-    }  # fmt: skip
-
-
-def delta_rule(state: torch.Tensor, given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step of the gated delta rule on a state [batch, heads, K, V]."""
-    q, k, v, a, b = (given[name].float().squeeze(1) for name in ("q", "k", "v", "a", "b"))
-    q, k = F.normalize(q, dim=-1) * 128**-0.5, F.normalize(k, dim=-1)
-    decay = torch.exp(-given["A_log"].exp() * F.softplus(a + given["dt_bias"]))
-    state = state * decay[..., None, None]
-    change = (v - torch.einsum("bhk,bhkv->bhv", k, state)) * b.sigmoid()[..., None]
-    state = state + torch.einsum("bhk,bhv->bhkv", k, change)
-    return torch.einsum("bhk,bhkv->bhv", q, state).unsqueeze(1), state
-
-
 def gated_delta_rule_decode() -> list[Pair]:
     given, state = delta_rule_inputs(2, 16), random(2, 16, 128, 128, dtype=torch.float32)
     wanted, after = delta_rule(state, given)
@@ -227,11 +188,7 @@ def recurrent_kda() -> list[Pair]:
     got, _ = flashinfer.kda_decode.recurrent_kda(
         q, k, v, g, beta, initial_state=state, output_final_state=True, backend="cute-dsl"
     )
-    q1, k1 = F.normalize(q[:, 0].float(), dim=-1) * 128**-0.5, F.normalize(k[:, 0].float(), dim=-1)
-    now = before * g[:, 0].float().exp()[:, :, None, :]  # [batch, heads, V, K]
-    change = (v[:, 0].float() - torch.einsum("bhvk,bhk->bhv", now, k1)) * beta[:, 0].float()[..., None]
-    now = now + torch.einsum("bhv,bhk->bhvk", change, k1)
-    return [(got[:, 0], torch.einsum("bhvk,bhk->bhv", now, q1))]
+    return [(got[:, 0], kda_step(before, q[:, 0], k[:, 0], v[:, 0], g[:, 0], beta[:, 0]))]
 
 
 def fused_moe() -> list[Pair]:
@@ -316,11 +273,6 @@ CASES: tuple[tuple[Callable[[], list[Pair]], float], ...] = (
     (gated_delta_rule_decode_pretranspose, 0.02), (chunk_gated_delta_rule, 0.02), (recurrent_kda, 0.03),
     (fused_moe, 0.02), (fused_moe_front_end, 0.02), (mamba_ssd, 0.02), (mm_fp4, 0.3), (fp8_paged_mqa_logits, 0.02),
 )  # fmt: skip
-
-
-def error_of(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest difference, relative to the largest value."""
-    return float((got.float() - wanted).abs().max() / wanted.abs().max().clamp(min=1e-9))
 
 
 def line_of(case: Callable[[], list[Pair]], bound: float) -> dict[str, Any]:
