@@ -1,10 +1,15 @@
-"""Inputs, and what front ends compute, in torch: norms, blocks of scaled codes, one step of the gated delta rule."""
+"""Inputs, and what front ends compute, in torch: norms, blocks of scaled codes, one step of a delta rule;
+and the line that compares them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional as F
 
+Pair = tuple[torch.Tensor, torch.Tensor]
 BF16 = torch.bfloat16
 EPS = 1e-6
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -64,3 +69,17 @@ def kda_step(
 def error_of(got: torch.Tensor, wanted: torch.Tensor) -> float:
     """The largest difference, relative to the largest value."""
     return float((got.float() - wanted).abs().max() / wanted.abs().max().clamp(min=1e-9))
+
+
+def line_of(case: Callable[[], list[Pair]], bound: float) -> dict[str, Any]:
+    """What a front end gave, for a line."""
+    torch.manual_seed(0)
+    line: dict[str, Any] = {"front_end": case.__name__}
+    try:
+        pairs = case()
+        if pairs[0][0].is_meta:
+            return {**line, "ran_without_memory": True}
+        errors = [error_of(*pair) for pair in pairs]
+    except Exception as error:
+        return {**line, "raised": f"{type(error).__name__}: {error}"[:300]}
+    return {**line, "error": max(errors), "right": max(errors) <= bound}

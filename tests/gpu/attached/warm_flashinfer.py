@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import flashinfer
 import flashinfer.gdn_decode
@@ -21,10 +20,18 @@ import torch
 from torch.nn import functional as F
 
 from tests.gpu.attached.references import (
-    BF16, EPS, blocks, delta_rule, delta_rule_inputs, error_of, from_fp4, kda_step, normed, random,
+    BF16,
+    EPS,
+    Pair,
+    blocks,
+    delta_rule,
+    delta_rule_inputs,
+    from_fp4,
+    kda_step,
+    line_of,
+    normed,
+    random,
 )  # fmt: skip
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def rmsnorm() -> list[Pair]:
@@ -273,20 +280,6 @@ CASES: tuple[tuple[Callable[[], list[Pair]], float], ...] = (
     (gated_delta_rule_decode_pretranspose, 0.02), (chunk_gated_delta_rule, 0.02), (recurrent_kda, 0.03),
     (fused_moe, 0.02), (fused_moe_front_end, 0.02), (mamba_ssd, 0.02), (mm_fp4, 0.3), (fp8_paged_mqa_logits, 0.02),
 )  # fmt: skip
-
-
-def line_of(case: Callable[[], list[Pair]], bound: float) -> dict[str, Any]:
-    """What a front end gave, for a line."""
-    torch.manual_seed(0)
-    line: dict[str, Any] = {"front_end": case.__name__}
-    try:
-        pairs = case()
-        if pairs[0][0].is_meta:
-            return {**line, "ran_without_memory": True}
-        errors = [error_of(*pair) for pair in pairs]
-    except Exception as error:
-        return {**line, "raised": f"{type(error).__name__}: {error}"[:300]}
-    return {**line, "error": max(errors), "right": max(errors) <= bound}
 
 
 def main() -> None:
