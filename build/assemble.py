@@ -62,4 +62,5 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         seconds=compiled.seconds,
         assumed=compiled.assumed,
         returns=compiled.returns,
+        native=compiled.native,
     )

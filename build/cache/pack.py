@@ -14,6 +14,7 @@ from precast.build.link.runtime import RuntimeLibrary
 from precast.build.plan.plan import Plan, Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
+from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
 from precast.loader.attach.returned import OBJECTS, PROVENANCE, first_op
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Key
@@ -89,6 +90,7 @@ def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str,
         **({"parts": list(variant.parts)} if variant.parts else {}),
         **({} if record.returns is None else {PROVENANCE: record.returns}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
+        **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
         **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
     }
 

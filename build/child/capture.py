@@ -6,8 +6,10 @@ belong to a library that does not know precast. The names, dtypes and shapes of 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +19,15 @@ from precast.loader.format.signature import Argument, Dim, Signature, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """One compiled object and its signature; None where it was not compiled for TVM-FFI."""
+    """One compiled object and its signature; None where it was not compiled for TVM-FFI.
+
+    ``native`` has the defaults of its arguments where the author did not ask for TVM-FFI, so that the author's own code
+    calls it in the DSL's native convention; None where he did.
+    """
 
     compiled: Any
     signature: Signature | None
+    native: Mapping[str, Any] | None = None
 
 
 class Catcher:
@@ -33,6 +40,8 @@ class Catcher:
     def __init__(self) -> None:
         self._caught: list[Caught] = []
         self._specs: list[Any] | None = None
+        self._pointers: dict[str, tuple[str, int]] = {}
+        self._defaults: dict[str, Any] = {}
         self._depth = 0
         self.packages: set[str] = set()
 
@@ -45,20 +54,23 @@ class Catcher:
 
         def record_specs(*args: Any, **kwargs: Any) -> Any:
             converted = convert(*args, **kwargs)
-            self._specs = converted[0]
+            self._pointers = dict(_pointers(args[1].bind_partial(*args[2], **args[3]).arguments, converter))
+            self._specs, self._defaults = converted[0], _plain_defaults(converted[1])
             return converted
 
         @functools.wraps(compile_call)
         def record_compiled(callable_: Any, *args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             self.packages |= packages_here()[0]
-            try:
-                self._specs = None
-                compiled = compile_call(callable_, *args, **kwargs)
-            finally:
-                self._depth -= 1
+            with _asked_for_tvm_ffi(callable_, kwargs.get("options")) as asked:
+                try:
+                    self._specs = None
+                    compiled = compile_call(callable_, *args, **kwargs)
+                finally:
+                    self._depth -= 1
             if self._depth == 0:
-                self._caught.append(Caught(compiled, None if self._specs is None else signature_of(self._specs)))
+                signature = None if self._specs is None else signature_of(self._specs, self._pointers)
+                self._caught.append(Caught(compiled, signature, None if asked else self._defaults))
             return compiled
 
         converter._tvm_ffi_args_spec_converter = record_specs
@@ -71,6 +83,29 @@ class Catcher:
         return caught
 
 
+@contextlib.contextmanager
+def _asked_for_tvm_ffi(callable_: Any, options: Any) -> Iterator[bool]:
+    """Whether a call of ``cute.compile`` asks for TVM-FFI itself, by its options or by those in brackets.
+
+    The variable that asks for it in every call is written into the options in brackets: that is taken back.
+    """
+    from cutlass.base_dsl.compiler import EnableTVMFFI
+
+    option = callable_._compile_options.options[EnableTVMFFI]
+    before = bool(option.value)
+    try:
+        yield "enable-tvm-ffi" in options if isinstance(options, str) and options else before
+    finally:
+        option.value = before
+
+
+def _plain_defaults(wrapper: Any) -> dict[str, Any]:
+    """The defaults of arguments that are numbers or None, by name, from the compiler's description of a call."""
+    last = wrapper.arg_names[len(wrapper.arg_names) - len(wrapper.arg_defaults) :]
+    defaults = {**dict(zip(last, wrapper.arg_defaults, strict=True)), **wrapper.kwonly_defaults}
+    return {name: value for name, value in defaults.items() if value is None or type(value) in (bool, int, float)}
+
+
 def forget_compiled(package: str) -> None:
     """Empty the function caches of a package, so that a function that has compiled before compiles again."""
     for name, module in list(sys.modules.items()):
@@ -80,17 +115,31 @@ def forget_compiled(package: str) -> None:
                     value.cache_clear()
 
 
-def signature_of(specs: list[Any]) -> Signature:
-    """The signature of a compiled object, from the compiler's own description of its arguments."""
-    symbols = _Symbols()
+def signature_of(specs: list[Any], pointers: Mapping[str, tuple[str, int]]) -> Signature:
+    """The signature of a compiled object, from the compiler's own description of its arguments.
+
+    The description does not say what a pointer points to, and how it is aligned: ``pointers`` does, by name.
+    """
+    symbols = _Symbols(pointers)
     return Signature(arguments=tuple(_argument(spec, symbols) for spec in specs), symbols=symbols.table)
+
+
+def _pointers(values: Mapping[str, Any], converter: Any) -> Iterator[tuple[str, tuple[str, int]]]:
+    """The pointers among the arguments of a compilation: the name that the compiler gives each, dtype and alignment."""
+    for name, value in values.items():
+        if isinstance(value, (tuple, list)):
+            yield from _pointers({f"{name}[{i}]": one for i, one in enumerate(value)}, converter)
+        elif isinstance(value, converter.Pointer):
+            dtype = converter.NumericToTVMFFIDtype.get(value.dtype, "")
+            yield name, (dtype, int(getattr(value, "_assumed_align", 0)))
 
 
 class _Symbols:
     """Names for the sizes that are known only at the call. A size that appears twice has one name."""
 
-    def __init__(self) -> None:
+    def __init__(self, pointers: Mapping[str, tuple[str, int]]) -> None:
         self.table: dict[str, Symbol] = {}
+        self.pointers = pointers
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # an id is valid only while its object lives
 
@@ -128,7 +177,10 @@ def _argument(spec: Any, symbols: _Symbols) -> Argument:
         return Argument(name=spec.name, kind="tuple", members=tuple(_argument(p, symbols) for p in spec.params))
     if kind in ("ConstInt", "ConstBool", "ConstFloat"):
         return Argument(name=spec.name, kind="const", value=spec.value)
-    named = {"Stream": "stream", "EnvStream": "env_stream", "DataPointer": "pointer", "ConstNone": "none"}
+    if kind == "DataPointer":
+        dtype, alignment = symbols.pointers.get(spec.name, ("", 0))
+        return Argument(name=spec.name, kind="pointer", dtype=dtype, alignment=alignment)
+    named = {"Stream": "stream", "EnvStream": "env_stream", "ConstNone": "none"}
     if kind not in named:
         raise TypeError(
             f"argument {getattr(spec, 'name', '?')!r}: the compiler describes it as {kind}, which is not known here"

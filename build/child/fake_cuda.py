@@ -8,6 +8,8 @@ from typing import Any
 
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 
+_TOOLKIT = "13.0"  # that a torch without CUDA says it was built with: front ends refuse GPUs that theirs is too old for
+
 
 class Event:
     """An event that has always happened. Two are a millisecond apart: programs divide by it."""
@@ -101,6 +103,8 @@ def install_fake_cuda() -> None:
     tensor: Any = torch.Tensor
     tensor.record_stream = _nothing
     torch.compile = _as_it_is
+    version: Any = torch.version
+    version.cuda = version.cuda or _TOOLKIT
     _run_backward_without_memory(torch.autograd.function.BackwardCFunction)
 
 

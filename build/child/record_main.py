@@ -26,7 +26,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     profile = profile_of(Target.parse(settings["target"]))
     install_fake_gpu(FactRecorder(**profile.to_json()))
-    attach(
+    attached = attach(
         settings["libraries"],
         mode="record",
         missing="skip",
@@ -34,9 +34,11 @@ def main() -> None:
         without_compiler=settings["without_compiler"],
     )
     from precast.build.child.fake_cuda import install_fake_cuda
+    from precast.build.child.fake_modules import install_fake_modules
     from precast.build.child.known_values import KnownValues
 
     install_fake_cuda()
+    install_fake_modules(place for library in attached.libraries.values() for place in library.native_modules)
     with without_memory(), KnownValues():
         run_program(sys.argv[2:])
 

@@ -81,9 +81,20 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "signatures": signatures,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.asked(),
+        "native": _native(caught) if source.library else None,
         "returns": form,
     }
     return reply, objects
+
+
+def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
+    """The defaults of calls in the DSL's native convention; None where the library compiles for TVM-FFI."""
+    natives = [one.native for one in caught]
+    if all(native is None for native in natives):
+        return None
+    if any(native is None for native in natives):
+        raise Refused("the function compiles some of its objects with --enable-tvm-ffi and some without: use one way")
+    return {name: value for native in natives for name, value in (native or {}).items()}
 
 
 def _export(compiled: Any, symbol: str) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Variant
+from precast.loader.attach.arguments import parse_defaults
 from precast.loader.attach.returned import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format.config import to_json
@@ -32,7 +33,8 @@ class Compiled:
     """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
-    (``precast.loader.attach.returned``). Such a function may have compiled several objects.
+    (``precast.loader.attach.returned``); such a function may have compiled several objects. ``native`` has the defaults
+    of a call where that library calls them in the DSL's native convention (``precast.loader.attach.arguments``).
     """
 
     variant: Variant
@@ -41,6 +43,7 @@ class Compiled:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     launch_plan: LaunchPlan | None = None
     returns: Any = None
+    native: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
-        returns = parse_structure(header["returns"])
+        returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         return Failed(
             variant=variant, reason=f"the worker's answer cannot be read: {error}; report this", details=output
@@ -97,5 +100,11 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         for op, name, signature, code in zip(ops, names, signatures, reply.parts, strict=True)
     )
     return Compiled(
-        variant=variant, objects=objects, seconds=seconds, assumed=assumed, launch_plan=launch_plan, returns=returns
+        variant=variant,
+        objects=objects,
+        seconds=seconds,
+        assumed=assumed,
+        launch_plan=launch_plan,
+        returns=returns,
+        native=native,
     )

@@ -22,7 +22,7 @@ from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical
 
-VERSION = 3  # raise it when a build makes something else out of the same inputs
+VERSION = 4  # raise it when a build makes something else out of the same inputs
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = ("precast.kernels.adapters.seam", "precast.loader.attach.hooks", "precast.loader.attach.key_reader",

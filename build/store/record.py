@@ -9,6 +9,7 @@ from typing import Any
 
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
+from precast.loader.attach.arguments import parse_defaults
 from precast.loader.attach.returned import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
@@ -45,7 +46,8 @@ class Record:
     """A variant as it was built.
 
     ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is for reports.
-    ``returns`` is what a compile function of an attached library returned, if not the object itself.
+    ``returns`` is what a compile function of an attached library returned, if not the object itself; ``native`` has
+    the defaults of a call where that library calls it in the DSL's native convention.
     """
 
     key: str
@@ -53,6 +55,7 @@ class Record:
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     returns: Any = None
+    native: Mapping[str, Any] | None = None
 
     def serves(self, kinds: Iterable[str]) -> bool:
         """Whether artifacts of these kinds can be made of it: the launch plan of a cubin must have been rehearsed."""
@@ -66,6 +69,7 @@ class Record:
             "assumed": dict(self.assumed),
             "products": [],
             **({} if self.returns is None else {"returns": self.returns}),
+            **({} if self.native is None else {"native": dict(self.native)}),
         }
         parts: list[bytes] = []
         for product in self.products:
@@ -104,6 +108,7 @@ class Record:
             seconds=fields.get(header, "seconds", float),
             assumed=fields.parsed(header, "assumed", parse_answers),
             returns=fields.parsed(header, "returns", parse_structure, None),
+            native=fields.parsed(header, "native", parse_defaults, None),
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import dsl, placeholder
+from precast.loader.attach import dsl, host_values, placeholder
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode, SeamCount
 from precast.loader.attach.guards import folder_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
@@ -167,7 +167,7 @@ def _install(library: Library, attachment: Attachment, without_compiler: bool) -
     for seam in library.seams:
         seam.install(attachment, library)
     if without_compiler:
-        for place, answer in library.answers.items():
+        for place, answer in {**host_values.ANSWERS, **library.answers}.items():
             replace_function(place, answer)
     attachment.libraries[library.name] = library
 

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from precast.loader import api, session
 from precast.loader.attach import placeholder
+from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
+from precast.loader.attach.arguments import NativeKernel, parse_defaults
 from precast.loader.attach.dsl import Answers
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
@@ -204,10 +206,11 @@ class Attachment:
     def _as_returned(self, kernels: list[Kernel], library: Library, own: Own | None) -> Any:
         """What the library's function returned when the kernels were built, around these kernels."""
         structure = kernels[0].artifact.provenance.get(PROVENANCE)
+        called = [_as_called(kernel) for kernel in kernels]
         if structure is None:
-            return kernels[0]
+            return called[0]
         if structure != WRAPPED:
-            return rebuilt(structure, kernels, library.package)
+            return rebuilt(structure, called, library.package)
         if own is None or placeholder.is_installed():
             raise PrecastError(
                 "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
@@ -215,7 +218,7 @@ class Attachment:
             )
         if len(kernels) > 1:
             self._forget_answers()  # functions that this one calls are to take their kernels from these
-        answers = Answers(kernels)
+        answers = Answers(called)
         made = own(answers)
         answers.check_all_given()
         return made
@@ -269,6 +272,12 @@ def _check(mode: str, missing: str) -> None:
         raise ConfigError("missing='skip' launches nothing, so that results are wrong: use it with mode='record' only")
     if missing == "raise" and mode == "record":
         raise ConfigError("mode='record' goes on after a missing kernel: use missing='compile' or 'skip'")
+
+
+def _as_called(kernel: Kernel) -> Any:
+    """A kernel as its library calls it: in the DSL's own convention where that is how it compiles it."""
+    defaults = parse_defaults(kernel.artifact.provenance.get(NATIVE_CALL))
+    return kernel if defaults is None else NativeKernel(kernel, defaults)
 
 
 def _skipped(own: Own | None) -> Any:

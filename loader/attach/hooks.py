@@ -6,8 +6,8 @@ import functools
 import importlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from precast.loader.attach import placeholder
@@ -15,6 +15,7 @@ from precast.loader.attach.after_import import after_import, after_import_below
 from precast.loader.attach.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
 from precast.loader.attach.keys import Types, encode, types_within
 from precast.loader.attach.library import KernelSource, Library, Seam
+from precast.loader.attach.passed import KeptWithout, NoKey, typical
 from precast.loader.errors import ConfigError
 
 
@@ -55,19 +56,28 @@ class Functions(Seam):
 class CompileFunctions(Seam):
     """Every function of a package's modules that calls ``cute.compile`` itself and takes plain arguments.
 
-    They are recognised by their code, whose names include both ``cute`` and ``compile``. A call with a tensor compiles
-    as before, since a tensor is no key.
+    They are recognised by their code, whose names include both ``cute`` and ``compile``. ``through`` names functions of
+    the library that take a function which compiles, and call it where a cache on disk has no kernel: a function that
+    hands them one from inside itself is recognised too. A call with a tensor compiles
+    as before, since a tensor is no key. ``passed`` names parameters, by ``module:function``, that the library hands on
+    to the kernel at each call and leaves out of its own key: of a number, a pointer or a stream among them only the
+    type belongs to the key.
     """
 
     package: str
     without: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    passed: Mapping[str, tuple[str, ...]] = {}
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, found in list(vars(module).items()):
                 function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
-                if isinstance(function, FunctionType) and function.__module__ == module.__name__ and compiles(function):
-                    setattr(module, name, served(attachment, library, function, found))
+                if not isinstance(function, FunctionType) or function.__module__ != module.__name__:
+                    continue
+                if compiles(function, self.through):
+                    passed = self.passed.get(f"{module.__name__}:{name}", ())
+                    setattr(module, name, served(attachment, library, function, found, passed))
 
         after_import_below(self.package, change, without=self.without)
 
@@ -105,24 +115,36 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
         ) from None
 
 
-def compiles(function: FunctionType) -> bool:
-    """Whether a function's own code calls ``cute.compile``.
+def compiles(function: FunctionType, through: Collection[str] = ()) -> bool:
+    """Whether a function's own code calls ``cute.compile``, or hands one inside it that does to one of ``through``.
 
     >>> compiles(lambda: None)
     False
     """
-    names = function.__code__.co_names
-    return "compile" in names and "cute" in names
+    code = function.__code__
+    handing = any(name in (*code.co_names, *code.co_varnames) for name in through)
+    return _names_compile(code, inside=handing)
+
+
+def _names_compile(code: CodeType, *, inside: bool) -> bool:
+    if "compile" in code.co_names and "cute" in (*code.co_names, *code.co_freevars):
+        return True
+    return inside and any(_names_compile(one, inside=True) for one in code.co_consts if isinstance(one, CodeType))
 
 
 def served(
-    attachment: KernelSource, library: Library, function: Callable[..., Any], original: Callable[..., Any]
+    attachment: KernelSource,
+    library: Library,
+    function: Callable[..., Any],
+    original: Callable[..., Any],
+    passed: Collection[str] = (),
 ) -> Callable[..., Any]:
     """A compile function that asks the caches first. ``original`` is called on a miss; what it keeps stays its own.
 
     The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
     values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
-    arguments share an entry here as they do there.
+    arguments share an entry here as they do there. Of
+    ``passed`` parameters only the type of a number is part of the key.
     """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
@@ -137,14 +159,21 @@ def served(
         except TypeError:
             return None  # the function itself says what is wrong with the call
         bound.apply_defaults()
-        return attachment.obtain(library, place, bound.arguments, own=functools.partial(_own, function, args, kwargs))
+        arguments = {name: typical(one) if name in passed else one for name, one in bound.arguments.items()}
+        kernel = attachment.obtain(library, place, arguments, own=functools.partial(_own, function, args, kwargs))
+        if kernel is None and any(hasattr(type(one), "__dlpack__") for one in arguments.values()):
+            raise NoKey
+        return kernel
 
     def answer(*args: Any, **kwargs: Any) -> Any:
-        kernel = ask(*args, **kwargs)
+        kernel = _asked(ask, args, kwargs)
         return compiled(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
-    if isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
+    if passed:  # the values of a call are no key, and must not be kept
+        hooked = KeptWithout(frozenset(passed), signature, ask, compiled)
+        clear_known = hooked.cache_clear
+    elif isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
         hooked = functools.lru_cache(maxsize=None, typed=True)(answer)
         clear_known = hooked.cache_clear
     else:
@@ -160,6 +189,13 @@ def served(
     vars(hooked).update(cache_clear=clear, __wrapped__=function)
     result: Callable[..., Any] = hooked
     return result
+
+
+def _asked(ask: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return ask(*args, **kwargs)
+    except NoKey:
+        return None
 
 
 def _asked_for(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,8 +226,10 @@ def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple
                 if key not in others:
                     others[key] = ask(*args, **kwargs)
                 kernel = others[key]
+        except NoKey:
+            kernel = None
         except TypeError:  # an argument that has no hash
-            kernel = ask(*args, **kwargs)
+            kernel = _asked(ask, args, kwargs)
         return original(*args, **kwargs) if kernel is None else kernel
 
     def clear() -> None:

@@ -92,6 +92,9 @@ class Library(Immutable, kw_only=True):
     answers
         Functions of the library that ask the DSL about the GPU, by ``module:name``, and what answers in their place
         where the DSL is not installed.
+    native_modules
+        What builds or loads native modules of the library's own, as ``module:function`` or
+        ``module:Class.method``: a program that is recorded without a GPU gets modules that do nothing.
     refuses
         Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
     compile_recorded
@@ -108,6 +111,7 @@ class Library(Immutable, kw_only=True):
     seams: tuple[Seam, ...]
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
+    native_modules: tuple[str, ...] = ()
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
     compile_recorded: Callable[..., Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from precast.loader.format.description import describe
+from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 
 SERVE = Path(__file__).parents[1] / "helpers" / "attach" / "serve_attached.py"
+NATIVE = "attach.toy.native_compiled_native_227ece3d"
 NO_DEVICE = "there is no CUDA device to launch it on"
 TAIL = """
 if __name__ == "__main__":
@@ -25,7 +28,7 @@ if __name__ == "__main__":
 """
 TOY = """
 import torch
-from toy_attached import kernels
+from toy_attached import kernels, native
 
 x = torch.empty(64, device="cuda")
 
@@ -40,6 +43,14 @@ def call_pair():
 
 def call_closure():
     kernels.add_closure(x)
+
+
+def call_native():
+    native.add_native(x, 64)
+
+
+def call_native_smaller():
+    native.add_native(x, 32)
 
 
 def call_twice():
@@ -185,13 +196,19 @@ def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> 
     checked = shop.run("check", manifest, shop.folder / "sm_90a").stdout
     assert "extra" not in checked, checked
 
+    (native,) = Cache(tmp_path / "sm_90a").op(NATIVE).artifacts
+    assert native.provenance["native_call"] == {"by": 1.5}
+    assert "p: pointer to float32, aligned to 16 bytes" in describe(NATIVE, native)
+
     with_dsl = shop.serve("sm_90a", "forbidden")
-    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure", "call_twice", "call_both"}, with_dsl
+    native_calls = {"call_native", "call_native_smaller"}
+    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure", "call_twice", "call_both"} | native_calls
     assert with_dsl["counts"]["toy_attached.kernels:compiled_closure"] == [1, 0]
     assert with_dsl["counts"]["toy_attached.kernels:compiled_twice"] == [2, 0]
+    assert with_dsl["counts"]["toy_attached.native:compiled_native"] == [1, 0]  # its sizes and pointers are no key
 
     without = shop.serve("sm_90a", "hidden")
-    assert launches(without) == {"call_alone", "call_pair", "call_twice"}
+    assert launches(without) == {"call_alone", "call_pair", "call_twice"} | native_calls
     assert "the library wraps this kernel" in without["ended"]["call_closure"]
 
 

@@ -133,6 +133,36 @@ def of_number(value):
 def of_tensor(x):
     return cute.compile(kernels.add_plain, *kernels.sample())
 """
+_NATIVE = """
+import cutlass
+import cutlass.cute as cute
+import torch
+from cuda.bindings import driver as cuda
+from cutlass.cute.runtime import make_ptr
+
+
+@cute.kernel
+def shift_kernel(x: cute.Tensor, value: cutlass.Constexpr, by: cutlass.Float32):
+    i = cute.arch.thread_idx()[0]
+    if i < cute.size(x):
+        x[i] = x[i] + by + value
+
+
+@cute.jit
+def shift_host(p: cute.Pointer, n: cutlass.Int32, value: cutlass.Constexpr, by: cutlass.Float32 = 1.5, *, stream):
+    x = cute.make_tensor(p, cute.make_layout(n))
+    shift_kernel(x, value, by).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
+
+
+def compiled_native(value, n, p, stream):  # without TVM-FFI: what it is given is what it is called with
+    return cute.compile(shift_host, p, n, float(value), cutlass.Float32(0.5), stream=stream)
+
+
+def add_native(x, n):
+    p = make_ptr(cutlass.Float32, x.data_ptr(), cute.AddressSpace.gmem, assumed_align=16)
+    stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
+    compiled_native(5, n, p, stream)(p, cutlass.Int32(n), stream=stream)
+"""
 _HOST_ONLY = """
 import functools
 
@@ -142,13 +172,19 @@ def compiled_alone(value):
     raise RuntimeError("nothing is compiled while a program is recorded")
 """
 _DECLARED = """
-from precast.loader.attach import Functions, Library
+from precast.loader.attach import CompileFunctions, Functions, Library
+from precast.loader.attach.libraries import flashinfer
 
 LIBRARY = Library(
     name="toy",
     distribution="toy-attached",
     package="toy_attached",
-    seams=(Functions("toy_attached.kernels", {names!r}),),
+    seams=(
+        Functions("toy_attached.kernels", {names!r}),
+        CompileFunctions("toy_attached.native", passed={{"toy_attached.native:compiled_native": ("n", "p", "stream")}}),
+    ),
+    describe=flashinfer.describe,
+    makers=flashinfer.LIBRARY.makers,
 )
 """
 
@@ -170,6 +206,7 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
     if compiler:
         (package / "without_seam.py").write_text(_WITHOUT_SEAM)
+        (package / "native.py").write_text(_NATIVE)
     (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")

@@ -1,0 +1,77 @@
+"""What host code asks the DSL to make of its tensors and addresses, where the DSL is not installed.
+
+A library that compiles without TVM-FFI wraps each argument of a call: ``from_dlpack(x).mark_layout_dynamic()``,
+``make_ptr(dtype, x.data_ptr(), ...)``. Of these, a kernel of a cache needs the tensor and the address. Whatever else is
+asked of them needs the DSL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from precast.loader.attach.placeholder import NoCompiler
+
+
+class TensorView:
+    """A tensor that was to be seen as the DSL's. What is said of its layout was taken in when the kernel was built.
+
+    >>> view = from_dlpack([1, 2], assumed_align=16).mark_layout_dynamic(leading_dim=1)
+    >>> view.tensor
+    [1, 2]
+    """
+
+    element_type: Any = None
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def mark_layout_dynamic(self, leading_dim: int | None = None) -> TensorView:
+        """The view itself: the layout is a fact of the kernel."""
+        return self
+
+    def mark_compact_shape_dynamic(self, *args: Any, **kwargs: Any) -> TensorView:
+        """The view itself: the shape is a fact of the kernel."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NoCompiler(f"{name} of a tensor's view was asked for, and the DSL is not installed: install it")
+
+
+class Address:
+    """An address that was to be a pointer of the DSL; of a type, in a memory, aligned.
+
+    >>> make_ptr(None, 64, assumed_align=16).__tvm_ffi_opaque_ptr__()
+    64
+    """
+
+    def __init__(self, address: int, dtype: Any, memory: Any, alignment: int) -> None:
+        self.dtype, self.memspace, self.alignment = dtype, memory, alignment
+        self._pointer = address
+
+    def __tvm_ffi_opaque_ptr__(self) -> int:
+        return self._pointer
+
+
+def from_dlpack(tensor: Any, *args: Any, **kwargs: Any) -> TensorView:
+    """A tensor as an argument of a kernel."""
+    return TensorView(tensor)
+
+
+def make_ptr(dtype: Any, value: Any, mem_space: Any = None, assumed_align: int | None = None) -> Address:
+    """An address as an argument of a kernel; it must be aligned as it says."""
+    address = value if isinstance(value, int) else ctypes.cast(value, ctypes.c_void_p).value or 0
+    alignment = max(getattr(dtype, "width", 8) // 8, 1) if assumed_align is None else assumed_align
+    if address % alignment:
+        raise ValueError(f"the address {address:#x} is not aligned to {alignment} bytes: pass one that is")
+    return Address(address, dtype, mem_space, alignment)
+
+
+ANSWERS: Mapping[str, Callable[..., Any]] = {
+    "cutlass.cute.runtime:from_dlpack": from_dlpack,
+    "cutlass.cute.runtime:make_ptr": make_ptr,
+}
+"""What answers in place of these functions, for every library."""
