@@ -208,13 +208,15 @@ class ServedMapping(MutableMapping[Any, Any]):
         self._original.clear()
 
     def _find(self, key: Any) -> Any:
-        """A cache's kernel, None where there is none; the answer is kept."""
-        try:
+        """A cache's kernel, None where there is none; the answer is kept.
+
+        While calls are wanted, every one is noted: which of them is kept must not depend on which came first.
+        """
+        if key in self._known and not self._attachment.noting:
             return self._known[key]
-        except KeyError:
-            found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
-            self._known[key] = found
-            return found
+        found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
+        self._known[key] = found
+        return found
 
     def noting_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose arguments are known while it runs."""

@@ -95,7 +95,10 @@ def _values(value: object) -> Mapping[str, Any]:
 
 
 class Recorder:
-    """Adds keys to a file, each once a process."""
+    """Adds keys to a file, each once a process; once more for a call whose text comes before that of the last one.
+
+    Of several calls that make one key, which comes first is chance. The one that is kept is the least by its text.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -108,9 +111,10 @@ class Recorder:
         return self._path
 
     def add(self, recorded: Recorded) -> bool:
-        """Write a key down, unless this process has already; whether it was new."""
+        """Write a key down, unless this process has already; whether it was written."""
         with self._lock:
-            if recorded.key in self._seen:
+            before = self._seen.get(recorded.key)
+            if before is not None and before.text <= recorded.text:
                 return False
             if self._path is not None:
                 _append(self._path, recorded.text)
@@ -119,7 +123,7 @@ class Recorder:
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:
-        """What this process has written, in the order of its text."""
+        """Every key of this process, each once, in the order of its text."""
         return tuple(sorted(self._seen.values(), key=lambda one: one.text))
 
 
