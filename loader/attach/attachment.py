@@ -130,6 +130,7 @@ class Attachment:
                 made = None if call is None else call()
                 self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
         except (UnknownKey, NotInstalled) as error:
+            self.recorder.leave_out(function, str(error))
             return self._missed(function, str(error).encode(), str(error), _NO_ADVICE, own)
         key = hashlib.sha256(canonical(config)).digest()
         try:

@@ -103,6 +103,7 @@ class Recorder:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._seen: dict[str, Recorded] = {}
+        self._left_out: dict[str, None] = {}
         self._lock = ForkSafeLock()
 
     @property
@@ -120,6 +121,16 @@ class Recorder:
                 _append(self._path, recorded.text)
             self._seen[recorded.key] = recorded
             return True
+
+    def leave_out(self, function: str, reason: str) -> None:
+        """Note that a kernel which a function asked for cannot be recorded."""
+        with self._lock:
+            self._left_out[f"{function}: {reason}"] = None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Why kernels that were asked for are not in the recording, in order."""
+        return tuple(sorted(self._left_out))
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:
