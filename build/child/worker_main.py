@@ -71,10 +71,10 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
     signatures, objects = [], []
-    for one, symbol in zip(caught, symbols, strict=True):
+    for part, (one, symbol) in enumerate(zip(caught, symbols, strict=True)):
         if one.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.renamed(names).writing(outputs_of(function)).to_json())
+        signatures.append(one.signature.renamed(names).writing(outputs_of(function, part)).to_json())
         objects.append(_export(one.compiled, symbol))
     launch_plan = plan_of(function, request["config"])
     reply = {

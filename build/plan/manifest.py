@@ -35,7 +35,7 @@ from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROO
 from precast.build.plan.program import Program, parse_program
 from precast.build.plan.yaml_reader import Node, read_yaml
 from precast.loader.errors import PrecastError, TargetError
-from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, Pattern
+from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.format.target import Target
 
 VERSION = 1
@@ -45,7 +45,6 @@ ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
 _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
-PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
 
 Nodes = Mapping[str, Node]
 Environment = tuple[tuple[str, str], ...]
