@@ -10,7 +10,7 @@ from precast.build.plan import manifest, program, yaml_fields
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
 from precast.build.schema_parts import Schema, document, line, list_of, object_of, one_or_more, text_of, whole_pattern
 from precast.loader.attach.recording import LIBRARY_NAME
-from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME
+from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART
 from precast.loader.format.target import Target
 
 
@@ -58,9 +58,7 @@ def _entry() -> Schema:
         "targets": one_or_more(_known_target(), "The targets of this entry, instead of the manifest's."),
         "emit": one_or_more({"enum": list(manifest.EMITS)}, "What to make."),
         "env": _environment(),
-        "parts": one_or_more(
-            text_of(manifest.PART), "Names for the objects of a function that compiles several, in order."
-        ),
+        "parts": one_or_more(text_of(PART), "Names for the objects of a function that compiles several, in order."),
         "skip_unsupported": {"type": "boolean", "description": "List what cannot be built instead of failing."},
     }
     kinds = [

@@ -4,7 +4,7 @@
       with: {x: {dtype: dtype, shape: [rows, N], requires_grad: true}, scale: "${scale}"}
       config: {dtype: [bfloat16, float16], rows: 64, N: [4096, 8192], scale: 1.0}
       backward: true
-    - script: warm_up.py
+    - script: warmup.py
       arguments: [--fast]
 
 In the fields of a tensor a name is a key of ``config``. Elsewhere, where it could be a text, it is written ``${name}``.

@@ -88,11 +88,11 @@ def noting_addresses() -> Iterator[dict[int, Any]]:
             number = storages.setdefault(tensor.untyped_storage()._cdata, len(storages) + 1)
             address = number * _STORAGE + tensor.storage_offset() * tensor.element_size()
         else:
-            address = real(tensor)
+            address = int(real(tensor))
         addresses[address] = tensor  # kept, so that no other tensor gets its memory
         return address
 
-    torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign]
+    torch.Tensor.data_ptr = data_ptr
     try:
         yield addresses
     finally:

@@ -78,9 +78,7 @@ class ScriptRun:
                 f"{len(objects)} calls: it must call at least one, and each one once "
                 "(compile it with cute.compile, and call what that returns)"
             )
-        parts = [
-            (launched, dict(zip(launched.names(len(v)), map(_plain, v), strict=True))) for launched, v in self.launches
-        ]
+        parts = [(launched, launched.named(values)) for launched, values in self.launches]
         names = _part_names([launched.name for launched, _ in parts])
         places: dict[int, list[tuple[str, str]]] = {}
         for part, (_, arguments) in zip(names, parts, strict=True):
@@ -173,7 +171,11 @@ class LaunchRecorder:
     def __call__(self, *args: Any) -> None:
         self._run.launches.append((self, args))
 
-    def names(self, count: int) -> Sequence[str]:
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The arguments of a launch by name, with tensors for views and pointers."""
+        return dict(zip(self._names(len(values)), map(_plain, values), strict=True))
+
+    def _names(self, count: int) -> Sequence[str]:
         """The names of its arguments: the function's parameters that are not compile-time constants."""
         parameters = inspect.signature(self._function).parameters.values()
         names = [p.name for p in parameters if "Constexpr" not in str(p.annotation)]

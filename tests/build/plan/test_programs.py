@@ -44,7 +44,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return run
 
 
-def asked(done: subprocess.CompletedProcess[str]) -> list[tuple[int, str]]:
+def asked(done: subprocess.CompletedProcess[str]) -> list[tuple[Any, str]]:
     """The argument of every kernel of a plan, and its target."""
     assert done.returncode == 0, done.stderr
     return [(v["config"]["value"], v["target"]) for v in json.loads(done.stdout)["variants"]]
@@ -141,7 +141,7 @@ def test_a_row_that_fails_is_named(plan: Plan, tmp_path: Path) -> None:
     entry = '  - {call: "front:ask", with: {n: "${n}"}, libraries: toy, config: {n: [1]}, include: [{n: 2}]}\n'
     done = plan(entry, head=HEAD.replace("kernels:", "path: .\nkernels:"))
     assert done.returncode == 2
-    assert "mine.yaml:6:94: front:ask with n=2, for sm_90a, failed with AssertionError" in " ".join(done.stderr.split())
+    assert "mine.yaml:6:88: front:ask with n=2, for sm_90a, failed with AssertionError" in " ".join(done.stderr.split())
 
 
 def test_its_variables_and_its_gpu_are_those_that_it_is_built_with(plan: Plan, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_manifest_with_programs_takes_no_recording(tmp_path: Path) -> None:
 
 
 def request(arguments: str, **values: Any) -> Any:
-    config = json.dumps({name: value for name, value in values.items()})
+    config = json.dumps(values)
     text = f'{HEAD}  - {{call: "a:b", with: {arguments}, config: {config}}}\n'
     program = parse_manifest(text.encode(), Path("m.yaml")).entries[0].program
     assert isinstance(program, Call) and program.names == tuple(sorted(values))
