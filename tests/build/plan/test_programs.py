@@ -205,3 +205,47 @@ def test_strides_that_are_left_out_are_torchs(shape: list[int]) -> None:
 
     (form,) = request(f"{{x: {{dtype: int8, shape: {shape}}}}}").values()
     assert form[3] == list(torch.empty(shape, dtype=torch.int8, device="meta").stride())
+
+
+@pytest.mark.slow
+def test_what_a_call_asks_for_is_built_and_checked_like_any_variant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cutlass")
+    monkeypatch.setenv("PYTHONPATH", str(write_toy_library(tmp_path / "site")))
+    path, cache, store = tmp_path / "mine.yaml", tmp_path / "cache", tmp_path / "store"
+    with_x = "with: {x: {dtype: float32, shape: [100]}}, libraries: toy"
+    entry = f'  - {{call: "toy_attached.kernels:add_alone", {with_x}}}\n'
+    path.write_text(HEAD + entry)
+    built = precast(store, "build", path, "-o", cache, "-j", 1)
+    assert built.returncode == 0, built.stderr
+    assert "1 variant built" in built.stdout
+    assert precast(store, "check", path, cache).returncode == 0
+    path.write_text(HEAD + entry + entry.replace("add_alone", "add_pair"))
+    done = precast(store, "check", path, cache)
+    assert done.returncode == 1 and "compiled_pair" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_asks_for_what_precast_record_records(tmp_path: Path) -> None:
+    pytest.importorskip("quack")
+    (tmp_path / "ask.py").write_text(
+        "import torch, quack\n"
+        "x = torch.empty(64, 4096, dtype=torch.bfloat16, device='cuda', requires_grad=True)\n"
+        "y = quack.softmax(x)\ny.backward(torch.empty_like(y))\n"
+    )
+    x = "x: {dtype: bfloat16, shape: [64, 4096], requires_grad: true}"
+    path, recorded, store = tmp_path / "mine.yaml", tmp_path / "recorded.yaml", tmp_path / "store"
+    made = precast(store, "record", "-t", "sm_90a", "-o", recorded, "--", tmp_path / "ask.py")
+    assert made.returncode == 0, made.stderr
+    plans = []
+    for text in (
+        recorded.read_text(), f"{HEAD}  - script: ask.py\n",
+        f'{HEAD}  - {{call: "quack:softmax", with: {{{x}}}, backward: true}}\n',
+    ):  # fmt: skip
+        path.write_text(text)
+        done = precast(store, "plan", path, "--json")
+        assert done.returncode == 0, done.stderr
+        variants = json.loads(done.stdout)["variants"]
+        plans.append([{**variant, "location": ""} for variant in variants])
+    assert len(plans[0]) == 2 and plans[0] == plans[1] == plans[2]
