@@ -64,7 +64,7 @@ class Catcher:
                 raise SourceError(
                     "the caller's stream is found by a tensor argument, and this kernel takes only pointers: "
                     "compile it with make_fake_stream(), without use_tvm_ffi_env_stream, and pass a stream at the call"
-                ) from error
+                ) from None
             finally:
                 self._depth -= 1
             if self._depth == 0:

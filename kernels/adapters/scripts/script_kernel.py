@@ -103,9 +103,7 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
     _with_keys(run, kernel_fn)
     op = run.name.rpartition(".")[2].lower()
     several = len(seen.parts) > 1
-    values = {(part.part, name): value for part in seen.parts for name, value in part.arguments.items()}
     outputs = tuple(dict.fromkeys(seen.returned))
-    types = [values[place].dtype for place in outputs]
     declaration = Declaration(
         op=op if OP_NAME.admits(op) else "kernel",
         keys=keys_of(kernel_fn),
@@ -114,7 +112,7 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
         outputs=tuple(_name(place, several) for place in outputs),
         in_place=tuple(_name(place, several) for place in outputs if place in seen.given),
         reference=_reference(run),
-        tolerance=lambda config: _tolerance(types),
+        tolerance=lambda config: _tolerance(_types(run, config)),
         parts={part.part: part.outputs for part in seen.parts} if several else {},
     )
     return attach(kernel_fn, declaration)
@@ -181,6 +179,15 @@ def _reference(run: ScriptRun) -> Callable[[Config, Mapping[str, Any]], dict[str
         return {n: e.reshape(values[n].shape) if e.numel() == values[n].numel() else e for n, e in pairs}
 
     return reference
+
+
+def _types(run: ScriptRun, config: Config) -> list[Any]:
+    """The dtypes of what ``kernel_fn`` returns for a config."""
+    keys = _config(run, config)
+    with run.watching(stubs=True), without_memory():
+        seen = run.call(run.inputs(keys), keys)
+    arguments = {part.part: part.arguments for part in seen.parts}
+    return [arguments[part][name].dtype for part, name in seen.returned]
 
 
 def _tolerance(types: Sequence[Any]) -> Tolerance:

@@ -116,6 +116,7 @@ def test_keyword_only_parameters_are_keys_with_the_hints_of_the_file(declared: A
     config = {"dtype": "bfloat16", "exponent": 3, "threads": 64}
     values = declaration.inputs(config, {}, device="cpu", seed=1)
     assert values["x"].dtype == values["out"].dtype == torch.bfloat16  # get_inputs takes the dtype
+    assert declaration.tolerance(config).rtol == torch.finfo(torch.bfloat16).eps
     expected = declaration.reference(config, values)["out"]
     assert torch.equal(expected, values["x"].float() ** 3)  # and reference_fn the exponent
 
