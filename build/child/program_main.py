@@ -15,7 +15,7 @@ from typing import Any
 
 from precast.build.child.author_traceback import author_frames, author_traceback
 from precast.build.child.record_main import record_without_gpu, run_program, without_gpu
-from precast.build.child.serve import Answer, serve
+from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -37,19 +37,18 @@ def start(settings: Mapping[str, Any]) -> Answer:
     os.chdir(settings["folder"])
 
     def answer(request: Mapping[str, Any]) -> Message:
-        if "recorded" in request:
-            recorder = attachment.recorder
-            return Message(
-                {"recorded": [one.to_json() for one in recorder.recorded], "left_out": list(recorder.left_out)}
-            )
-        try:
-            with without_gpu():
-                run(request)
-        except PrecastError as error:  # its message says what to do; of what caused it, the author's frames say where
-            cause = error.__cause__
-            frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
-            return Message({"refused": str(error), "traceback": frames})
-        return Message({})
+        for number, one in enumerate(request["runs"]):
+            try:
+                with without_gpu():
+                    run(one)
+            except PrecastError as error:  # its message says what to do; the author's frames, if any, say where
+                cause = error.__cause__
+                frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
+                return Message({"row": number, "refused": str(error), "traceback": frames})
+            except (Exception, SystemExit) as error:
+                return failure(error, row=number)
+        recorder = attachment.recorder
+        return Message({"recorded": [one.to_json() for one in recorder.recorded], "left_out": list(recorder.left_out)})
 
     return answer
 

@@ -155,7 +155,7 @@ def _recordings(runs: Sequence[Run], limit: float, notes: Memo | None) -> list[t
 
 
 def _start(run: Run) -> ChildProcess:
-    """A child process that has been asked for everything."""
+    """A child process that has been asked for every row."""
     child = ChildProcess(
         "program_main",
         name=_NAME,
@@ -167,27 +167,27 @@ def _start(run: Run) -> ChildProcess:
         },
         environment=child_environment(os.environ, target=run.target, env=dict(run.env)),
     )
-    for request in (*run.requests, {"recorded": True}):
-        child.send(Message(request))
+    child.send(Message({"runs": list(run.requests)}))
     return child
 
 
 def _recorded(run: Run, child: ChildProcess, limit: float) -> tuple[Recorded, ...]:
     """What a child process has recorded; raises ManifestError where the program failed or asked for nothing."""
-    row = run.rows[0]
+    at = run.entry.location
     try:
-        for row in run.rows:
-            _check_reply(child.receive(limit).header, run, row)
-        reply = child.receive(limit).header
-        recorded = fields.items(reply, "recorded", Recorded.parse, most=100_000)
-        left_out = fields.items(reply, "left_out", fields.text, most=100_000)
+        reply = child.receive(limit * len(run.rows)).header
     except ChildLost as lost:
         printed = _indented(lost.output[-_PRINTED:])
-        raise ManifestError(f"{run.shown(row)} did not end: {lost}: correct it{printed}", row.at) from None
+        raise ManifestError(f"{run.program}, for {run.target}, did not end: {lost}: correct it{printed}", at) from None
+    try:
+        if "row" in reply:
+            _refuse(reply, run, run.rows[fields.get(reply, "row", int)])
+        recorded = fields.items(reply, "recorded", Recorded.parse, most=100_000)
+        left_out = fields.items(reply, "left_out", fields.text, most=100_000)
     except ManifestError:
         raise
-    except FormatError as error:
-        raise ManifestError(f"the recording of {run.program} cannot be read ({error}): report this", row.at) from None
+    except (FormatError, IndexError) as error:
+        raise ManifestError(f"the recording of {run.program} cannot be read ({error}): report this", at) from None
     reasons = _indented("\n".join(left_out))
     if not recorded:
         raise ManifestError(
@@ -204,12 +204,13 @@ def _recorded(run: Run, child: ChildProcess, limit: float) -> tuple[Recorded, ..
     return recorded
 
 
-def _check_reply(reply: Mapping[str, Any], run: Run, row: Row) -> None:
+def _refuse(reply: Mapping[str, Any], run: Run, row: Row) -> None:
+    """Raise the error of one row."""
     frames = _indented(str(reply.get("traceback", "")))
     if "refused" in reply:
         raise ManifestError(f"{run.shown(row)} cannot be recorded: {reply['refused']}{frames}", row.at)
-    if "error" in reply:
-        raise ManifestError(f"{run.shown(row)} failed with {reply['error']}: correct it, or its entry{frames}", row.at)
+    error = f"{run.shown(row)} failed with {reply.get('error')}: correct it, or its entry"
+    raise ManifestError(f"{error}{frames}", row.at)
 
 
 def _indented(text: str) -> str:
