@@ -11,8 +11,8 @@ from precast.loader.errors import PrecastError
 _LIMIT = 40_000
 # Modules whose frames say nothing about an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
-    "precast.build", "precast.loader", "precast.kernels.authoring", "__main__",
-    "importlib", "runpy", "functools", "cutlass",
+    "precast.build", "precast.loader", "precast.kernels.authoring", "precast.kernels.adapters.scripts.meta_tensors",
+    "importlib", "runpy", "functools", "contextlib", "cutlass", "torch",
 )  # fmt: skip
 _LIBRARIES = ("cutlass.operators",)  # a library of kernels, though it stands inside the compiler's package
 
@@ -21,7 +21,7 @@ def author_traceback(error: BaseException) -> str:
     """The traceback of an error and of its causes, each with the author's frames alone.
 
     An error without such a frame keeps them all: then precast or the compiler is at fault. Only a PrecastError keeps
-    none: its message says what to do.
+    none, since its message says what to do, and a SyntaxError, which names its own file.
 
     >>> try:
     ...     raise ValueError("three is too many")
@@ -41,7 +41,7 @@ def author_frames(error: BaseException) -> list[FrameSummary]:
 
 def _trim(shown: TracebackException, error: BaseException) -> None:
     frames = author_frames(error)
-    if frames or isinstance(error, PrecastError):
+    if frames or isinstance(error, (PrecastError, SyntaxError)):
         shown.stack = StackSummary.from_list(frames)
     if shown.__cause__ is not None and error.__cause__ is not None:
         _trim(shown.__cause__, error.__cause__)
@@ -52,6 +52,8 @@ def _trim(shown: TracebackException, error: BaseException) -> None:
 def _author_steps(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
     for frame, line in walk_tb(trace):
         module = str(frame.f_globals.get("__name__", ""))
+        if module == "__main__":  # a script of the author's, or the module of precast that runs in this process
+            module = getattr(frame.f_globals.get("__spec__"), "name", module)
         internal = _below(module, _INTERNAL) and not _below(module, _LIBRARIES)
         if not internal and not frame.f_code.co_filename.startswith("<frozen "):
             yield frame, line

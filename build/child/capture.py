@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.build.child.fact_recorder import packages_here
+from precast.kernels.authoring.errors import SourceError
 from precast.loader.format.signature import Argument, Dim, Signature, Symbol
+
+_NO_TENSOR = "EnvStream cannot be detected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,13 @@ class Catcher:
                 try:
                     self._specs = None
                     compiled = compile_call(callable_, *args, **kwargs)
+                except Exception as error:
+                    if _NO_TENSOR not in str(error):
+                        raise
+                    raise SourceError(
+                        "the caller's stream is found by a tensor argument, and this kernel takes only pointers: compile"
+                        " it with make_fake_stream(), without use_tvm_ffi_env_stream, and pass a stream at the call"
+                    ) from None
                 finally:
                     self._depth -= 1
             if self._depth == 0:

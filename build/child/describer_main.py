@@ -59,6 +59,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
             "keys": [key_to_json(k) for k in declared.keys],
             "targets": list(declared.targets),
             "doc": _first_paragraph(function),
+            "parts": list(declared.parts),
             "declared": _is_declared(function),
             "has_supports": declared.supports is not None,
         }

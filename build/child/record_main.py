@@ -8,49 +8,74 @@ with what it asked for until then kept.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
-from precast.loader.attach import attach
+from precast.loader.attach import Attachment, attach
 from precast.loader.format.target import Target
 
 
 def main() -> None:
     """Run a script or a module; its errors are its own."""
     settings = json.loads(sys.argv[1])
-    profile = profile_of(Target.parse(settings["target"]))
-    install_fake_gpu(FactRecorder(**profile.to_json()))
-    attached = attach(
-        settings["libraries"],
-        mode="record",
-        missing="skip",
+    record_without_gpu(
+        profile_of(Target.parse(settings["target"])).to_json(),
+        libraries=settings["libraries"],
         recording=settings["recording"],
         without_compiler=settings["without_compiler"],
     )
+    words = sys.argv[2:]
+    if words[0] != "-m":
+        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))  # in place of the current folder
+    with without_gpu():
+        run_program(words)
+
+
+def record_without_gpu(
+    profile: Mapping[str, Any],
+    *,
+    libraries: Sequence[str] | None,
+    without_compiler: bool,
+    recording: str | None = None,
+) -> Attachment:
+    """Attach libraries to this process, which has no GPU, so that what they ask for is recorded."""
+    install_fake_gpu(FactRecorder(**profile))
+    attachment = attach(
+        libraries, mode="record", missing="skip", recording=recording, without_compiler=without_compiler
+    )
     from precast.build.child.fake_cuda import install_fake_cuda
     from precast.build.child.fake_modules import install_fake_modules
-    from precast.build.child.known_values import KnownValues
 
     install_fake_cuda()
-    install_fake_modules(place for library in attached.libraries.values() for place in library.native_modules)
+    install_fake_modules(place for library in attachment.libraries.values() for place in library.native_modules)
+    return attachment
+
+
+@contextlib.contextmanager
+def without_gpu() -> Iterator[None]:
+    """While the block runs, tensors have no memory; small ones that are made of values keep these."""
+    from precast.build.child.known_values import KnownValues
+
     with without_memory(), KnownValues():
-        run_program(sys.argv[2:])
+        yield
 
 
 def run_program(words: list[str]) -> None:
-    """Run ``SCRIPT ...`` or ``-m MODULE ...`` as Python itself would: its arguments, and where it imports from."""
+    """Run ``SCRIPT ...`` or ``-m MODULE ...`` with its arguments."""
     if words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = words
-        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))  # in place of the current folder
         runpy.run_path(words[0], run_name="__main__")
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from precast.build.child.capture import Caught
 from precast.build.child.select_objects import Refused, WrongCount, select_objects, select_returned
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
@@ -71,10 +72,10 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
     signatures, objects = [], []
-    for one, symbol in zip(caught, symbols, strict=True):
+    for part, (one, symbol) in enumerate(zip(caught, symbols, strict=True)):
         if one.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.renamed(names).writing(outputs_of(function)).to_json())
+        signatures.append(one.signature.renamed(names).writing(outputs_of(function, part)).to_json())
         objects.append(_export(one.compiled, symbol))
     launch_plan = plan_of(function, request["config"])
     reply = {

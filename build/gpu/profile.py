@@ -7,6 +7,7 @@ here. The names of facts are those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -131,6 +132,7 @@ def parse_answers(value: object) -> dict[str, Answer]:
     return dict(sorted(answers.items()))
 
 
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
 # What ``${target...}`` may stand for in a manifest, besides every fact by its own name.
 _SHORT = {
     "sm_count": "multiprocessor_count",
@@ -162,8 +164,30 @@ def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
     }
 
 
-def fact(target: Target, name: str, profile: Profile | None = None) -> str:
-    """One fact of a target by name."""
+def fact_references(text: str) -> list[str]:
+    """What a text refers to as ``${...}``.
+
+    >>> fact_references("n=${target.sm_count}")
+    ['target.sm_count']
+    """
+    return _REFERENCE.findall(text)
+
+
+def fill_in_facts(text: str, target: Target, profile: Profile | None = None) -> str:
+    """A text with the facts of a target, on its usual GPU or on another, in place of ``${target.NAME}``.
+
+    >>> fill_in_facts("n=${target.sm_count}", Target.parse("sm_90a"))
+    'n=132'
+    """
+    return _REFERENCE.sub(lambda match: _fact(match[1], target, profile), text)
+
+
+def _fact(reference: str, target: Target, profile: Profile | None) -> str:
+    head, _, name = reference.partition(".")
+    if head != "target" or not name:
+        raise TargetError(
+            "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
+        )
     facts = facts_of(target, profile)
     if name not in facts:
         raise TargetError(f"a target has no {name!r}{suggest(name, facts)}")

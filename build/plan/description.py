@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precast.build.plan.manifest import KernelRef
+from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import Key
 from precast.loader.format.index import parse_key
-from precast.loader.format.patterns import OP_NAME
+from precast.loader.format.patterns import OP_NAME, PART
 from precast.loader.format.target import TargetPattern
 
 
@@ -18,7 +19,7 @@ class Description:
     """What is known of a kernel without compiling it.
 
     ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
-    kernel whose ``supports`` must be asked about each variant.
+    kernel whose ``supports`` must be asked about each variant. ``parts`` names the objects of one that has several.
     """
 
     op: str
@@ -28,6 +29,7 @@ class Description:
     doc: str = ""
     declared: bool = False
     has_supports: bool = False
+    parts: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, value: object) -> Description:
@@ -41,7 +43,14 @@ class Description:
             doc=fields.get(data, "doc", str),
             declared=fields.get(data, "declared", bool),
             has_supports=fields.get(data, "has_supports", bool),
+            parts=fields.items(data, "parts", lambda v: _part(fields.text(v)), most=64),
         )
+
+
+def _part(text: str) -> str:
+    if not PART.admits(text):
+        raise FormatError(f"{text[:80]!r} is not the name of a part")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@
       - compile: "acme.norms:compile_norm"
         op: acme.norm
         config: {n: 1024}
+      - call: "quack:softmax"
+        with: {x: {dtype: bfloat16, shape: [64, N]}}
+        config: {N: [4096, 8192]}
 
 Every field is described in ``precast.build.plan.manifest_fields``. What the lists mean depends on the types of the op's
 keys: see ``precast.build.plan.matrix``.
@@ -19,7 +22,6 @@ keys: see ``precast.build.plan.matrix``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +29,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from precast.build.errors import Location, ManifestError
-from precast.build.gpu.profile import Profile, fact, profile_named, profile_of
+from precast.build.gpu.profile import Profile, fact_references, fill_in_facts, profile_named, profile_of
 from precast.build.plan import yaml_fields
-from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
+from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
+from precast.build.plan.program import Program, parse_program
 from precast.build.plan.yaml_reader import Node, read_yaml
 from precast.loader.errors import PrecastError, TargetError
-from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, Pattern
+from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.format.target import Target
 
 VERSION = 1
@@ -40,8 +43,8 @@ EMITS = ("object", "cubin")
 ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
-PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
-FACT = re.compile(r"\$\{([^}]*)\}")
+_OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
+_FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 
 Nodes = Mapping[str, Node]
 Environment = tuple[tuple[str, str], ...]
@@ -69,6 +72,9 @@ def environment_of(env: Mapping[str, str]) -> Environment:
 class Entry:
     """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
 
+    An entry with a ``program`` has neither: ``precast.build.plan.program_recorder`` puts entries of the kernels that it
+    asks for in its place.
+
     ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes. Whether a value is right is
     known only with the op's keys, and an error then points at the value.
     """
@@ -85,10 +91,11 @@ class Entry:
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     skip_unsupported: bool = False
+    program: Program | None = None
 
     def environment(self, target: Target, profile: Profile | None = None) -> dict[str, str]:
         """``env`` for one target, with the facts of its usual GPU, or of another, filled in."""
-        return {name: FACT.sub(lambda m: _fact(m[1], target, profile), value) for name, value in self.env.items()}
+        return {name: fill_in_facts(value, target, profile) for name, value in self.env.items()}
 
     @property
     def ref(self) -> KernelRef:
@@ -133,7 +140,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
         raise ManifestError(f"version {version.plain()!r} is not known: write 'version: {VERSION}'", version.at)
     targets = _targets(root["targets"]) if "targets" in root else ()
     kernels = yaml_fields.required(root, "kernels", node)
-    entries = tuple(_entry(item, targets) for item in yaml_fields.items(kernels))
+    entries = tuple(_entry(item, targets, path.parent) for item in yaml_fields.items(kernels))
     if not entries:
         raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
     return Manifest(
@@ -150,9 +157,9 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     )
 
 
-def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
+def _entry(node: Node, inherited: tuple[Target, ...], folder: Path) -> Entry:
     data = yaml_fields.mapping(node, ENTRY_KEYS)
-    op, source = _what(data, node)
+    kind = _kind(data, node)
     targets = _targets(data["targets"]) if "targets" in data else inherited
     if not targets:
         raise ManifestError("no targets: add 'targets: [sm_90a]' here or at the top", node.at)
@@ -160,9 +167,10 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
     for name in tuned:
         if name in config:
             raise ManifestError(f"{name!r} is in config and in tuned: keep one", tuned[name].named_at)
+    named = data.get("kernel" if kind == "kernel" else "op")
     return Entry(
-        op=op,
-        source=source,
+        op=None if named is None else yaml_fields.matching(named, OP_NAME, _OP),
+        source=yaml_fields.matching(data["compile"], SOURCE, _FUNCTION) if kind == "compile" else None,
         location=node.at,
         targets=targets,
         config=MappingProxyType(config),
@@ -173,22 +181,24 @@ def _entry(node: Node, inherited: tuple[Target, ...]) -> Entry:
         env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
         parts=yaml_fields.some(data["parts"], _part) if "parts" in data else (),
         skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
+        program=parse_program(kind, data, folder) if kind in ("call", "script") else None,
     )
 
 
-def _what(data: Nodes, node: Node) -> tuple[str | None, str | None]:
-    """The op and the source of an entry."""
-    if ("kernel" in data) == ("compile" in data):
+def _kind(data: Nodes, node: Node) -> str:
+    """Which of the kinds of entries it is; every field must go with it."""
+    kinds = [kind for kind in FIELDS_OF_KIND if kind in data]
+    if len(kinds) != 1:
         raise ManifestError(
-            "an entry has either 'kernel: op' or 'compile: module:function': write one of them", node.at
+            "an entry has one of 'kernel', 'compile', 'call' and 'script': write just one of them", node.at
         )
-    named = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
-    if "kernel" in data:
-        if "op" in data:
-            raise ManifestError("'op' goes with 'compile': 'kernel' names the op already; remove it", data["op"].at)
-        return yaml_fields.matching(data["kernel"], OP_NAME, named), None
-    source = yaml_fields.matching(data["compile"], SOURCE, "'module:function': write it like 'acme.norms:compile_norm'")
-    return yaml_fields.matching(data["op"], OP_NAME, named) if "op" in data else None, source
+    for name, value in data.items():
+        if name not in FIELDS_OF_KIND[kinds[0]]:
+            others = [repr(kind) for kind, fields in FIELDS_OF_KIND.items() if name in fields]
+            raise ManifestError(
+                f"{name!r} goes with {' and '.join(others)}, not with {kinds[0]!r}: remove it", value.named_at
+            )
+    return kinds[0]
 
 
 def _config(node: Node) -> dict[str, Node]:
@@ -267,23 +277,14 @@ def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
             result[name] = str(value.value)
             continue
         result[name] = yaml_fields.text(value)
-        for reference in FACT.findall(result[name]):
-            _check_fact(reference, targets, value.at)
+        _check_facts(result[name], targets, value.at)
     return result
 
 
-def _check_fact(reference: str, targets: tuple[Target, ...], at: Location) -> None:
-    try:
-        for target in targets:
-            _fact(reference, target)
-    except PrecastError as error:
-        raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None
-
-
-def _fact(reference: str, target: Target, profile: Profile | None = None) -> str:
-    head, _, name = reference.partition(".")
-    if head != "target" or not name:
-        raise PrecastError(
-            "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
-        )
-    return fact(target, name, profile)
+def _check_facts(text: str, targets: tuple[Target, ...], at: Location) -> None:
+    for reference in fact_references(text):
+        try:
+            for target in targets:
+                fill_in_facts(f"${{{reference}}}", target)
+        except PrecastError as error:
+            raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None

@@ -25,14 +25,34 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
 
 ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
     {
-        "kernel": "An op that an installed distribution registers. An entry has either `kernel` or `compile`.",
-        "compile": (
-            "`module:function`: any function that ends in `cute.compile`. An entry has either `kernel` or `compile`."
+        "kernel": (
+            "An op that an installed distribution registers. An entry has one of `kernel`, `compile`, `call` and "
+            "`script`."
+        ),
+        "compile": "`module:function`: any function that ends in `cute.compile`.",
+        "call": (
+            "`module:function`: a function that is called with sample tensors. Every kernel that the call asks an "
+            "attached library for is built."
+        ),
+        "with": (
+            "The arguments of `call` by name: plain values, lists, and tensors. A tensor is a mapping with `dtype` and "
+            "`shape` (and `strides`), or with `dtype` and `values`, and `requires_grad` if it is true. In it a name "
+            "stands for a key of `config`; in other arguments it is written `${name}`."
+        ),
+        "backward": "`true` also runs the backward pass of what `call` returns. `false` if left out.",
+        "script": (
+            "A Python file, relative to the manifest, that is run. Every kernel that it asks an attached library for "
+            "is built."
+        ),
+        "arguments": "The arguments of `script`: a list of texts and numbers.",
+        "libraries": (
+            "The libraries to attach for `call` or `script`: one, such as `quack`, or a list. All that ship with "
+            "precast and are installed if left out."
         ),
         "op": "The name of the op, with `compile` only. Required unless the function declares an op.",
         "config": (
-            "The values of the keys that a caller must match: a mapping from key to value, or to a list of values. "
-            "Lists multiply. A key that is left out has the function's default."
+            "The values of the keys that a caller must match, or of the names in `with`: a mapping from key to value, "
+            "or to a list of values. Lists multiply. A key that is left out has the function's default."
         ),
         "tuned": (
             "The values of the keys among which the loader chooses, the preferred value first. Lists multiply, also "
@@ -62,9 +82,23 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "more than one. The object `part` is stored under the op `op.part`."
         ),
         "skip_unsupported": (
-            "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. "
+            "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "
+            "`call` and `script` it leaves out the kernels whose keys no manifest can hold. "
             "`false` if left out."
         ),
     }
 )
 """The fields of an entry of `kernels`."""
+
+_SHARED = ("targets", "env", "skip_unsupported")
+_ROWS = ("config", "include", "exclude")
+_BUILT = (*_ROWS, "tuned", "emit", "parts", *_SHARED)
+FIELDS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kernel": ("kernel", *_BUILT),
+        "compile": ("compile", "op", *_BUILT),
+        "call": ("call", "with", "backward", "libraries", *_ROWS, *_SHARED),
+        "script": ("script", "arguments", "libraries", *_SHARED),
+    }
+)
+"""The kinds of entries, by the field that makes an entry one, each with all fields that it may have."""

@@ -82,7 +82,13 @@ class Matrix:
 
 def matrix_of(entry: Entry, described: Description) -> Matrix:
     """Check an entry's values against the keys of its op."""
-    for part in entry.parts:
+    if entry.parts and described.parts and len(entry.parts) != len(described.parts):
+        raise ManifestError(
+            f"{described.op!r} has {len(described.parts)} parts, {', '.join(described.parts)}, and 'parts' names "
+            f"{len(entry.parts)}: name each, or leave 'parts' out",
+            entry.location,
+        )
+    for part in entry.parts or described.parts:
         if not OP_NAME.admits(f"{described.op}.{part}"):
             raise ManifestError(f"'{described.op}.{part}' has more than four words: shorten the op", entry.location)
     keys = _keys(entry, described)

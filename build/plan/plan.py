@@ -220,7 +220,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
                 tuned=tuned,
                 emit=entry.emit,
                 env=environment,
-                parts=entry.parts,
+                parts=entry.parts or described.parts,
                 registered=entry.source is None,
             )
             yield _Draft(variant, entry, refusal)
@@ -279,7 +279,7 @@ def _ops(matrices: Iterable[tuple[Matrix, Description]]) -> dict[str, OpPlan]:
     places: dict[str, Location] = {}
     for matrix, described in matrices:
         plan = OpPlan(keys=matrix.keys, doc=described.doc)
-        for op in [f"{matrix.op}.{part}" for part in matrix.entry.parts] or [matrix.op]:
+        for op in [f"{matrix.op}.{part}" for part in matrix.entry.parts or described.parts] or [matrix.op]:
             if plans.setdefault(op, plan).keys != plan.keys:
                 raise ManifestError(
                     f"op {op!r} has other config keys here than at {places[op]}: "

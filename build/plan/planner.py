@@ -11,6 +11,7 @@ from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
+from precast.build.plan.program_recorder import record_programs
 from precast.loader.errors import FormatError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
@@ -53,9 +54,11 @@ def plan_of(
     profiles: Profiles | None = None,
     notes: Memo | None = None,
 ) -> Plan:
-    """The plan of manifests that have been read."""
+    """The plan of manifests that have been read. Their programs are run first, without a GPU."""
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
+    assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
+    manifests = record_programs(manifests, targets=targets, profiles=assumed, limit=limit, notes=notes)
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
     with DescriptionCache(search, first, limit=limit, notes=notes) as descriptions:

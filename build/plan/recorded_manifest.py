@@ -48,12 +48,10 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
         lines += [
             f"  - compile: {value_text(f'{one.compile}@{one.library}')}",
             f"    op: {library_named(one.library).op(one.compile)}",
-            "    config:",
-            *_values(one.config),
         ]
-        if one.call is not None:
-            call = [[argument, form] for argument, form in sorted(one.call.items())]
-            lines += ["    tuned:", *_values({_CALL: call})]
+        for name, values in zip(("config", "tuned"), entry_values(one), strict=True):
+            if values or name == "config":
+                lines += [f"    {name}:", *(f"      {key}: {value_text(value)}" for key, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -69,7 +67,7 @@ def read_recorded_manifest(path: Path) -> RecordedManifest:
 
 def _recorded(entry: Entry, targets: tuple[Any, ...]) -> Iterator[Recorded]:
     place, _, library = (entry.source or "").partition("@")
-    edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported
+    edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported or entry.program
     if not library or edited or entry.targets != targets or entry.op != library_named(library).op(place):
         raise ManifestError(
             "this entry is not as 'precast record' writes them, so that nothing can be added to this file: "
@@ -88,7 +86,12 @@ def _choices(node: Node) -> list[Any]:
     return plain if isinstance(plain, list) else [plain]
 
 
-def _values(config: Mapping[str, Any]) -> list[str]:
-    """A line each. A list is one value here, and a list of values in a manifest: so it stands in a list."""
-    wrapped = ((name, [form] if isinstance(form, list) else form) for name, form in sorted(config.items()))
-    return [f"      {name}: {value_text(form)}" for name, form in wrapped]
+def entry_values(recorded: Recorded) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The ``config`` and the ``tuned`` of the entry that builds a key, in the order of their names."""
+    call = None if recorded.call is None else [[argument, form] for argument, form in sorted(recorded.call.items())]
+    return _as_written(recorded.config), {} if call is None else _as_written({_CALL: call})
+
+
+def _as_written(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as an entry has them. A list is one value here, and several in a manifest: so it stands in a list."""
+    return {name: [form] if isinstance(form, list) else form for name, form in sorted(values.items())}

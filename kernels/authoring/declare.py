@@ -73,6 +73,8 @@ class Declaration:
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
+    - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
+      writes. Such a function cannot be verified as a whole.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     """
 
@@ -88,6 +90,7 @@ class Declaration:
     tolerance: Callable[[Config], Tolerance] | None = None
     cost: Callable[[Config, Problem], Cost] | None = None
     arguments: Names = field(default_factory=dict)
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
 
     def refusal(self, config: Config, target: Target) -> str | None:
@@ -103,7 +106,7 @@ class Declaration:
     @property
     def verifiable(self) -> bool:
         """Whether the declaration has all that is needed to run the kernel and check its results."""
-        return None not in (self.problems, self.inputs, self.reference) and bool(self.outputs)
+        return None not in (self.problems, self.inputs, self.reference) and bool(self.outputs) and not self.parts
 
 
 def kernel(
@@ -199,10 +202,12 @@ def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str,
     return names(config) if callable(names) else names
 
 
-def outputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The arguments that the compiled object writes, by the function's declaration; none where it declares nothing."""
+def outputs_of(function: Callable[..., Any], part: int = 0) -> tuple[str, ...]:
+    """The arguments that a compiled object writes, by the function's declaration; none where it declares nothing."""
     declared = getattr(function, _ATTRIBUTE, None)
-    return declared.outputs if isinstance(declared, Declaration) else ()
+    if not isinstance(declared, Declaration):
+        return ()
+    return tuple(declared.parts.values())[part] if declared.parts else declared.outputs
 
 
 def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:

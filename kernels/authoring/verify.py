@@ -10,7 +10,7 @@ from typing import Any
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.format.config import Config
-from precast.loader.format.signature import Signature
+from precast.loader.format.signature import Argument, Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,14 @@ def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
     if taken <= set(values):
         assert isinstance(signature, Signature)
-        launch(**{a.name: values[a.name] for a in signature.passed if a.name in values})
+        launch(**{a.name: _as_passed(a, values[a.name]) for a in signature.passed if a.name in values})
     else:
         launch(*values.values())
+
+
+def _as_passed(argument: Argument, value: Any) -> Any:
+    """A pointer is passed as the address of its tensor."""
+    return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value
 
 
 def poison(tensor: Any) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from precast.loader import attach
 from precast.loader.errors import PrecastError
 
+_ABOUT = "Run a program with libraries attached: they take their kernels from caches, and no line of it changes."
 _OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -28,6 +29,7 @@ def main() -> None:
             missing=options.missing,
             recording=options.recording,
             without_compiler=options.without_compiler,
+            target=options.target,
         )
     except PrecastError as error:
         parser.error(str(error))
@@ -48,14 +50,49 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m precast.loader.attach", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--library", action="append", help="attach this one; all that are installed, if none is named")
-    parser.add_argument("--mode", choices=["serve", "record", "frozen"], default="serve")
-    parser.add_argument("--missing", choices=["compile", "raise"], default="compile")
-    parser.add_argument("--recording", help="the file that recorded keys are added to")
-    parser.add_argument("--without-compiler", action="store_true", help="the DSL is not installed here")
-    parser.add_argument("--report", action="store_true", help="say at the end what was served, and what was not")
-    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    parser = argparse.ArgumentParser(prog="python -m precast.loader.attach", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument(
+        "--library",
+        action="append",
+        metavar="NAME",
+        help="attach this library; may be repeated; all known ones that are installed, if none is named",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=["serve", "record", "frozen"],
+        default="serve",
+        help="serve: take kernels from caches (the default); frozen: the same, and a kernel that no cache has is an"
+        " error that says which manifest lines would build it; record: also write every key down",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=["compile", "raise", "skip"],
+        default="compile",
+        help="a kernel that no cache has is: compiled as before (the default); an error; or, with --mode record,"
+        " replaced by one that does nothing, so that results are wrong",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="SM",
+        help="serve kernels that were built for this architecture, such as sm_90a, instead of the current device's",
+    )
+    parser.add_argument(
+        "--recording",
+        metavar="FILE",
+        help="with --mode record, the file that keys are added to, one JSON text a line; PRECAST_RECORDING names it"
+        " otherwise; 'precast record' makes a manifest",
+    )
+    parser.add_argument(
+        "--without-compiler",
+        action="store_true",
+        help="let libraries be imported where nvidia-cutlass-dsl is not installed; refused where it is",
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="say at the end, on standard error, what each function of a library asked for, and why it was not served",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="run a module: SCRIPT is its name")
     parser.add_argument("script", help="the script, or a folder or zip file with a __main__.py")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
     return parser

@@ -29,6 +29,7 @@ from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError,
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import canonical, to_value
+from precast.loader.format.target import Target
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
 
@@ -73,6 +74,8 @@ class Attachment:
         self, mode: Mode, *, missing: Missing = "compile", recorder: Recorder | None = None, target: str | None = None
     ) -> None:
         _check(mode, missing)
+        if target is not None:
+            Target.parse(target)  # a wrong one is refused here, not where a library asks for its first kernel
         self.mode: Mode = mode
         self.missing: Missing = missing
         self.target = target

@@ -282,17 +282,19 @@ class ServedMapping(MutableMapping[Any, Any]):
         self._original.clear()
 
     def _find(self, key: Any) -> Any:
-        """A cache's kernel, None where there is none; the answer is kept."""
-        try:
+        """A cache's kernel, None where there is none; the answer is kept.
+
+        While calls are wanted, every one is noted: which of them is kept must not depend on which came first.
+        """
+        if key in self._known and not self._attachment.noting:
             return self._known[key]
-        except KeyError:
-            found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
-            self._known[key] = found
-            inside = getattr(self._calls, "arguments", None) is not None
-            if found is None and inside and not getattr(self._calls, "asking", False):
-                self._calls.asking = True  # until the library files what it compiles, or its call ends
-                begin_asking()
-            return found
+        found = self._attachment.obtain(self._library, self._place, {"key": key}, call=self._call)
+        self._known[key] = found
+        inside = getattr(self._calls, "arguments", None) is not None
+        if found is None and inside and not getattr(self._calls, "asking", False):
+            self._calls.asking = True  # until the library files what it compiles, or its call ends
+            begin_asking()
+        return found
 
     def _end_asking(self) -> None:
         if getattr(self._calls, "asking", False):

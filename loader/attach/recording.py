@@ -98,7 +98,10 @@ def _values(value: object) -> Mapping[str, Any]:
 
 
 class Recorder:
-    """Adds keys to a file, each once a process."""
+    """Adds keys to a file, each once a process; once more for a call whose text comes before that of the last one.
+
+    Of several calls that make one key, which comes first is chance. The one that is kept is the least by its text.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -113,12 +116,18 @@ class Recorder:
     def add(self, recorded: Recorded | Uncovered) -> bool:
         """Write a key down, or a compilation without one, unless this process has already; whether it was new."""
         with self._lock:
-            if recorded.key in self._seen:
+            before = self._seen.get(recorded.key)
+            if before is not None and before.text <= recorded.text:
                 return False
             if self._path is not None:
                 _append(self._path, recorded.text)
             self._seen[recorded.key] = recorded
             return True
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was compiled without a key, and why, in order."""
+        return tuple(sorted(f"{one.place}: {one}" for one in self._seen.values() if isinstance(one, Uncovered)))
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:

@@ -48,6 +48,7 @@ OP_NAME = Pattern(
     r"[a-z][a-z0-9_]{0,63}(?:\.[a-z][a-z0-9_]{0,63}){0,3}",
     lambda t: len(t) <= 64 and t[:1] != "_" and _is_lower(t.replace("_", "a")),
 )
+PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
 CACHE_NAME = Pattern(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", _is_lower)
 SHA256 = Pattern(r"[0-9a-f]{64}", lambda t: _is_hex(t, 64))
 SYMBOL = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,1023}", lambda t: _is_identifier(t, 1024))

@@ -33,6 +33,8 @@ BEYOND = {
     "alias", "grouped_number", "infinite_number", "key_twice", "octal_number", "open_bracket", "python_tag",
     "tab_indent", "two_documents", "yes_is_no_truth",  # not YAML that is read, so there is no value to validate
     "no_such_folder", "key_in_config_and_tuned", "no_targets",
+    "call_tensor_of_unknown_dtype", "call_name_without_value", "call_name_within_text",
+    "call_key_that_no_argument_names", "call_strides_of_another_rank", "script_that_is_not_there",
 }  # fmt: skip
 
 
@@ -69,6 +71,32 @@ FULL = {
 }
 
 
+CALL = {
+    "version": 1,
+    "name": "acme",
+    "targets": ["sm_90a"],
+    "kernels": [
+        {
+            "call": "acme.front:norm",
+            "with": {
+                "x": {"dtype": "dtype", "shape": ["rows", 8], "strides": [8, 1], "requires_grad": True},
+                "lengths": {"dtype": "int32", "values": [0, "rows", [1.5, True]]},
+                "eps": "${eps}",
+                "both": [None, False, {"dtype": "bf16", "shape": []}],
+            },
+            "config": {"dtype": ["bf16", "half"], "rows": [1, 2], "eps": 1e-6},
+            "include": [{"dtype": "float32"}],
+            "exclude": [{"rows": 2}],
+            "backward": True,
+            "libraries": ["acme"],
+            "env": {"A": 1},
+            "skip_unsupported": True,
+        },
+        {"script": "test_schema.py", "arguments": ["--fast", 1, 1.5], "libraries": "acme"},
+    ],
+}
+
+
 def both(value: Any) -> bool:
     """What reader and schema say of a manifest; they must agree."""
     try:
@@ -80,7 +108,7 @@ def both(value: Any) -> bool:
     return read
 
 
-@pytest.mark.parametrize("value", [MINIMAL, FULL, {**MINIMAL, "targets": ["sm_80"]}])
+@pytest.mark.parametrize("value", [MINIMAL, FULL, CALL, {**MINIMAL, "targets": ["sm_80"]}])
 def test_takes_manifests(value: Any) -> None:
     assert both(value)
 
@@ -140,6 +168,29 @@ def test_both_refuse(path: tuple[Any, ...], to: Any) -> None:
 )  # fmt: skip
 def test_both_take(path: tuple[Any, ...], to: Any) -> None:
     assert both(changed(FULL, *path, to=to))
+
+
+X = (*ENTRY, "with", "x")
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        ((*ENTRY, "call"), "acme"), ((*ENTRY, "call"), "a:b@quack"), ((*ENTRY, "tuned"), {"n": 1}),
+        ((*ENTRY, "op"), "acme.norm"), ((*ENTRY, "emit"), "cubin"), ((*ENTRY, "parts"), ["a"]), (ENTRY, {"with": {}}),
+        ((*ENTRY, "with"), []), ((*ENTRY, "with", "a-b"), 1), ((*ENTRY, "backward"), 1), ((*ENTRY, "libraries"), []),
+        ((*ENTRY, "libraries"), "Quack"), ((*ENTRY, "script"), "test_schema.py"), (X, {"dtype": "bf16"}),
+        (X, {"shape": [1]}), (X, {"dtype": "bf16", "shape": [1], "values": [1]}), ((*X, "shape"), 8),
+        ((*X, "shape"), [-1, 8]), ((*X, "shape"), [1.5, 8]), ((*X, "shape"), [True, 8]), ((*X, "shape"), ["4*rows", 8]),
+        ((*X, "shape"), [[1], 8]), ((*X, "strides"), "rows"), ((*X, "requires_grad"), 1), ((*X, "device"), "cuda"),
+        ((*X, "dtype"), 1), ((*X, "strides"), [None, 1]), ((*ENTRY, "with", "lengths", "values"), None),
+        ((*ENTRY, "with", "lengths", "values"), [None]), ((*ENTRY, "with", "lengths", "strides"), [1]),
+        (("kernels", 1, "arguments"), [True]), (("kernels", 1, "arguments"), "--fast"),
+        (("kernels", 1, "config"), {}), (("kernels", 1, "backward"), True),
+    ],
+)  # fmt: skip
+def test_both_refuse_a_call_or_script(path: tuple[Any, ...], to: Any) -> None:
+    assert not both(changed(CALL, *path, to=to))
 
 
 def an_index() -> Any:

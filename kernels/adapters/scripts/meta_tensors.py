@@ -10,6 +10,7 @@ from typing import Any
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.launch.dlpack import CUDA, Tensor, dtype_code
 
+_STORAGE = 1 << 40  # between the addresses of two storages
 _ADDRESS = 1 << 20  # the address of every tensor without memory: aligned for any assumption, and never read
 
 
@@ -67,6 +68,35 @@ def without_memory() -> Iterator[None]:
 def is_without_memory(value: Any) -> bool:
     """Whether a value is such a tensor."""
     return getattr(value, "is_meta", False) is True
+
+
+@contextlib.contextmanager
+def noting_addresses() -> Iterator[dict[int, Any]]:
+    """While the block runs, the tensors whose addresses are asked for, by address.
+
+    A tensor without memory gives an address of its own, aligned for any assumption, which must not be read.
+    """
+    import torch
+
+    real = torch.Tensor.data_ptr
+    addresses: dict[int, Any] = {}
+    storages: dict[int, int] = {}
+
+    def data_ptr(tensor: Any) -> int:
+        address = 0
+        if is_without_memory(tensor):
+            number = storages.setdefault(tensor.untyped_storage()._cdata, len(storages) + 1)
+            address = number * _STORAGE + tensor.storage_offset() * tensor.element_size()
+        else:
+            address = int(real(tensor))
+        addresses[address] = tensor  # kept, so that no other tensor gets its memory
+        return address
+
+    torch.Tensor.data_ptr = data_ptr
+    try:
+        yield addresses
+    finally:
+        del torch.Tensor.data_ptr
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ Such a file runs by itself where a GPU is: ``kernel_fn(*get_inputs())`` prepares
 ``cute.compile`` returned, and returns what ``reference_fn`` computes too. Here it is imported and run on tensors that
 have shapes and no memory, so that it compiles without a GPU. The run shows which arguments the compiled object is
 called with, and which of them ``kernel_fn`` returns. The compiled object is shipped, to be called with those arguments.
+Where ``kernel_fn`` calls several, each is a part of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from precast.kernels.adapters.scripts.meta_tensors import on, without_memory
-from precast.kernels.adapters.scripts.script_run import Launch, ScriptRun, as_list
+from precast.kernels.adapters.scripts.script_run import Launches, ScriptRun, as_list, taken
 from precast.kernels.authoring.declare import Declaration, Problem, Tolerance, attach
 from precast.kernels.authoring.errors import SourceError
+from precast.kernels.authoring.schema import call, keys_of
 from precast.loader.format.config import Config
 from precast.loader.format.patterns import OP_NAME
 
@@ -31,7 +33,8 @@ _RTOL = _ATOL = 1e-3
 def script_kernel(module: str) -> Callable[..., Any] | None:
     """The kernel of a kernel script; None for a module that has only a function of that name, which is a plain kernel.
 
-    Its op is the module's name, unless the manifest gives another; it has no config keys. This is the adapter for
+    Its op is the module's name, unless the manifest gives another; its config keys are the keyword-only parameters of
+    ``kernel_fn``. This is the adapter for
     functions named ``kernel_fn``: see ``precast.kernels.authoring.adapter``.
     """
     names = _names(module)
@@ -48,7 +51,9 @@ def script_kernel(module: str) -> Callable[..., Any] | None:
     run = ScriptRun(module)
     try:
         with run.watching(stubs=True), without_memory():
-            seen = run.call(run.load().get_inputs())
+            run.load()
+            defaults = {name: parameter.default for name, parameter in _keywords(run).items()}
+            seen = run.call(run.inputs(defaults), defaults)
     except SourceError:
         raise
     except Exception as error:
@@ -59,28 +64,73 @@ def script_kernel(module: str) -> Callable[..., Any] | None:
     return _kernel(run, seen)
 
 
-def _kernel(run: ScriptRun, seen: Launch) -> Callable[..., Any]:
-    def kernel_fn() -> Any:
+def _keywords(run: ScriptRun) -> dict[str, inspect.Parameter]:
+    """The keyword-only parameters of ``kernel_fn``: its config keys. Each has a default, for the run that shows all."""
+    found = inspect.signature(run.module.kernel_fn).parameters
+    keywords = {name: one for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
+    for name, parameter in keywords.items():
+        if parameter.default is parameter.empty:
+            raise SourceError(
+                f"{run.name}: the keyword-only parameter {name!r} of kernel_fn is a config key, and has no default: "
+                "give it one, with which the file runs by itself"
+            )
+    return keywords
+
+
+def _with_keys(run: ScriptRun, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose parameters are the config keys, with the type hints that the file gives them."""
+    function.__signature__ = inspect.Signature(list(_keywords(run).values()))  # type: ignore[attr-defined]
+    function.__wrapped__ = run.module.kernel_fn  # type: ignore[attr-defined]  # where the names of hints are looked up
+    return function
+
+
+def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
+    def kernel_fn(**config: Any) -> Any:
         """Compile what the file launches."""
         with run.watching(stubs=False), without_memory():
-            return run.call(run.load().get_inputs()).compiled
+            run.load()
+            made = run.call(run.inputs(config), config)
+        if _shape(made) != _shape(seen):
+            raise SourceError(
+                f"{run.name}: kernel_fn launches or returns other objects with this config than with its defaults: "
+                "launch the same ones, or move them to a file of their own"
+            )
+        compiled = tuple(part.compiled for part in made.parts)
+        return compiled if len(compiled) > 1 else compiled[0]
 
     kernel_fn.__module__ = run.name
     kernel_fn.__doc__ = inspect.getdoc(run.module.kernel_fn) or inspect.getdoc(run.module) or ""
+    _with_keys(run, kernel_fn)
     op = run.name.rpartition(".")[2].lower()
+    several = len(seen.parts) > 1
     outputs = tuple(dict.fromkeys(seen.returned))
-    types = [seen.arguments[name].dtype for name in outputs]
     declaration = Declaration(
         op=op if OP_NAME.admits(op) else "kernel",
-        keys=(),
+        keys=keys_of(kernel_fn),
         problems=lambda config: ({"case": 1},),
         inputs=_Inputs(run),
-        outputs=outputs,
-        in_place=tuple(name for name in outputs if name in seen.given),
+        outputs=tuple(_name(place, several) for place in outputs),
+        in_place=tuple(_name(place, several) for place in outputs if place in seen.given),
         reference=_reference(run),
-        tolerance=lambda config: _tolerance(types),
+        tolerance=lambda config: _tolerance(_types(run, config)),
+        parts={part.part: part.outputs for part in seen.parts} if several else {},
     )
     return attach(kernel_fn, declaration)
+
+
+def _shape(seen: Launches) -> object:
+    """What must not depend on the config: the parts, their arguments, and what is returned."""
+    return [(part.part, tuple(part.arguments), part.outputs) for part in seen.parts], seen.returned
+
+
+def _name(place: tuple[str, str], several: bool) -> str:
+    """The name of an argument among those of all parts."""
+    return ".".join(place) if several else place[1]
+
+
+def _config(run: ScriptRun, config: Config) -> dict[str, Any]:
+    """A config's values in the forms that the file's hints ask for."""
+    return dict(call(_with_keys(run, lambda **values: values), config))
 
 
 class _Values(dict[str, Any]):
@@ -88,6 +138,7 @@ class _Values(dict[str, Any]):
 
     given: Sequence[Any]
     returned: tuple[str, ...]
+    config: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +152,24 @@ class _Inputs:
 
         torch.manual_seed(seed)
         with self.run.watching(stubs=True), on(device):
-            given = self.run.module.get_inputs()
+            keys = _config(self.run, config)
+            given = self.run.inputs(keys)
             copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in given]
-            seen = self.run.call(given)
-        values = _Values(seen.arguments)
-        values.given, values.returned = copies, seen.returned
+            seen = self.run.call(given, keys)
+        several = len(seen.parts) > 1
+        values = _Values(
+            {_name((p.part, name), several): value for p in seen.parts for name, value in p.arguments.items()}
+        )
+        values.returned = tuple(_name(place, several) for place in seen.returned)
+        values.given, values.config = copies, keys
         return values
 
 
 def _reference(run: ScriptRun) -> Callable[[Config, Mapping[str, Any]], dict[str, Any]]:
     def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         assert isinstance(values, _Values)
-        expected = as_list(run.module.reference_fn(*values.given))
+        function = run.module.reference_fn
+        expected = as_list(function(*values.given, **taken(function, values.config)))
         if len(expected) != len(values.returned):
             raise SourceError(
                 f"{run.name}: reference_fn returns {len(expected)} values and kernel_fn {len(values.returned)}: "
@@ -122,6 +179,15 @@ def _reference(run: ScriptRun) -> Callable[[Config, Mapping[str, Any]], dict[str
         return {n: e.reshape(values[n].shape) if e.numel() == values[n].numel() else e for n, e in pairs}
 
     return reference
+
+
+def _types(run: ScriptRun, config: Config) -> list[Any]:
+    """The dtypes of what ``kernel_fn`` returns for a config."""
+    keys = _config(run, config)
+    with run.watching(stubs=True), without_memory():
+        seen = run.call(run.inputs(keys), keys)
+    arguments = {part.part: part.arguments for part in seen.parts}
+    return [arguments[part][name].dtype for part, name in seen.returned]
 
 
 def _tolerance(types: Sequence[Any]) -> Tolerance:

@@ -5,24 +5,38 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import Handed, is_without_memory
+from precast.kernels.adapters.scripts.meta_tensors import Handed, is_without_memory, noting_addresses
 from precast.kernels.authoring.errors import SourceError
+from precast.loader.format.patterns import PART
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The launch of one run of ``kernel_fn``: the compiled object, its arguments, and which of them were returned."""
+    """One launch of a run of ``kernel_fn``: the part, its compiled object and its arguments. Pointers are tensors."""
 
+    part: str
     compiled: Any
     arguments: Mapping[str, Any]
-    returned: tuple[str, ...]
-    given: frozenset[str]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What a run of ``kernel_fn`` launches, in order, and which arguments it returns, as ``(part, name)``.
+
+    ``given`` are the arguments that are inputs of ``kernel_fn``.
+    """
+
+    parts: tuple[Launch, ...]
+    returned: tuple[tuple[str, str], ...]
+    given: frozenset[tuple[str, str]]
 
 
 @dataclass(slots=True)
@@ -48,28 +62,47 @@ class ScriptRun:
         self.module = module
         return module
 
-    def call(self, inputs: Any) -> Launch:
-        """Run ``kernel_fn`` on inputs, and return what it launches."""
+    def inputs(self, config: Mapping[str, Any]) -> list[Any]:
+        """What ``get_inputs`` gives, which is passed the keys that it has a parameter for."""
+        return as_list(self.module.get_inputs(**taken(self.module.get_inputs, config)))
+
+    def call(self, inputs: Any, config: Mapping[str, Any]) -> Launches:
+        """Run ``kernel_fn`` on inputs, with its keyword-only parameters, and return what it launches."""
         inputs = as_list(inputs)
         self.launches.clear()
-        returned = as_list(self.module.kernel_fn(*inputs))
-        if len(self.launches) != 1:
+        returned = as_list(self.module.kernel_fn(*inputs, **config))
+        objects = [id(launched) for launched, _ in self.launches]
+        if not objects or len(set(objects)) != len(objects):
             raise SourceError(
-                f"{self.name}: kernel_fn called {len(self.launches)} objects returned by cute.compile: "
-                "it must call one, once (compile it with cute.compile, and call what that returns)"
+                f"{self.name}: kernel_fn called {len(set(objects))} objects returned by cute.compile, in "
+                f"{len(objects)} calls: it must call at least one, and each one once "
+                "(compile it with cute.compile, and call what that returns)"
             )
-        launched, values = self.launches[0]
-        arguments = dict(zip(launched.names(len(values)), map(_tensor, values), strict=True))
-        places = {_memory(value): name for name, value in arguments.items() if _memory(value) is not None}
-        found = [places.get(_memory(value)) for value in returned]
+        parts = [(launched, launched.named(values)) for launched, values in self.launches]
+        names = _part_names([launched.name for launched, _ in parts])
+        places: dict[int, list[tuple[str, str]]] = {}
+        for part, (_, arguments) in zip(names, parts, strict=True):
+            for name, value in arguments.items():
+                if (memory := _memory(value)) is not None:
+                    places.setdefault(memory, []).append((part, name))
+        found = [places.get(_memory(value) or 0, [None])[-1] for value in returned]
         if not found or None in found:
             raise SourceError(
                 f"{self.name}: kernel_fn returns something that it did not pass to the compiled object: "
                 "return the tensors that the kernel writes"
             )
-        held = frozenset(map(_memory, inputs))
-        given = frozenset(name for name, value in arguments.items() if _memory(value) in held)
-        return Launch(launched.compiled, arguments, tuple(str(name) for name in found), given)
+        held = set(map(_memory, inputs))
+        # A tensor that kernel_fn makes is written by the first object that takes it.
+        first = {at[0] for memory, at in places.items() if memory not in held} if len(parts) > 1 else set()
+        written = first.union(place for place in found if place is not None)
+        return Launches(
+            tuple(
+                Launch(part, launched.compiled, arguments, tuple(n for n in arguments if (part, n) in written))
+                for part, (launched, arguments) in zip(names, parts, strict=True)
+            ),
+            tuple(place for place in found if place is not None),
+            frozenset(place for memory, at in places.items() if memory in held for place in at),
+        )
 
     @contextlib.contextmanager
     def watching(self, *, stubs: bool) -> Iterator[None]:
@@ -79,10 +112,11 @@ class ScriptRun:
         """
         from cutlass.base_dsl.compiler import CompileCallable
         from cutlass.base_dsl.dsl import BaseDSL
-        from cutlass.cute.runtime import _Tensor
+        from cutlass.cute.runtime import _Pointer, _Tensor
         from cutlass.cutlass_dsl import CuTeDSL
 
         compile_call, begin, run_jit = CompileCallable.__call__, _Tensor.__init__, BaseDSL._func
+        begin_pointer = _Pointer.__init__
         settings = CuTeDSL._get_dsl().envar
         for_ffi = settings.enable_tvm_ffi
 
@@ -100,6 +134,10 @@ class ScriptRun:
                 begin(view, tensor, *args, **kwargs)
             view._precast_tensor = tensor
 
+        def remember_pointer(pointer: Any, address: Any, *args: Any, **kwargs: Any) -> None:
+            begin_pointer(pointer, address, *args, **kwargs)
+            pointer._precast_tensor = addresses.get(int(address), address)
+
         def refuse(*args: Any, **kwargs: Any) -> Any:
             raise SourceError(
                 f"{self.name}: a @cute.jit function is called directly: compile it once with cute.compile, "
@@ -107,12 +145,15 @@ class ScriptRun:
             )
 
         CompileCallable.__call__, _Tensor.__init__ = compile_one, remember
+        _Pointer.__init__ = remember_pointer
         settings.enable_tvm_ffi = True
         BaseDSL._func = refuse if stubs else run_jit
         try:
-            yield
+            with noting_addresses() as addresses:
+                yield
         finally:
             CompileCallable.__call__, _Tensor.__init__ = compile_call, begin
+            _Pointer.__init__ = begin_pointer
             settings.enable_tvm_ffi, BaseDSL._func = for_ffi, run_jit
 
 
@@ -122,19 +163,50 @@ class LaunchRecorder:
     def __init__(self, run: ScriptRun, function: Any, compiled: Any) -> None:
         self._run, self._function, self.compiled = run, function, compiled
 
+    @property
+    def name(self) -> str:
+        """The name of the function that was compiled."""
+        return str(getattr(self._function, "__name__", "kernel"))
+
     def __call__(self, *args: Any) -> None:
         self._run.launches.append((self, args))
 
-    def names(self, count: int) -> Sequence[str]:
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The arguments of a launch by name, with tensors for views and pointers."""
+        return dict(zip(self._names(len(values)), map(_plain, values), strict=True))
+
+    def _names(self, count: int) -> Sequence[str]:
         """The names of its arguments: the function's parameters that are not compile-time constants."""
         parameters = inspect.signature(self._function).parameters.values()
         names = [p.name for p in parameters if "Constexpr" not in str(p.annotation)]
         return names[:count] if len(names) >= count else [f"arg{i}" for i in range(count)]
 
 
-def _tensor(value: Any) -> Any:
-    """The tensor behind a view made by ``from_dlpack``; any other value unchanged."""
-    return getattr(value, "_precast_tensor", value)
+def _part_names(names: Sequence[str]) -> list[str]:
+    """A name for each launched object, by its function; one that comes again gets a number.
+
+    >>> _part_names(["Reduce", "scale", "scale"])
+    ['reduce', 'scale', 'scale_2']
+    """
+    made: list[str] = []
+    for name in names:
+        plain = name.lower().lstrip("_") if PART.admits(name.lower().lstrip("_")) else "part"
+        made.append(next(n for i in itertools.count(1) if (n := plain if i == 1 else f"{plain}_{i}") not in made))
+    return made
+
+
+def taken(function: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some values that a function has a parameter for."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in values.items() if name in parameters}
+
+
+def _plain(value: Any) -> Any:
+    """The tensor behind a view made by ``from_dlpack`` or a pointer to it; a number of the DSL as Python's own."""
+    if hasattr(value, "_precast_tensor"):
+        return value._precast_tensor
+    number = getattr(value, "value", None)
+    return number if isinstance(number, (int, float)) and type(value).__module__.startswith("cutlass") else value
 
 
 def _memory(value: Any) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.loader.attach.hooks import CompileFunctions
-from precast.loader.attach.keys import find
+from precast.loader.attach.key_reader import find
 from precast.loader.attach.library import Library
 
 _POINTER, _STREAM = "pointer", "stream"

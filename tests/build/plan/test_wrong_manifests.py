@@ -11,6 +11,7 @@ import pytest
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest, read_manifest
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
+from precast.build.plan.program import Call, Script
 from precast.build.plan.yaml_reader import read_yaml
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
@@ -48,6 +49,8 @@ kernels:
   - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
      env: {X: 1}, parts: p, skip_unsupported: true}
   - {compile: "m:f", op: o}
+  - {call: "m:f", with: {x: 1}, backward: true, libraries: quack}
+  - {script: test_wrong_manifests.py, arguments: [1]}
 """
     root = read_yaml(text, "m.yaml")
     assert isinstance(root.value, dict) and set(root.value) == set(ROOT_FIELDS)
@@ -56,7 +59,11 @@ kernels:
     made = parse_manifest(text, Path(__file__))
     plain = parse_manifest(b'{version: 1, name: y, targets: sm_90a, kernels: [{compile: "m:g"}]}', Path("m.yaml"))
     assert unchanged(made, plain) == {"targets"}
-    assert unchanged(made.entries[0], plain.entries[0]) == set()
+    assert unchanged(made.entries[0], plain.entries[0]) == {"program"}
+    call, script = (entry.program for entry in made.entries[2:])
+    assert isinstance(call, Call) and (call.place, call.backward, call.libraries) == ("m:f", True, ("quack",))
+    assert call.request({})["arguments"] == {"x": 1}
+    assert script == Script(path=Path(__file__).resolve(), arguments=("1",))
 
 
 def unchanged(one: Any, other: Any) -> set[str]:

@@ -14,13 +14,21 @@ from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.verify import verify
+from precast.loader.format.config import complete
 from tests.helpers.builds import precast
 
 torch = pytest.importorskip("torch")
 
 
 FOLDER = Path(__file__).parents[2] / "gpu" / "scripts"
-FILES = {name: (FOLDER / f"{name}.py").read_text() for name in ("relu", "axpy", "double")}
+FILES = {
+    name: (FOLDER / f"{name}.py").read_text() for name in ("relu", "axpy", "double", "triple", "square_add", "power")
+}
+
+
+OPS = (
+    "script.relu", "script.axpy", "script.double", "script.triple", "script.square_add.square", "script.square_add.add",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -40,18 +48,24 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = precast(tmp_path / "store", "build", FOLDER.with_suffix(".yaml"), "-o", tmp_path / "cache", "-j", 1)
     assert built.returncode == 0, built.stderr
-    assert "6 variants built" in built.stdout
+    assert "14 variants built" in built.stdout
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
     loader.caches(refresh=True)
     try:
         for target in ("sm_90a", "sm_100a"):
-            kernels = {op: loader.get(op, {}, target=target) for op in ("script.relu", "script.axpy", "script.double")}
+            kernels = {op: loader.get(op, target=target) for op in OPS}
+            kernels["script.power"] = loader.get("script.power", {"dtype": "bfloat16"}, target=target)
             taken = {op: [(a.name, a.written) for a in k.signature.passed] for op, k in kernels.items()}
             assert taken == {
                 "script.relu": [("x", False), ("out", True)],
                 "script.axpy": [("x", False), ("y", False), ("out", True), ("stream", False)],
                 "script.double": [("x", True)],
+                "script.triple": [("x", False), ("out", False), ("n", False), ("stream", False)],
+                "script.square_add.square": [("x", False), ("squared", True), ("stream", False)],
+                "script.square_add.add": [("x", False), ("y", False), ("out", True), ("stream", False)],
+                "script.power": [("x", False), ("out", True), ("stream", False)],
             }
+            assert kernels["script.power"].config == {"dtype": "bfloat16", "exponent": 2, "threads": 256}
     finally:
         monkeypatch.undo()
         loader.caches(refresh=True)
@@ -69,16 +83,60 @@ def double(x: Any) -> None:
     x.add_(x.clone())
 
 
-@pytest.mark.parametrize(("name", "launch"), [("relu", relu), ("axpy", axpy), ("double", double)])
+def triple(x: Any, out: Any, n: int, stream: Any) -> None:
+    assert n == x.numel() == 1000
+    out.copy_(3 * x)
+
+
+def launch_power(x: Any, out: Any, stream: Any) -> None:
+    out.copy_(x**2)
+
+
+@pytest.mark.parametrize(
+    ("name", "launch"),
+    [("relu", relu), ("axpy", axpy), ("double", double), ("triple", triple), ("power", launch_power)],
+)
 def test_the_kit_knows_their_inputs_and_references(declared: Any, name: str, launch: Callable[..., None]) -> None:
     declaration = declared(FILES[name])
-    assert declaration.verifiable and declaration.keys == ()
-    (check,) = verify(launch, declaration, {}, device="cpu")
+    config = complete(declaration.keys, {}, op=name)
+    assert declaration.verifiable
+    (check,) = verify(launch, declaration, config, device="cpu")
     assert check.passed, check
-    (check,) = verify(lambda *values: None, declaration, {}, device="cpu")
+    (check,) = verify(lambda *values: None, declaration, config, device="cpu")
     assert not check.passed, "a kernel that does nothing"
-    one, other, again = (declaration.inputs({}, {}, device="cpu", seed=seed)["x"] for seed in (1, 2, 1))
+    one, other, again = (declaration.inputs(config, {}, device="cpu", seed=seed)["x"] for seed in (1, 2, 1))
     assert torch.equal(one, again) and not torch.equal(one, other)
+
+
+def test_keyword_only_parameters_are_keys_with_the_hints_of_the_file(declared: Any) -> None:
+    declaration = declared(FILES["power"])
+    assert [(key.name, key.type, key.tuned, key.default) for key in declaration.keys] == [
+        ("dtype", "dtype", False, "float32"), ("exponent", "int", False, 2), ("threads", "int", True, 128),
+    ]  # fmt: skip
+    config = {"dtype": "bfloat16", "exponent": 3, "threads": 64}
+    values = declaration.inputs(config, {}, device="cpu", seed=1)
+    assert values["x"].dtype == values["out"].dtype == torch.bfloat16  # get_inputs takes the dtype
+    assert declaration.tolerance(config).rtol == torch.finfo(torch.bfloat16).eps
+    expected = declaration.reference(config, values)["out"]
+    assert torch.equal(expected, values["x"].float() ** 3)  # and reference_fn the exponent
+
+
+def test_several_launched_objects_are_parts_in_their_order(declared: Any) -> None:
+    declaration = declared(FILES["square_add"])
+    assert dict(declaration.parts) == {"square": ("squared",), "add": ("out",)}
+    assert declaration.outputs == ("add.out",) and not declaration.verifiable
+    values = declaration.inputs({}, {}, device="cpu", seed=1)
+    assert list(values) == [
+        "square.x", "square.squared", "square.stream", "add.x", "add.y", "add.out", "add.stream",
+    ]  # fmt: skip
+    assert values["square.squared"] is values["add.x"]
+
+
+def test_addresses_are_those_of_their_tensors(declared: Any) -> None:
+    """A view of a tensor is another address; the file may do arithmetic on a slice's own."""
+    text = FILES["triple"].replace("pointer(x),", "pointer(x[4:]),").replace("x.numel()", "x.numel() - 4")
+    values = declared(text).inputs({}, {}, device="cpu", seed=1)
+    assert values["x"].shape == (996,) and values["n"] == 996
 
 
 def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
@@ -100,6 +158,12 @@ def test_what_is_read_and_written_is_in_place(declared: Any) -> None:
         ("def kernel_fn", "def kernel", "has reference_fn and get_inputs and no kernel_fn: a kernel file has all"),
         ("    compiled(view(x), view(out))", "    relu(view(x), view(out))", "compile it once with cute.compile"),
         ("    compiled(view(x), view(out))", "    out.copy_(x)", "called 0 objects returned by cute.compile"),
+        (
+            "    compiled(view(x), view(out))",
+            "    compiled(view(x), view(out))\n    compiled(view(x), view(out))",
+            "called 1 objects returned by cute.compile, in 2 calls",
+        ),
+        ("def kernel_fn(x)", "def kernel_fn(x, *, tile)", "'tile' of kernel_fn is a config key, and has no default"),
         ("    return out", "    return out + 1", "return the tensors that the kernel writes"),
         ("    return out", "    return None", "return the tensors that the kernel writes"),
         (

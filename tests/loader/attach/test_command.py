@@ -86,6 +86,7 @@ def test_an_interrupt_is_the_scripts_own(folder: Path) -> None:
         (("--library", "quak", "fail.py"), "no library 'quak' is declared: name one of"),
         (("--mode", "fast", "fail.py"), "invalid choice: 'fast'"),
         (("--mode", "record", "--missing", "raise", "fail.py"), "use missing='compile' or 'skip'"),
+        (("--target", "sm_9999", "fail.py"), "'sm_9999'"),
         (("--without-compiler", "fail.py"), "attach without without_compiler=True"),
         ((), "required: script"),
     ],
@@ -113,3 +114,17 @@ def test_the_report_comes_last_whatever_the_end(folder: Path, tmp_path: Path) ->
     first, second = done.stderr.splitlines()
     assert first == "minilib.kernels:compiled: 0 served, 1 not"
     assert second.startswith("    1 x no cache holds attach.mine.kernels_compiled_")
+
+
+def test_a_kernel_is_served_for_the_architecture_that_is_named(folder: Path) -> None:
+    (folder / "which.py").write_text("from precast.loader.attach import attached\nprint(attached().target)\n")
+    done = run(*ATTACH, "--target", "sm_100a", f"{folder}/which.py", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "sm_100a\n"), done.stderr
+
+
+def test_every_option_is_explained(folder: Path) -> None:
+    help_text = run("-m", "precast.loader.attach", "--help", cwd=folder).stdout
+    options = help_text.split("options:\n")[1]
+    for name in ("--library", "--mode", "--missing", "--target", "--recording", "--without-compiler", "--report", "-m"):
+        text = options.partition(f"\n  {name}")[2].partition("\n  -")[0]
+        assert len(text.split()) > 4, f"{name}: {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,21 @@ def test_merging_does_not_depend_on_the_order(ones: list[Recorded], random: Any)
     lines = b"".join(one.text.encode() + b"\n" for one in shuffled)
     assert [one.text for one in read_recording(lines)] == text
     assert len({one.key for one in ones}) == len(text)
+
+
+@given(st.lists(ONES), st.randoms())
+def test_what_is_recorded_does_not_depend_on_the_order_of_calls(ones: list[Recorded], random: Any) -> None:
+    shuffled = list(ones)
+    random.shuffle(shuffled)
+    with tempfile.TemporaryDirectory() as folder:
+        recorder, other = Recorder(Path(folder) / "one"), Recorder(Path(folder) / "other")
+        for one, moved in zip(ones, shuffled, strict=True):
+            recorder.add(one)
+            other.add(moved)
+        assert recorder.recorded == other.recorded == merged(ones)
+        for path in (recorder.path, other.path):
+            assert path is not None
+            assert read_recording(path.read_bytes() if path.exists() else b"") == merged(ones)
 
 
 def test_a_last_line_that_was_cut_is_left_out_wherever_it_is_cut() -> None:

@@ -1,0 +1,119 @@
+"""The process that runs a program of a manifest: calls with sample tensors, or a script, without a GPU.
+
+Started by ``precast.build.plan.program_recorder``. What attached libraries ask their compiler for is recorded; nothing
+is compiled or launched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from precast.build.child.author_traceback import author_frames, author_traceback
+from precast.build.child.record_main import record_without_gpu, run_program, without_gpu
+from precast.build.child.serve import Answer, failure, serve
+from precast.build.ipc.message import Message
+from precast.kernels.authoring.dtypes import to_torch
+from precast.kernels.authoring.registry import FunctionRef, load
+from precast.loader.attach.keys import decode
+from precast.loader.errors import ConfigError, PrecastError
+
+
+def main() -> None:
+    """Run what a plan asks for."""
+    serve(start)
+
+
+def start(settings: Mapping[str, Any]) -> Answer:
+    """Attach the libraries, and give the function that runs calls and scripts."""
+    os.environ.pop("PRECAST_RECORDING", None)  # this recording is sent to the plan, and is no one else's
+    attachment = record_without_gpu(
+        settings["profile"], libraries=settings["libraries"], without_compiler=find_spec("cutlass") is None
+    )
+    os.chdir(settings["folder"])
+
+    def answer(request: Mapping[str, Any]) -> Message:
+        for number, one in enumerate(request["runs"]):
+            try:
+                with without_gpu():
+                    run(one)
+            except PrecastError as error:  # its message says what to do; the author's frames, if any, say where
+                cause = error.__cause__
+                frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
+                return Message({"row": number, "refused": str(error), "traceback": frames})
+            except (Exception, SystemExit) as error:
+                return failure(error, row=number)
+        recorder = attachment.recorder
+        return Message({"recorded": [one.to_json() for one in recorder.recorded], "left_out": list(recorder.left_out)})
+
+    return answer
+
+
+def run(request: Mapping[str, Any]) -> None:
+    """Run one call or one script."""
+    if "script" in request:
+        run_script(request["script"], request["arguments"])
+    else:
+        run_call(request["call"], request["arguments"], backward=request["backward"])
+
+
+def run_script(path: str, arguments: list[str]) -> None:
+    """Run a script as Python itself would. Its end by ``sys.exit`` is no error unless it says so."""
+    sys.path.insert(0, str(Path(path).parent))
+    try:
+        run_program([path, *arguments])
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise ConfigError(f"it ended with sys.exit({end.code!r}): correct the script") from None
+
+
+def run_call(place: str, forms: Mapping[str, Any], *, backward: bool) -> None:
+    """Call a function with sample arguments, and run the backward pass of what it returns."""
+    import torch
+
+    function = load(FunctionRef.parse(place))
+    makers = {"values": _tensor_of_values}
+    returned = function(**{name: decode(form, tensor=_tensor, makers=makers) for name, form in forms.items()})
+    if not backward:
+        return
+    outputs = [one for one in _tensors(returned) if one.requires_grad]
+    if not outputs:
+        raise ConfigError(
+            "nothing that it returns requires a gradient: "
+            "write 'requires_grad: true' at a tensor, or leave out 'backward'"
+        )
+    torch.autograd.backward(outputs, [torch.empty_like(one) for one in outputs])
+
+
+def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:
+    import torch
+
+    made = torch.empty_strided(sizes, strides, dtype=to_torch(dtype), device="cuda")
+    return made.requires_grad_() if requires_grad else made
+
+
+def _tensor_of_values(dtype: str, values: Any, requires_grad: bool) -> Any:
+    import torch
+
+    made = torch.tensor(values, dtype=to_torch(dtype), device="cuda")
+    return made.requires_grad_() if requires_grad else made
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Programs recorded: each is run without a GPU, and entries of the kernels that it asked for take its place.
+
+A program runs in a child process of its own for each target, so that what it asks for depends on nothing else. What a
+call asked for is noted under the digest of its sources. A script is run each time, since it may read anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.errors import Location, ManifestError
+from precast.build.gpu.profile import Profile, Profiles
+from precast.build.inputs.sources import SourceDigests
+from precast.build.ipc.capacity import default_jobs
+from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import child_environment
+from precast.build.ipc.message import Message
+from precast.build.link.toolchain import PACKAGES
+from precast.build.plan.description import Description
+from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
+from precast.build.plan.matrix import Row, matrix_of
+from precast.build.plan.program import Program, Script
+from precast.build.plan.recorded_manifest import entry_values
+from precast.build.plan.yaml_reader import Node
+from precast.loader.attach.guards import NotInstalled
+from precast.loader.attach.library import SHIPPED, library_named
+from precast.loader.attach.recording import Recorded
+from precast.loader.errors import FormatError, PrecastError
+from precast.loader.format import fields
+from precast.loader.format.config import Key, to_json
+from precast.loader.format.target import Target
+
+_NAME = "process that runs the program"
+_PRINTED = 2000
+# The code that decides what is recorded: when it changes, so may a recording.
+_READERS = ("precast.build.child.program_main", "precast.loader.attach.attachment", "precast.loader.attach.hooks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One program for one target, with the rows of its config."""
+
+    entry: Entry
+    program: Program
+    manifest: Manifest
+    target: Target
+    profile: Profile
+    rows: tuple[Row, ...]
+
+    @property
+    def requests(self) -> tuple[dict[str, Any], ...]:
+        """What its child process is asked, one request for each row."""
+        return tuple(self.program.request(row.config) for row in self.rows)
+
+    def shown(self, row: Row) -> str:
+        """The program with the values of one row, for messages."""
+        values = ", ".join(f"{name}={to_json(value)}" for name, value in row.config.items())
+        return f"{self.program}{f' with {values}' if values else ''}, for {self.target},"
+
+    @property
+    def env(self) -> Environment:
+        """The variables of its entry, for its target."""
+        return environment_of(self.entry.environment(self.target, self.profile))
+
+
+def record_programs(
+    manifests: Sequence[Manifest],
+    *,
+    targets: Sequence[Target],
+    profiles: Profiles,
+    limit: float,
+    notes: Memo | None,
+) -> list[Manifest]:
+    """Manifests whose programs have been replaced by entries of the kernels that they ask for.
+
+    A kernel that several programs ask for is built once. ``limit`` is how many seconds one call or script may take.
+    """
+    runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles)]
+    if not runs:
+        return list(manifests)
+    recordings = _recordings(runs, limit, notes)
+    entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
+    for run, recorded in zip(runs, recordings, strict=True):
+        for one in recorded:
+            key = (run.target, run.env, one.key)
+            before = entries.get(key)
+            # Of several calls that make one key, the least by its text, whichever program made it.
+            entries[key] = (one, run) if before is None else (min(one, before[0], key=lambda r: r.text), before[1])
+    made = [(run, _entry(one, run)) for one, run in sorted(entries.values(), key=lambda found: found[0].text)]
+    return [replace(m, entries=tuple(_replaced(m, made))) for m in manifests]
+
+
+def _replaced(manifest: Manifest, made: Sequence[tuple[Run, Entry]]) -> Iterator[Entry]:
+    for entry in manifest.entries:
+        if entry.program is None:
+            yield entry
+        else:
+            yield from (new for run, new in made if run.entry is entry)
+
+
+def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles) -> Iterator[Run]:
+    if entry.program is None:
+        return
+    program = entry.program
+    keys = tuple(Key(name=name) for name in program.names)
+    matrix = matrix_of(entry, Description(op=str(program), source="", keys=keys, declared=True))
+    rows = tuple(matrix.rows())
+    for target in entry.targets:
+        if not targets or target in targets:
+            yield Run(
+                entry=entry,
+                program=program,
+                manifest=manifest,
+                target=target,
+                profile=profiles.of(target),
+                rows=rows,
+            )
+
+
+def _entry(recorded: Recorded, run: Run) -> Entry:
+    """The entry of one recorded kernel, at the place of its program."""
+    config, tuned = (
+        {name: _node(value, run.entry.location) for name, value in values.items()} for values in entry_values(recorded)
+    )
+    source = f"{recorded.compile}@{recorded.library}"
+    own = replace(run.entry, program=None, include=(), exclude=(), skip_unsupported=False)
+    return replace(own, source=source, targets=(run.target,), config=config, tuned=tuned)
+
+
+def _node(value: Any, at: Location) -> Node:
+    return Node(tuple(_node(item, at) for item in value) if isinstance(value, list) else value, at)
+
+
+def _recordings(runs: Sequence[Run], limit: float, notes: Memo | None) -> list[tuple[Recorded, ...]]:
+    """What each run asks for: noted, or by a child process of its own. As many run at a time as there is room for."""
+    keys = _note_keys(runs, notes)
+    found = {n: noted for n, key in enumerate(keys) if notes and key and (noted := _noted(notes, key)) is not None}
+    waiting = iter([n for n in range(len(runs)) if n not in found])
+    while batch := list(itertools.islice(waiting, default_jobs())):
+        with ExitStack() as stack:
+            children = [stack.enter_context(_start(runs[n])) for n in batch]
+            for n, child in zip(batch, children, strict=True):
+                found[n] = _recorded(runs[n], child, limit)
+                if notes and keys[n]:
+                    notes.put("programs", keys[n], [one.to_json() for one in found[n]])
+    return [found[n] for n in range(len(runs))]
+
+
+def _start(run: Run) -> ChildProcess:
+    """A child process that has been asked for every row."""
+    child = ChildProcess(
+        "program_main",
+        name=_NAME,
+        settings={
+            "profile": run.profile.to_json(),
+            "libraries": list(run.program.libraries) or None,
+            "search": [str(folder) for folder in run.manifest.search],
+            "folder": str(run.manifest.path.absolute().parent),
+        },
+        environment=child_environment(os.environ, target=run.target, env=dict(run.env)),
+    )
+    child.send(Message({"runs": list(run.requests)}))
+    return child
+
+
+def _recorded(run: Run, child: ChildProcess, limit: float) -> tuple[Recorded, ...]:
+    """What a child process has recorded; raises ManifestError where the program failed or asked for nothing."""
+    at = run.entry.location
+    try:
+        reply = child.receive(limit * len(run.rows)).header
+    except ChildLost as lost:
+        printed = _indented(lost.output[-_PRINTED:])
+        raise ManifestError(f"{run.program}, for {run.target}, did not end: {lost}: correct it{printed}", at) from None
+    try:
+        if "row" in reply:
+            _refuse(reply, run, run.rows[fields.get(reply, "row", int)])
+        recorded = fields.items(reply, "recorded", Recorded.parse, most=100_000)
+        left_out = fields.items(reply, "left_out", fields.text, most=100_000)
+    except ManifestError:
+        raise
+    except (FormatError, IndexError) as error:
+        raise ManifestError(f"the recording of {run.program} cannot be read ({error}): report this", at) from None
+    reasons = _indented("\n".join(left_out))
+    if not recorded:
+        raise ManifestError(
+            f"{run.program} asked for no kernel of an attached library for {run.target}: call a function that compiles "
+            f"one, or name its library with 'libraries'{reasons}",
+            run.entry.location,
+        )
+    if left_out and not run.entry.skip_unsupported:
+        raise ManifestError(
+            f"{run.program} asked for kernels that no manifest can hold, for {run.target}: "
+            f"add 'skip_unsupported: true' to build the others alone{reasons}",
+            run.entry.location,
+        )
+    return recorded
+
+
+def _refuse(reply: Mapping[str, Any], run: Run, row: Row) -> None:
+    """Raise the error of one row."""
+    frames = _indented(str(reply.get("traceback", "")))
+    if "refused" in reply:
+        raise ManifestError(f"{run.shown(row)} cannot be recorded: {reply['refused']}{frames}", row.at)
+    error = f"{run.shown(row)} failed with {reply.get('error')}: correct it, or its entry"
+    raise ManifestError(f"{error}{frames}", row.at)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"\n    {line}" for line in text.rstrip().splitlines())
+
+
+def _noted(notes: Memo, key: str) -> tuple[Recorded, ...] | None:
+    noted = notes.get("programs", key)
+    try:
+        return tuple(map(Recorded.parse, noted)) if isinstance(noted, list) and noted else None
+    except FormatError:
+        return None
+
+
+def _note_keys(runs: Sequence[Run], notes: Memo | None) -> list[str]:
+    """The keys of recordings; empty for one that is made each time."""
+    if notes is None:
+        return [""] * len(runs)
+    digests: dict[tuple[Any, ...], SourceDigests] = {}
+    return [_note_key(run, digests.setdefault(run.manifest.search, SourceDigests(run.manifest.search, notes)))
+            for run in runs]  # fmt: skip
+
+
+def _note_key(run: Run, sources: SourceDigests) -> str:
+    if isinstance(run.program, Script):
+        return ""
+    try:
+        digests = [sources.digest(place) for place in (run.program.place, *_READERS)]
+        versions = [version(name) for name in PACKAGES] if find_spec("cutlass") else []
+        guards = list(_guards(run.program.libraries))
+    except (PrecastError, OSError):
+        return ""  # the child process says what is wrong
+    return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, versions, guards)
+
+
+def _guards(libraries: Iterable[str]) -> Iterator[list[str]]:
+    """What the attached libraries are: a recording holds their versions, and the digests of their sources."""
+    for name in libraries or SHIPPED:
+        try:
+            guard = library_named(name).guard()
+        except NotInstalled:
+            continue
+        yield [name, guard.version, guard.source]
