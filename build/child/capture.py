@@ -73,8 +73,9 @@ class Catcher:
                     if _NO_TENSOR not in str(error):
                         raise
                     raise SourceError(
-                        "the caller's stream is found by a tensor argument, and this kernel takes only pointers: compile"
-                        " it with make_fake_stream(), without use_tvm_ffi_env_stream, and pass a stream at the call"
+                        "the caller's stream is found by a tensor argument, and this kernel takes only pointers:"
+                        " compile it with make_fake_stream(), without use_tvm_ffi_env_stream, and pass a stream"
+                        " at the call"
                     ) from None
                 finally:
                     self._depth -= 1

@@ -19,14 +19,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import dsl, host_values, placeholder
-from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode, SeamCount
+from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
+from precast.loader.attach.compiler import dsl, host_values, placeholder
+from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.attach.guards import folder_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
-from precast.loader.attach.placeholder import NoCompiler
 from precast.loader.attach.recording import Recorded, Recorder, recording_path
+from precast.loader.attach.seam_count import SeamCount
 from precast.loader.errors import ConfigError
 
 __all__ = [

@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from precast.loader.attach.host_values import TensorView
+from precast.loader.attach.compiler.host_values import TensorView
 from precast.loader.errors import FormatError
 from precast.loader.format.signature import Argument
 from precast.loader.launch.dlpack import Tensor

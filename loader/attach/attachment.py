@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.loader import api, session
-from precast.loader.attach import placeholder
 from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
 from precast.loader.attach.arguments import NativeKernel, parse_defaults
-from precast.loader.attach.dsl import Answers
+from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recording import Recorded, Recorder
 from precast.loader.attach.returned import PROVENANCE, WRAPPED, count_of, numbered, rebuilt
+from precast.loader.attach.seam_count import SeamCount
 from precast.loader.attach.uncovered import uncovered_of, without_key
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import canonical, to_value
 from precast.loader.format.target import Target
@@ -36,7 +36,6 @@ from precast.loader.resolve.candidate import same
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
 VERSION, SOURCE, COMPILER = "library_version", "library_source", "dsl_version"
-_REASONS_SHOWN = 20
 _ADVICE = "\nto build it, put this in a manifest, build it, and install the cache:\n{}"
 _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
@@ -47,21 +46,6 @@ Own = Callable[[Answers], Any]
 
 class KernelMissing(PrecastError, LookupError):
     """An attached library asked for a kernel that no cache has, and compiling was not allowed."""
-
-
-class SeamCount(Immutable, kw_only=True):
-    """What one function of a library asked for so far: keys that a cache served, keys that none did, and why."""
-
-    function: str
-    hits: int
-    misses: int
-    reasons: Mapping[str, int]
-
-    def __str__(self) -> str:
-        lines = [f"\n    {count} x {reason}" for reason, count in self.reasons.items()]
-        more = len(lines) - _REASONS_SHOWN
-        why = "".join(lines[:_REASONS_SHOWN]) + (f"\n    and {more} more reasons" if more > 0 else "")
-        return f"{self.function}: {self.hits} served, {self.misses} not{why}"
 
 
 class Attachment:

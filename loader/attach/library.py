@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from precast.loader.attach.dsl import Answers
+from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import Guard, guard_of
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import placeholder
 from precast.loader.attach.after_import import after_import
-from precast.loader.attach.dsl import Answers, answered_by, asking
+from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler.dsl import Answers, answered_by, asking
 from precast.loader.attach.keys import UnknownKey, canonical, encode
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.fast_start.values import Immutable
@@ -85,7 +85,7 @@ def _count_by_driver(module: ModuleType) -> None:
         info = importlib.import_module("cutlass.utils").HardwareInfo
         if not info.get_max_active_clusters.__module__.startswith("cutlass."):
             return int(original(cluster_shape))  # while a program is recorded for another GPU, that one is asked
-        from precast.loader.attach.occupancy import max_active_clusters
+        from precast.loader.attach.compiler.occupancy import max_active_clusters
 
         return max_active_clusters(cluster_shape[0] * cluster_shape[1])
 

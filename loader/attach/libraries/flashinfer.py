@@ -66,7 +66,7 @@ PASSED = {
 
 def max_active_clusters(cluster_size: int) -> int:
     """How many clusters of a size the current GPU runs at once, as the driver counts them; FlashInfer asks the DSL."""
-    from precast.loader.attach.occupancy import max_active_clusters
+    from precast.loader.attach.compiler.occupancy import max_active_clusters
 
     return max_active_clusters(cluster_size)
 

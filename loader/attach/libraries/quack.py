@@ -83,7 +83,7 @@ def process_local(forms: Mapping[str, Any]) -> str | None:
 
 def max_active_clusters(cluster_size: int = 1, *args: Any, **kwargs: Any) -> int:
     """How many clusters of a size the current GPU runs at once, as the driver counts them; quack asks the DSL."""
-    from precast.loader.attach.occupancy import max_active_clusters
+    from precast.loader.attach.compiler.occupancy import max_active_clusters
 
     return max_active_clusters(cluster_size)
 

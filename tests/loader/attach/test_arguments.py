@@ -12,7 +12,7 @@ import pytest
 
 from precast.loader.attach import host_values
 from precast.loader.attach.arguments import NativeKernel, parse_defaults
-from precast.loader.attach.placeholder import NoCompiler
+from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.errors import FormatError
 from precast.loader.format.signature import Argument, Signature
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from precast.loader.attach.dsl import Answers
-from precast.loader.attach.hooks import ServedMapping, served
+from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.library import Library
+from precast.loader.attach.served import ServedMapping, served
 from tests.helpers.attached import MINE, PACKAGE, key_of, passes, write_cache, write_library
 from tests.helpers.caches import Native
 

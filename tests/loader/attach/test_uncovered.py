@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from precast.loader.attach import dsl
 from precast.loader.attach.attachment import Attachment
-from precast.loader.attach.hooks import ServedMapping, served
+from precast.loader.attach.compiler import dsl
 from precast.loader.attach.recording import Recorder, read_recording, read_uncovered
+from precast.loader.attach.served import ServedMapping, served
 from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import FormatError
 from tests.helpers.attached import MINE

@@ -16,7 +16,7 @@ WITHOUT_DSL = f"""
 import sys
 sys.path += [{str(ROOT / "src")!r}, {sysconfig.get_path("purelib")!r}]
 from precast.loader import attach
-from precast.loader.attach.placeholder import NoCompiler
+from precast.loader.attach.compiler.placeholder import NoCompiler
 
 def raises(kind, call, *texts):
     try: call()
@@ -74,7 +74,7 @@ sys.modules.pop("cutlass", None)
 attach([], without_compiler=True)
 attach([], without_compiler=True)
 import cutlass.cute
-assert [type(finder).__module__ for finder in sys.meta_path].count("precast.loader.attach.placeholder") == 1
+assert [type(finder).__module__ for finder in sys.meta_path].count("precast.loader.attach.compiler.placeholder") == 1
 """)
 
 

@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from precast.loader.attach.placeholder import NoCompiler
+from precast.loader.attach.compiler.placeholder import NoCompiler
 
 
 class TensorView:

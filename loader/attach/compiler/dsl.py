@@ -1,7 +1,7 @@
 """What is answered in place of the DSL where it is installed: ``cute.compile``, and how many clusters a GPU runs.
 
 Some libraries wrap what they compile in a function of their own, which no cache can hold. Such a compile function is
-run as it is, up to ``cute.compile``, which then gives the kernels, in their order. The DSL counts clusters with a kernel
+run as it is, up to ``cute.compile``, which then gives the kernels in their order. The DSL counts clusters by a kernel
 that it compiles for this alone; the driver counts them without.
 """
 
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from precast.loader.attach.after_import import after_import
-from precast.loader.attach.occupancy import max_active_clusters
+from precast.loader.attach.compiler.occupancy import max_active_clusters
 from precast.loader.errors import PrecastError
 
 _MODULE, _HARDWARE = "cutlass.base_dsl.compiler", "cutlass.utils.hardware_info"

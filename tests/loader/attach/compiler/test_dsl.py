@@ -9,7 +9,8 @@ import pytest
 
 COUNT = """
 import sys
-from precast.loader.attach import attach, dsl
+from precast.loader.attach import attach
+from precast.loader.attach.compiler import dsl
 
 dsl.max_active_clusters = lambda size, device: 10 * size + device
 attach([], mode=sys.argv[1])
