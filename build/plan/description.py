@@ -10,7 +10,7 @@ from precast.loader.format import fields
 from precast.loader.format.config import Key
 from precast.loader.format.index import parse_key
 from precast.loader.format.patterns import OP_NAME
-from precast.loader.format.target import TargetPattern
+from precast.loader.format.target_pattern import TargetPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key, Value, canonical, to_json
-from precast.loader.format.target import Target, admitted
+from precast.loader.format.target import Target
+from precast.loader.format.target_pattern import admitted
 
 LIMIT = 200_000
 _SHOWN = 10

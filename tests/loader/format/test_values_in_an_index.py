@@ -16,7 +16,7 @@ from precast.loader.format.description import describe_argument
 from precast.loader.format.index import Index, OpIndex, Runtime
 from precast.loader.format.rows import Rows, split
 from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import TargetPattern
+from precast.loader.format.target_pattern import TargetPattern
 from tests.helpers.caches import HOST, SCALE_KEYS
 from tests.helpers.resolutions import BLOB, scale
 
