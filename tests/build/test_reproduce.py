@@ -21,7 +21,7 @@ from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.elf import embedded
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import find_toolchain
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.build.reproduce import draw
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Target

@@ -4,48 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_KERNELS = """
-from __future__ import annotations
+from tests.helpers.builds import HEAD
 
+_SEAMS = """
 import functools
 
-import cutlass
-import cutlass.cute as cute
 import torch
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-
-
-@cute.kernel
-def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
-    i = cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        x[i] = x[i] + value
-
-
-@cute.jit
-def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
-    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
-
-
-def _compile(value):
-    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(add_host, x, float(value), stream, options="--enable-tvm-ffi")
 
 
 @functools.cache
 def compiled_alone(value):
-    return _compile(value)
+    return compile_add(value)
 
 
 @functools.cache
 def compiled_pair(value):
-    return _compile(value), 8
+    return compile_add(value), 8
 
 
 @functools.cache
 def compiled_closure(value):
-    compiled = _compile(value)
+    compiled = compile_add(value)
 
     def run(x):
         compiled(x)
@@ -55,7 +34,7 @@ def compiled_closure(value):
 
 @functools.cache
 def compiled_twice(value):
-    return _compile(value), _compile(value + 1)
+    return compile_add(value), compile_add(value + 1)
 
 
 def add_alone(x):
@@ -108,7 +87,7 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     package.mkdir(parents=True)
     info.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
+    (package / "kernels.py").write_text(f"{HEAD}\n{_SEAMS}" if compiler else _HOST_ONLY)
     (folder / "toy_seams.py").write_text(_DECLARED.format(names=names))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-attached\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[precast.libraries]\ntoy = toy_seams\n")

@@ -1,0 +1,83 @@
+"""The parts that the published JSON Schemas are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from precast.build.gpu.gpu_table import GPUS
+from precast.build.gpu.profile import CAPABILITIES
+from precast.build.plan import yaml_fields
+from precast.loader.format.patterns import Pattern
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+Schema = dict[str, Any]
+
+
+def document(title: str, root: Schema, definitions: Schema) -> Schema:
+    """A whole schema, with the definitions that it refers to."""
+    return {"$schema": DIALECT, "title": title, **root, "$defs": definitions}
+
+
+def object_of(properties: Schema, optional: Sequence[str] = ()) -> Schema:
+    """An object of these properties and no others."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def table(values: Schema, most: int) -> Schema:
+    """An object with any keys, whose values have one schema."""
+    return {"type": "object", "maxProperties": most, "additionalProperties": values}
+
+
+def list_of(items: Schema, most: int) -> Schema:
+    """A list of at most so many items."""
+    return {"type": "array", "maxItems": most, "items": items}
+
+
+def some(item: Schema, description: str) -> Schema:
+    """One item, or a list of different ones."""
+    several = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "uniqueItems": True, "items": item}
+    return {"anyOf": [item, several], "description": description}
+
+
+def text(pattern: re.Pattern[str] | Pattern, description: str = "") -> Schema:
+    """A text that the whole pattern matches."""
+    schema: Schema = {"type": "string", "pattern": whole(pattern.pattern)}
+    return {**schema, "description": description} if description else schema
+
+
+def whole(pattern: str) -> str:
+    r"""A pattern for the whole text. ``\w`` means more than ASCII in some dialects, and ``$`` allows a last newline."""
+    return "^(?:" + pattern.replace(r"\w", "[A-Za-z0-9_]") + r")$(?!\n)"
+
+
+def line() -> Schema:
+    """A text of bounded length."""
+    return {"type": "string", "maxLength": yaml_fields.TEXT}
+
+
+def known_gpu() -> Schema:
+    """The name of a GPU in the table of GPUs."""
+    return {"enum": list(GPUS)}
+
+
+def known_target() -> Schema:
+    """A target whose GPU is in the table of GPUs."""
+    return text(re.compile("sm_(?:" + "|".join(f"{c.major}{c.minor}" for c in CAPABILITIES) + ")[af]?"))
+
+
+def count(most: int) -> Schema:
+    """A whole number that is not negative."""
+    return {"type": "integer", "minimum": 0, "maximum": most}
+
+
+def int64() -> Schema:
+    """A whole number of 64 bits."""
+    return {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+
+
+def or_null(schema: Schema) -> Schema:
+    """What a schema takes, or null."""
+    return {"anyOf": [{"type": "null"}, schema]}
