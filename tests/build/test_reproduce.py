@@ -28,6 +28,8 @@ from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import write_package as write
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 
 def precast(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
