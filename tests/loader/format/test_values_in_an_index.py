@@ -267,3 +267,16 @@ def test_help_of_a_kernel_shows_its_docstring_its_arguments_and_its_sizes() -> N
     assert text == head + "\n    ".join(describe_symbols(chosen.signature))
     assert "n" in text[len(head) :] and "8" in text[len(head) :]
     assert describe("scale", scale(), "").startswith(compiled)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_not_finite_is_nowhere_allowed(number: str) -> None:
+    with pytest.raises(FormatError, match=f"{number} is not a number that a file may hold"):
+        fields.parse_json(f'{{"x": {number}}}')
+    with pytest.raises(ConfigError, match="use a finite number"):
+        to_value(float(number))
+
+
+def test_two_arguments_cannot_be_renamed_to_one_name() -> None:
+    with pytest.raises(ConfigError, match="two arguments would be called 'p'"):
+        EVERY_KIND.renamed({"x": "p"})
