@@ -20,7 +20,8 @@ from precast.build.ipc.capacity import default_jobs
 from precast.build.link.linker import Linker
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.build.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
 from precast.build.store.key import variant_key

@@ -61,6 +61,10 @@ class StoreError(PrecastError):
     """The store, or the folder of a cache, cannot be read or written."""
 
 
+class OutputError(StoreError):
+    """A cache cannot be written at the folder that was named: the request itself is wrong."""
+
+
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
 

@@ -25,7 +25,8 @@ from precast.build.ipc.message import Message
 from precast.build.link import elf
 from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.toolchain import Toolchain, find_toolchain
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product
 from precast.build.store.store import Store

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from precast.build.compile.outcome import Failed
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.build.store.record import Record
 
 State = Literal["started", "built", "reused", "failed"]

@@ -21,7 +21,8 @@ from precast.build.inputs.sources import SourceDigests
 from precast.build.link.linker import Linker
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, by_host, find_toolchain
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.build.store.key import variant_key
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from precast.build.errors import OutputError
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
 
 # The commands by the folder that holds their files, in the order of the help. One file is one command.
@@ -31,7 +32,7 @@ ROOMS = {
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Look", "measure": "Measure (on a GPU)"}
 
 # Errors of the request itself: trying again without changing it will not help.
-WRONG_REQUEST = (ConfigError, FormatError, TargetError)
+WRONG_REQUEST = (ConfigError, FormatError, TargetError, OutputError)
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
 
 

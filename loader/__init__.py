@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from precast.loader.launch.kernel import Kernel
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.session import Stats
+    from precast.loader.stats import Stats
 
 __all__ = [
     "CacheError",
@@ -69,7 +69,7 @@ _HOMES = {
     **dict.fromkeys(("Preload", "preload"), "preloading"),
     "Kernel": "launch.kernel",
     "Resolution": "resolve.resolution",
-    "Stats": "session",
+    "Stats": "stats",
 }
 
 

@@ -9,10 +9,10 @@ from precast.loader import session
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import Candidate
 from precast.loader.resolve.discover import DiscoveredCache
-from precast.loader.session import Stats
 
 if TYPE_CHECKING:
     from precast.loader.resolve.resolution import Resolution
+    from precast.loader.stats import Stats
 
 
 def get(

@@ -14,7 +14,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
 from precast.loader.resolve.driver import NoDriver
-from precast.loader.session import Lookup, Session, refuse
+from precast.loader.session import Lookup, Session
 
 PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
 
@@ -134,12 +134,14 @@ def _lookups(
         op, config, problem = (*request, None)[:3]
         yield lambda: into.lookup(op, config, device=device, target=target, problem=problem)
         return
-    machine = into.machine(device, target)
     sources, notes = into.sources(request)
+    machine = into.machine(device, target)
     with IMPORT_LOCK:
         from precast.loader.resolve.judge import resolve_every
     resolution = resolve_every(request, machine, sources, notes=notes)
     if resolution.chosen is None:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.not_found import refuse
         refuse(resolution)
     seen: set[bytes] = set()
     for candidate in (accepted.candidate for accepted in resolution.accepted):

@@ -20,50 +20,30 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from precast.loader.errors import CacheError, ConfigError, Frozen, NoCudaDevice, OpNotFound, VariantNotFound
+from precast.loader.errors import CacheError, ConfigError, Frozen
 from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock, OnceTable
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text, suggest
+from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.discover import VARIABLE, DiscoveredCache, discover
+from precast.loader.resolve.discover import DiscoveredCache, discover
 from precast.loader.resolve.machine import Machine, Machines
-from precast.loader.resolve.pins import Pins, check_pins
 
 if TYPE_CHECKING:
     from precast.loader.launch.torch_op import Operators
+    from precast.loader.resolve.pins import Pins
     from precast.loader.resolve.resolution import Resolution
+    from precast.loader.stats import Stats
 
-_SHOWN = 300  # lines of an error's message; its resolution holds every candidate
 _REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
-
-
-class Stats(Immutable, kw_only=True):
-    """Counts since the session began. A repeated ``get`` is not counted: it takes less than a microsecond.
-
-    ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are
-    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` went into all of it.
-    """
-
-    lookups: int = 0
-    misses: int = 0
-    loads: int = 0
-    stored: int = 0
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.loads} kernels loaded ({self.stored} bytes) in {self.lookups} lookups, {self.misses} of them"
-            f" misses, {self.seconds * 1e3:.1f} ms in all"
-        )
 
 
 class Lookup(Immutable):
@@ -116,6 +96,8 @@ class Session:
         """See ``loader.caches``."""
         with self._discovering:
             if pins is not None:
+                with IMPORT_LOCK:
+                    from precast.loader.resolve.pins import check_pins
                 self._pins = check_pins(pins.items())
             if self._caches is None or refresh or pins is not None:
                 self.remembered.clear()
@@ -187,7 +169,9 @@ class Session:
                     continue
                 sources.append(CachedOp(cache=found.name, precedence=precedence, index=found.cache.index, op=listed))
         if not sources:
-            raise damage or _unknown(op, places)
+            with IMPORT_LOCK:
+                from precast.loader.resolve.not_found import unknown_op
+            raise damage or unknown_op(op, places)
         return sources, tuple(f"a cache was left out: {error}" for error in errors)
 
     @property
@@ -200,6 +184,8 @@ class Session:
     @property
     def stats(self) -> Stats:
         """See ``loader.stats``."""
+        with IMPORT_LOCK:
+            from precast.loader.stats import Stats
         with self._counting:
             lookups, misses, loads, stored, seconds = self._counts
         return Stats(lookups=lookups, misses=misses, loads=loads, stored=stored, seconds=seconds)
@@ -220,13 +206,15 @@ class Session:
             self._count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
 
     def _choose(self, request: Request, device: object, target: str | None) -> tuple[Candidate, Machine]:
+        sources, notes = self.sources(request.op)  # it lists the installed distributions, which the machine reuses
         machine = self.machine(device, target)
-        sources, notes = self.sources(request.op)
         if request.problem is None:
             chosen = choose(request, machine, sources)
         else:
             chosen = _resolve(request, machine, sources, full=False).chosen
         if chosen is None:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.not_found import refuse
             refuse(_resolve(request, machine, sources, notes=notes))
         return chosen, machine
 
@@ -254,19 +242,6 @@ def use(session: Session) -> Session:
     return before
 
 
-def refuse(resolution: Resolution) -> NoReturn:
-    """Raise the error of a resolution that accepted nothing."""
-    machine = resolution.machine
-    if machine.capability is None:
-        raise NoCudaDevice(
-            f"{resolution.request.op}: there is no CUDA device: {machine.absent}. Run this where there is one, or give"
-            " target='sm_90a' or the like to resolve for an architecture"
-        )
-    with IMPORT_LOCK:
-        from precast.loader.resolve.resolution import render
-    raise VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
-
-
 def _resolve(
     request: Request, machine: Machine, sources: list[CachedOp], *, full: bool = True, notes: tuple[str, ...] = ()
 ) -> Resolution:
@@ -274,15 +249,6 @@ def _resolve(
     with IMPORT_LOCK:
         from precast.loader.resolve.judge import resolve
     return resolve(request, machine, sources, full=full, notes=notes)
-
-
-def _unknown(op: str, places: tuple[DiscoveredCache, ...]) -> OpNotFound:
-    known = {name for found in places if found.index for name in found.index.ops}
-    looked = "".join(f"\n  {found}" for found in places) or "\n  none"
-    return OpNotFound(
-        f"no cache holds op {op!r}{suggest(op, known)}\ncaches looked at:{looked}\n"
-        f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
-    )
 
 
 def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None) -> Request:

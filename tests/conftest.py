@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and (reason := no_device()):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def without_torch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hide torch from child processes, as on a build host that has none.
+
+    TVM-FFI imports torch where there is one, so that the first compilation of each worker takes two seconds longer.
+    """
+    folder = tmp_path_factory.mktemp("without_torch")
+    (folder / "torch.py").write_text("raise ImportError('torch is hidden from this process')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        yield

@@ -19,12 +19,12 @@ import ctypes
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from precast.build.disk.output_folder import is_writable, nearest_folder
 from precast.build.disk.scratch import scratch_folder, sweep
-from precast.build.errors import StoreError
+from precast.build.errors import OutputError, StoreError
 from precast.loader.errors import FormatError
 from precast.loader.format.index import Index
 
@@ -39,20 +39,18 @@ _INSIDE = ".precast-"  # how a folder begins in which a cache that cannot be ren
 
 
 def check_output(path: Path) -> None:
-    """Raise StoreError unless a cache can be written at a path: an empty, a new, or a cache's folder, and writable."""
+    """Raise OutputError unless a cache can be written at a path: an empty, a new, or a cache's folder, and writable."""
     try:
         _check_content(path)
-        folder = next(p for p in (path, *path.absolute().parents) if p.exists() or p.is_symlink())
-        if not folder.is_dir():
-            raise StoreError(f"{path} cannot be created, because {folder} is not a folder: choose another place")
+        folder = nearest_folder(path)
         within = folder == path and not _renamable(path)
         if folder == path and not within:
             folder = path.absolute().parent
         prefix = _INSIDE if within else _prefix(path)
-        if not _writable(folder, f"{prefix}check-") or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
-            raise StoreError(f"{path} cannot be written by this user: choose another place for the cache")
+        if not is_writable(folder, f"{prefix}check-") or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
+            raise OutputError(f"{path} cannot be written by this user: choose another place for the cache")
     except OSError as error:
-        raise StoreError(
+        raise OutputError(
             f"{path} cannot be used for a cache: {error.strerror or error}; choose another place"
         ) from error
 
@@ -85,27 +83,18 @@ def _check_content(path: Path) -> None:
     if not path.exists() and not path.is_symlink():
         return
     if path.is_symlink() or not path.is_dir():
-        raise StoreError(f"{path} is not a folder: choose another place for the cache")
+        raise OutputError(f"{path} is not a folder: choose another place for the cache")
     if not any(p.name not in _IGNORED and not p.name.startswith(_INSIDE) for p in path.iterdir()):
         return
     try:
         Index.decode((path / "index.json").read_bytes())
     except FileNotFoundError:
-        raise StoreError(f"{path} holds other things than a cache: choose an empty or a new folder") from None
+        raise OutputError(f"{path} holds other things than a cache: choose an empty or a new folder") from None
     except FormatError as error:
         if '"precast-cache"' not in (path / "index.json").read_text(errors="replace"):
-            raise StoreError(f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder") from None
-
-
-def _writable(folder: Path, prefix: str) -> bool:
-    """Whether a folder can be created in ``folder``: permissions alone do not tell."""
-    try:
-        probe = tempfile.mkdtemp(dir=folder, prefix=prefix)
-    except OSError:
-        return False
-    with contextlib.suppress(OSError):  # another build may have removed it already
-        os.rmdir(probe)
-    return True
+            raise OutputError(
+                f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder"
+            ) from None
 
 
 def _renamable(path: Path) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from precast.build.ipc.capacity import processors
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import first_op
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.format.artifact import Artifact, Blob

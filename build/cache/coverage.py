@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import count_of
 from precast.loader.format.artifact import Artifact
 

@@ -11,7 +11,8 @@ from precast.build.cache.compress import store_all, store_raw, train
 from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profile
 from precast.build.link.runtime import RuntimeLibrary
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
 from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL

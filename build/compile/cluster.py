@@ -20,7 +20,8 @@ from precast.build.compile.outcome import Failed, Outcome, outcome_of
 from precast.build.compile.parcel import differences, parcel_for, this_builder
 from precast.build.errors import ClusterError
 from precast.build.ipc.message import Message
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.loader.errors import FormatError
 
 _CHECK_SECONDS = 2.0

@@ -11,7 +11,8 @@ from precast.build.compile.outcome import Outcome
 from precast.build.compile.pool import Limits, Pool, watch
 from precast.build.compile.schedule import Schedule, ordered
 from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 
 
 class Executor(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 from precast.build.gpu.profile import Answer, parse_answers
 from precast.build.ipc.message import Message
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.attach.arguments import parse_defaults
 from precast.loader.attach.returned import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError

@@ -20,7 +20,8 @@ from precast.build.gpu.profile import Profile, parse_facts
 from precast.build.inputs.sources import SourceDigests, source_digest
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import DSL, version_of
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import adapter_sources
 from precast.loader.errors import FormatError
 from precast.loader.format import fields

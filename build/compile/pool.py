@@ -17,7 +17,7 @@ from precast.build.gpu.profile import Profiles
 from precast.build.ipc.capacity import MemoryBudget, resident
 from precast.build.ipc.child_process import START_SECONDS, ChildLost
 from precast.build.ipc.message import Message
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 
 _AHEAD_LIMIT = 32 << 10  # bytes; a request sent ahead must fit into the pipe, or both sides block
 _RECYCLE = 1536 << 20  # bytes; a worker that holds more is replaced by a new one,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.format.target import Target
 
 Group = tuple[Target, tuple[tuple[str, str], ...], str]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
 from pathlib import Path
 from typing import Any
@@ -75,15 +76,28 @@ def _read() -> dict[str, list[str]]:
     in a file that few builders write."""
     table: dict[str, set[str]] = {}
     for one in distributions():
+        name = one.metadata["Name"]
         for module in _top_modules(one):
-            table.setdefault(module, set()).add(one.metadata["Name"])
+            table.setdefault(module, set()).add(name)
     return {module: sorted(names) for module, names in sorted(table.items())}
 
 
 def _top_modules(one: Distribution) -> set[str]:
     declared = (one.read_text("top_level.txt") or "").split()
-    listed = (file.parts[0] if len(file.parts) > 1 else inspect.getmodulename(str(file)) for file in one.files or ())
-    return set(declared) or {name for name in listed if name and name.isidentifier()}
+    return set(declared) or {name for path in _files(one) if (name := _top_module(path)) and name.isidentifier()}
+
+
+def _files(one: Distribution) -> Iterator[str]:
+    """The paths of a distribution's files. Those in a RECORD are read as text: a Path for each takes much longer."""
+    record = one.read_text("RECORD")
+    if record is None:
+        return map(str, one.files or ())
+    return (row[0] for row in csv.reader(record.splitlines()) if row)
+
+
+def _top_module(path: str) -> str | None:
+    folder, slash, _ = path.partition("/")
+    return folder if slash else inspect.getmodulename(path)
 
 
 def _installed() -> list[str]:

@@ -153,6 +153,7 @@ class _Finder:
         self.roots = tuple(folder.resolve() for folder in search)
         self._path = [*map(str, search), *filter(None, sys.path)]
         self._specs: dict[str, ModuleSpec | None] = {}
+        self._modules: dict[str, _Module] = {}
 
     def chain(self, name: str) -> tuple[_Module, ...]:
         """The module and the packages that it is in, outermost first, as far as they have files."""
@@ -180,7 +181,10 @@ class _Finder:
             if spec is None:
                 return
             if spec.has_location and spec.origin:
-                yield _Module(spec.name, Path(spec.origin).resolve(), spec.submodule_search_locations is not None)
+                if dotted not in self._modules:
+                    file = Path(spec.origin).resolve()
+                    self._modules[dotted] = _Module(spec.name, file, spec.submodule_search_locations is not None)
+                yield self._modules[dotted]
             if spec.submodule_search_locations is None:
                 return
             path = list(spec.submodule_search_locations)
@@ -235,11 +239,21 @@ def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError):
         return
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from ((0, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names if alias.name != "*")
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The statements of a file, nested ones too. Expressions hold no statement, so they are not searched."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            pending += getattr(node, part, ())
+        yield node
 
 
 def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:

@@ -18,7 +18,7 @@ from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import to_json

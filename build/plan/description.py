@@ -11,7 +11,7 @@ from precast.loader.format import fields
 from precast.loader.format.config import Key
 from precast.loader.format.index import parse_key
 from precast.loader.format.patterns import OP_NAME, PART
-from precast.loader.format.target import TargetPattern
+from precast.loader.format.target_pattern import TargetPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

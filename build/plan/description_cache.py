@@ -16,7 +16,7 @@ from precast.build.link.toolchain import PACKAGES
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import adapter_sources
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.errors import FormatError, PrecastError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,76 +13,17 @@ from precast.build.gpu.profile import Profile, Profiles, profile_of
 from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
+from precast.build.plan.variant import Variant, identity
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Config, Key, Value, canonical, to_json
-from precast.loader.format.target import Target, admitted
+from precast.loader.format.config import Key, Value, canonical, to_json
+from precast.loader.format.target import Target
+from precast.loader.format.target_pattern import admitted
 
 LIMIT = 200_000
 _SHOWN = 10
-_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each
 
 Refusals = Callable[[Sequence["Variant"]], Sequence["str | None"]]
 """For each variant, why its kernel's ``supports`` refuses it, or None."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """One call of a kernel function for one target: the unit that is compiled.
-
-    ``config`` is the full config, each value in its one form. ``rank`` is the author's order among variants that
-    differ in tuned keys only: lower is preferred. A function that compiles several objects names them in ``parts``.
-    """
-
-    op: str
-    source: str
-    config: Config
-    target: Target
-    location: Location
-    tuned: tuple[str, ...] = ()
-    emit: tuple[str, ...] = ("object",)
-    env: Mapping[str, str] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
-    rank: int = 0
-    registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
-
-    @property
-    def identity(self) -> str:
-        """What identifies the variant, as canonical JSON: its op, its config, its target."""
-        return _identity(self.op, self)
-
-    @property
-    def produces(self) -> tuple[str, ...]:
-        """The ops that its artifacts are stored under: its own, or one for each part (``op.part``)."""
-        return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
-
-    @property
-    def attached(self) -> bool:
-        """Whether its function is one of an attached library, which may compile several objects for one key."""
-        return "@" in self.source
-
-    def __str__(self) -> str:
-        """For people, and never the same for two variants: one that is cut ends with a digest of its identity."""
-        whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]
-        shown = [_cut(text) for text in whole[:_VALUES_SHOWN]]
-        if shown != whole:
-            left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
-            shown += [*left_out, f"#{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}"]
-        return f"{self.op}({', '.join(shown)}) for {self.target}"
-
-    def to_json(self) -> dict[str, Any]:
-        """The variant as ``precast plan --json`` prints it."""
-        return {
-            "op": self.op,
-            "source": self.source,
-            "config": {name: to_json(value) for name, value in self.config.items()},
-            "target": str(self.target),
-            "tuned": list(self.tuned),
-            "emit": list(self.emit),
-            "env": dict(self.env),
-            "parts": list(self.parts),
-            "rank": self.rank,
-            "location": str(self.location),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +170,7 @@ def _check_duplicates(variants: Iterable[Variant]) -> None:
     seen: dict[str, Location] = {}
     for variant in variants:
         for op in variant.produces:
-            first = seen.setdefault(_identity(op, variant), variant.location)
+            first = seen.setdefault(identity(op, variant), variant.location)
             if first is not variant.location:
                 raise ManifestError(f"{variant} is asked for twice, first at {first}: remove one", variant.location)
 
@@ -303,16 +243,3 @@ def _sortable(value: Value) -> tuple[Any, ...]:
     if isinstance(value, str):
         return (2, value)
     return (1, value, type(value).__name__)
-
-
-def _identity(op: str, variant: Variant) -> str:
-    config = {name: to_json(value) for name, value in variant.config.items()}
-    return canonical([op, config, str(variant.target)]).decode()
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _VALUE_SHOWN else f"{text[: _VALUE_SHOWN - 3]}..."
-
-
-def _show(value: object) -> str:
-    return value if isinstance(value, str) else str(value)

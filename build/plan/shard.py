@@ -6,7 +6,8 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.loader.errors import ConfigError
 
 _FORM = re.compile(r"([0-9]{1,6})/([0-9]{1,6})", re.ASCII)

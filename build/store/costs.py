@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 
 _KIND = "costs"
 

@@ -17,7 +17,7 @@ from precast.build.gpu.profile import Answer
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import DSL, Toolchain
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical

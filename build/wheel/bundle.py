@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from precast.build.disk.output_folder import check_output_folder
 from precast.build.errors import BundleError
 
 _PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
@@ -90,6 +91,7 @@ def bundle(
     """
     if _PYTHON.fullmatch(python) is None:
         raise BundleError(f"{python!r} is not a version of Python: write it like 3.12")
+    check_output_folder(folder)
     files = [File.of(wheel) for wheel in wheels]
     platform = platform or platform_of(files[0].path)
     if folder.exists() and any(folder.iterdir()):

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from precast.build.cache.contents import CacheContents
+from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import WheelError
 from precast.build.wheel.host_filter import for_host
@@ -68,6 +69,7 @@ def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host:
     it cannot run. ``host`` asks for one of them. Where no version is given, it is made of the time and the content of
     the cache (see ``default_version``).
     """
+    check_output_folder(folder)
     contents = CacheContents.open(cache)
     files = contents.files()
     chosen = given_version(version) if version else default_version(content_time(cache), contents.cache.digest)

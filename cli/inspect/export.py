@@ -26,12 +26,14 @@ def command(
 
     Exit status 1 means that one of them could not be had; the others are written, and it says why.
     """
+    from precast.build.disk.output_folder import check_output_folder
     from precast.build.export import export
     from precast.build.plan.planner import plan_files
     from precast.build.store.store import Store, default_store
     from precast.cli.inspect.show import NoSuchArtifact, find
     from precast.loader.resolve.cache import Cache
 
+    check_output_folder(output)
     opened = Cache(cache)
     found = find(opened, key)
     if len(found) > 1:

@@ -88,12 +88,14 @@ def command(
     Exit status 1 means that some variants failed; the cache holds the others.
     """
     from precast.build import builder
+    from precast.build.cache.cache_folder import check_output
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.planner import plan_files
     from precast.build.plan.shard import Shard, part_of
 
     _check_most({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
+    check_output(output)
     part = Shard.parse(shard) if shard else None
     profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
     opened = open_store(store, remote_cache, read_only=remote_read_only)

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
+from precast.build.plan.variant import Variant
 from precast.cli.shared.output import count, emit, table
 from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json

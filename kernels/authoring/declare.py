@@ -13,7 +13,8 @@ from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.patterns import NAME, OP_NAME
-from precast.loader.format.target import Target, TargetPattern
+from precast.loader.format.target import Target
+from precast.loader.format.target_pattern import TargetPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]

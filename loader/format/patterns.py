@@ -41,15 +41,23 @@ def _is_lower(text: str) -> bool:
     return text.isascii() and text.isalnum() and text.islower() and not text[0].isdigit()
 
 
+def _is_word(text: str) -> bool:
+    return text[:1] != "_" and _is_lower(text.replace("_", "a"))
+
+
 SCALARS = ("dtype", "str", "int", "float", "bool")
+_TYPES = (*SCALARS, "any")
 
 NAME = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", lambda t: _is_identifier(t, 64))
 OP_NAME = Pattern(
     r"[a-z][a-z0-9_]{0,63}(?:\.[a-z][a-z0-9_]{0,63}){0,3}",
-    lambda t: len(t) <= 64 and t[:1] != "_" and _is_lower(t.replace("_", "a")),
+    lambda t: len(t) <= 64 and t.count(".") < 4 and all(map(_is_word, t.split("."))),
+)
+CACHE_NAME = Pattern(
+    r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*",
+    lambda t: "--" not in t and t[:1] != "-" and t[-1:] != "-" and _is_lower(t.replace("-", "a")),
 )
 PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
-CACHE_NAME = Pattern(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", _is_lower)
 SHA256 = Pattern(r"[0-9a-f]{64}", lambda t: _is_hex(t, 64))
 SYMBOL = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,1023}", lambda t: _is_identifier(t, 1024))
 SONAME = Pattern(
@@ -57,4 +65,7 @@ SONAME = Pattern(
     lambda t: t[:14] == "libprecast-rt-" and t[30:] == ".so" and _is_hex(t[14:30], 16),
 )
 GLIBC = Pattern(r"2\.[0-9]{1,3}", lambda t: t[:2] == "2." and len(t) <= 5 and t.isascii() and t[2:].isdigit())
-KEY_TYPE = Pattern(r"(?:list\[)*(?:" + "|".join((*SCALARS, "any")) + r")\??\]*\??", lambda t: t in SCALARS)
+KEY_TYPE = Pattern(
+    r"(?:list\[)*(?:" + "|".join(_TYPES) + r")\??\]*\??",
+    lambda t: t.removeprefix("list[").removesuffix("]").removesuffix("?") in _TYPES,
+)

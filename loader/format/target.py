@@ -6,8 +6,6 @@ same major, same or newer minor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from precast.loader.errors import TargetError
 from precast.loader.fast_start.values import Immutable
 
@@ -76,36 +74,6 @@ class Target(Immutable, order=True):
         return ("af".index(self.suffix) if self.suffix else 2, -self.minor)
 
 
-class TargetPattern(Immutable):
-    """What a kernel says it can be built for: ``sm_90a`` exactly, or ``sm_80+`` for that and anything newer.
-
-    >>> TargetPattern.parse("sm_80+").admits(Target.parse("sm_100a"))
-    True
-    """
-
-    target: Target
-    newer: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> TargetPattern:
-        """Read ``sm_90a`` or ``sm_80+``."""
-        newer = isinstance(text, str) and text.endswith("+")
-        target = Target.parse(text[:-1] if newer else text)
-        if newer and target.suffix:
-            raise TargetError(
-                f"{text!r}: '+' goes with a plain target, since 'a' and 'f' features do not carry over: "
-                f"write 'sm_{target.major}{target.minor}+'"
-            )
-        return cls(target, newer)
-
-    def __str__(self) -> str:
-        return f"{self.target}{'+' if self.newer else ''}"
-
-    def admits(self, target: Target) -> bool:
-        """Whether a kernel that says this can be built for ``target``."""
-        return target.capability >= self.target.capability if self.newer else target == self.target
-
-
 def parse_capability(text: str) -> Capability:
     """Read ``9.0`` or ``10.3``.
 
@@ -122,9 +90,3 @@ def _number(text: str) -> int:
     """A number as it is written without a leading zero; 0 for what is none."""
     plain = text.isascii() and text.isdigit() and len(text) < 4 and text[0] != "0"
     return int(text) if plain else 0
-
-
-def admitted(patterns: Iterable[str], target: Target) -> bool:
-    """Whether any of the patterns admits the target; no pattern at all admits every target."""
-    parsed = [TargetPattern.parse(p) for p in patterns]
-    return not parsed or any(p.admits(target) for p in parsed)

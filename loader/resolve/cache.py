@@ -8,14 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
 from precast.loader.fork_safe import OnceTable
 from precast.loader.format.artifact import Blob
 from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
-from precast.loader.resolve.pins import Pins, refusal
+from precast.loader.import_lock import IMPORT_LOCK
+
+if TYPE_CHECKING:
+    from precast.loader.resolve.pins import Pins
 
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -44,9 +47,8 @@ class Cache:
         data = self._file("index.json", limit=INDEX_LIMIT)
         self.digest = digest(data)
         self.index = self._decode_index(data)
-        refused = refusal(self.index.name, self.digest, pins)
-        if refused:
-            raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
+        if pins is not None:
+            self._check_pin(pins)
         self._ops: OnceTable[str, OpIndex] = OnceTable()
         self._dictionary: OnceTable[str, Any] = OnceTable()
         self._decoders = threading.local()
@@ -73,6 +75,13 @@ class Cache:
         if len(data) != blob.size or digest(data) != blob.sha256:
             raise self._corrupt(name, "its content is not what the index promises")
         return data
+
+    def _check_pin(self, pins: Pins) -> None:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.pins import refusal
+        refused = refusal(self.index.name, self.digest, pins)
+        if refused:
+            raise IntegrityError(f"{self.path / 'index.json'}: {refused}")
 
     def _decode_index(self, data: bytes) -> Index:
         try:

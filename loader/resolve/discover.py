@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from precast.loader.errors import CacheError
 from precast.loader.fast_start.installed import Installed, locate
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.index import Index
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.pins import VARIABLE as PIN
-from precast.loader.resolve.pins import Pins, read_pins
+
+if TYPE_CHECKING:
+    from precast.loader.resolve.pins import Pins
 
 VARIABLE = "PRECAST_CACHE_PATH"
+PIN_VARIABLE = "PRECAST_PIN"
 GROUP = "precast.caches"
 
 
@@ -52,7 +56,7 @@ def discover(
     installed
         The installed distributions.
     """
-    pins = pins or read_pins(os.environ.get(PIN, ""))
+    pins = pins or _pins(os.environ.get(PIN_VARIABLE, ""))
     search = os.environ.get(VARIABLE, "") if search is None else search
     seen: set[object] = set()
     result = []
@@ -62,6 +66,15 @@ def discover(
             seen.add(place)
             result.append(found)
     return tuple(result)
+
+
+def _pins(text: str) -> Pins | None:
+    """Pins out of ``PRECAST_PIN``. Few processes have any, so their reader is imported here."""
+    if not text:
+        return None
+    with IMPORT_LOCK:
+        from precast.loader.resolve.pins import read_pins
+    return read_pins(text)
 
 
 def _identity(path: Path) -> object:

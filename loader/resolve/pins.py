@@ -8,7 +8,6 @@ from pathlib import Path
 from precast.loader.errors import ConfigError
 from precast.loader.format.patterns import CACHE_NAME, SHA256
 
-VARIABLE = "PRECAST_PIN"
 _LIMIT = 1 << 20
 
 Pins = Mapping[str, frozenset[str]]
@@ -51,9 +50,9 @@ def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
     return pins
 
 
-def refusal(name: str, digest: str, pins: Pins | None) -> str | None:
+def refusal(name: str, digest: str, pins: Pins) -> str | None:
     """Why an index of this name and digest is not what the pins say, or None."""
-    if pins is None or digest in pins.get(name, ()):
+    if digest in pins.get(name, ()):
         return None
     if name not in pins:
         return f"no pin names the cache {name!r}: pin {name}={digest} if you trust it"
@@ -73,9 +72,9 @@ def _file(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_LIMIT + 1)
         if len(data) > _LIMIT:
-            raise ConfigError(f"{VARIABLE} names {path}, which is larger than a list of pins: name another file")
+            raise ConfigError(f"PRECAST_PIN names {path}, which is larger than a list of pins: name another file")
         return data.decode("ascii")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{VARIABLE} names {path}, which cannot be read as pins ({error}): correct the file"
+            f"PRECAST_PIN names {path}, which cannot be read as pins ({error}): correct the file"
         ) from None

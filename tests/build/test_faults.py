@@ -14,6 +14,8 @@ import pytest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, events, manifest, module, precast
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 FAULTS = '''
 import ctypes, os, sys, time
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.helpers.builds import environment, events, manifest, module, precast, tree
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 # Runs the command in this process and tells which programs it started, and whether the compiler was imported.
 WATCH = """
 import json, sys
@@ -66,7 +68,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 def watched(user: User, *arguments: object) -> dict[str, list[str]]:
     done = subprocess.run(
         [sys.executable, "-c", WATCH, "build", str(user.manifest), "-o", str(user.cache), *map(str, arguments)],
-        env=environment(user.store), capture_output=True, text=True, check=False,
+        env=environment(user.store, PYTHONPATH=""), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])

@@ -21,6 +21,8 @@ from precast.build.store.store import Store
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, manifest, module, precast, tree
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 KILLS = 10
 LANES = 2
 ATTEMPTS = 6 * KILLS  # a build that ends before its moment is no kill; far fewer attempts are needed
@@ -164,8 +166,7 @@ def test_ten_kills_of_whole_builds(tmp_path: Path) -> None:
     is tested without a compiler: tests/build/cache/test_cache_folder.py and tests/build/disk/test_scratch.py.
     """
     store, undisturbed = tmp_path / "store", tmp_path / "undisturbed"
-    env = environment(store, PYTHONPYCACHEPREFIX=str(tmp_path / "bytecode"))  # so that workers start in a second
-    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    env = environment(store)
 
     def build(manifest: Path, cache: Path, **more: str) -> float:
         begun = time.monotonic()

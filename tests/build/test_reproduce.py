@@ -21,12 +21,14 @@ from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.elf import embedded
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import find_toolchain
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.build.reproduce import draw
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import write_package as write
+
+pytestmark = pytest.mark.usefixtures("without_torch")
 
 
 def precast(*words: object, **env: str) -> subprocess.CompletedProcess[str]:

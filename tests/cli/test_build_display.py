@@ -11,6 +11,8 @@ import pytest
 from tests.helpers.builds import manifest, precast
 from tests.helpers.terminal import Session, on_terminal
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 KERNELS = """
 import time
 

@@ -124,6 +124,27 @@ def test_tune(folder: Path, cache: str, capsys: pytest.CaptureFixture[str], cont
     assert message in refused(capsys, "tune", cache, "times.json")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["build", "m.yaml"],
+        ["merge", "{cache}"],
+        ["wheel", "{cache}"],
+        ["export", "{cache}", "scale"],
+        ["bundle", "none.whl"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("output", ["m.yaml", "m.yaml/below"])
+def test_an_output_folder_that_cannot_be_used_is_a_wrong_request(
+    folder: Path, cache: str, capsys: pytest.CaptureFixture[str], words: list[str], output: str
+) -> None:
+    """It is refused before anything is read, compiled or downloaded."""
+    said = refused(capsys, *(word.format(cache=cache) for word in words), "-o", output)
+    assert "m.yaml is not a folder: choose another place" in said
+    assert (folder / "m.yaml").read_text() == MANIFEST
+
+
 @pytest.mark.parametrize("name", ["verify", "bench"])
 def test_a_folder_that_is_no_cache_fails(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert "error: none is not a folder that can be read" in refused(capsys, name, "none", status=1)

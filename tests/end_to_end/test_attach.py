@@ -164,7 +164,7 @@ class Shop:
         return manifest
 
     def build(self, manifest: Path, *, status: int = 0) -> str:
-        done = self.run("build", manifest, "-o", self.folder / manifest.stem, "-j", 2, status=status)
+        done = self.run("build", manifest, "-o", self.folder / manifest.stem, "-j", 1, status=status)
         return done.stdout + done.stderr
 
     def serve(self, target: str, dsl: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from precast.loader.resolve.cache import Cache
 from tests.end_to_end.conftest import Run, manifest
 from tests.helpers.builds import tree
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 USE = """
 import sys
 from precast import loader

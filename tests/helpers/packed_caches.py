@@ -10,7 +10,8 @@ from typing import Any
 from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import Location
 from precast.build.link.runtime import RuntimeLibrary
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.config import Key, to_value
 from precast.loader.format.index import digest

@@ -9,7 +9,8 @@ from pathlib import Path
 from precast.build.errors import Location
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import KernelRef, parse_manifest
-from precast.build.plan.plan import Plan, Variant, make_plan
+from precast.build.plan.plan import Plan, make_plan
+from precast.build.plan.variant import Variant
 from precast.loader.format.config import Key
 from precast.loader.format.target import Target
 

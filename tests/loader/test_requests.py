@@ -11,6 +11,7 @@ import pytest
 from precast import loader
 from precast.loader import session
 from precast.loader.api import Variants
+from precast.loader.fast_start.installed import Distribution, Installed
 from precast.loader.format.target import Target
 from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
@@ -121,3 +122,17 @@ def test_a_described_host_is_asked_for_no_driver() -> None:
     assert Machines(nowhere).for_target("sm_100a").target == Target.parse("sm_100a")
     machines = Machines()
     assert machines.for_target("sm_90a") is machines.for_target("sm_90a"), "described once"
+
+
+def test_a_first_get_lists_the_installed_distributions_once(path: Path) -> None:
+    """Listing them takes as long as all else of finding a cache."""
+    listed = []
+
+    class Counting(Installed):
+        def distributions(self) -> tuple[Distribution, ...]:
+            listed.append(super().distributions())
+            return listed[-1]
+
+    one = session.Session(str(path), installed=Counting())
+    one.lookup("scale", {"dtype": "float32"}, target="sm_90a")
+    assert len(listed) == 1

@@ -18,6 +18,8 @@ import pytest
 
 from tests.helpers.builds import tree, write_package
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 
 class DaskCluster:
     """A scheduler and some workers, ended with the test."""

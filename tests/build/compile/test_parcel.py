@@ -14,7 +14,8 @@ from precast.build.compile.parcel import Parcel, differences, parcel_for, this_b
 from precast.build.errors import ClusterError, Location
 from precast.build.inputs import sources
 from precast.build.ipc.message import Message
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Target
 

@@ -19,7 +19,7 @@ from precast.build.link import elf, rehearsal
 from precast.build.link.device_code import read_cubins
 from precast.build.link.rehearsal import rehearse
 from precast.build.link.toolchain import Toolchain, find_toolchain
-from precast.build.plan.plan import Variant
+from precast.build.plan.variant import Variant
 from precast.loader.format.config import Value
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature

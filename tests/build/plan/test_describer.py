@@ -16,8 +16,8 @@ from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
-from precast.build.plan.plan import Variant
 from precast.build.plan.planner import plan_files
+from precast.build.plan.variant import Variant
 from precast.loader.format.config import Key
 from precast.loader.format.target import Target
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.errors import Location
-from precast.build.plan.plan import Plan, Variant
+from precast.build.plan.plan import Plan
 from precast.build.plan.shard import Shard, part_of
+from precast.build.plan.variant import Variant
 from precast.loader.errors import ConfigError
 from precast.loader.format.target import Target
 

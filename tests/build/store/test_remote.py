@@ -28,6 +28,8 @@ from precast.loader.format.target import Target
 from tests.helpers.builds import tree
 from tests.helpers.builds import write_package as write
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 BUCKET = "builds"
 H200 = profile_of(Target.parse("sm_90a"))
 KEYS = [f"{n:02x}" * 32 for n in range(40)]

@@ -12,11 +12,11 @@ from precast.loader.errors import ConfigError, FormatError, TargetError
 from precast.loader.format import fields
 from precast.loader.format.artifact import Artifact, Resources
 from precast.loader.format.config import Key, complete, dtype_name, suggest, to_value, value_text
-from precast.loader.format.description import describe_argument
+from precast.loader.format.description import describe, describe_argument, describe_symbols
 from precast.loader.format.index import Index, OpIndex, Runtime
 from precast.loader.format.rows import Rows, split
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import TargetPattern
+from precast.loader.format.signature import Argument, Signature, Symbol
+from precast.loader.format.target_pattern import TargetPattern
 from tests.helpers.caches import HOST, SCALE_KEYS
 from tests.helpers.resolutions import BLOB, scale
 
@@ -197,3 +197,86 @@ def test_a_value_that_json_does_not_have_is_shown_as_python_shows_it() -> None:
 def test_newer_than_a_target_with_features_is_refused() -> None:
     with pytest.raises(TargetError, match=r"write 'sm_90\+'"):
         TargetPattern.parse("sm_90a+")
+
+
+def test_arguments_that_can_only_be_none_are_known_with_what_is_passed_for_them() -> None:
+    none = Argument(name="mask", kind="none")
+    pair = Argument(name="pair", kind="tuple", members=(none, Argument(name="more", kind="tuple", members=(none,))))
+    assert (none.always_none, none.none_value) == (True, None)
+    assert (pair.always_none, pair.none_value) == (True, (None, (None,)))
+    assert not Argument(name="t", kind="tuple", members=(none, MEMBERS[0])).always_none
+
+
+def test_arguments_nest_to_a_bounded_depth() -> None:
+    data: dict[str, Any] = {"name": "x", "kind": "scalar"}
+    for _ in range(5):
+        data = {"name": "x", "kind": "tuple", "members": [data]}
+    with pytest.raises(FormatError, match="arguments nest deeper than 4 levels"):
+        Argument.parse(data)
+
+
+@pytest.mark.parametrize("dim", [1.5, 2**63, True, "n" * 65, None])
+def test_a_size_of_a_shape_is_a_64_bit_number_or_a_name(dim: Any) -> None:
+    with pytest.raises(FormatError, match="expected a 64-bit number or the name of a symbol"):
+        Argument.parse({"name": "x", "kind": "tensor", "shape": [dim]})
+
+
+def test_an_arguments_device_is_read_back() -> None:
+    argument = Argument(name="x", kind="tensor", dtype="int8", shape=(4,), device="cpu")
+    assert Argument.parse(argument.to_json()) == argument
+
+
+def test_a_text_longer_than_any_of_an_authors_is_no_config_value() -> None:
+    assert to_value("a" * 1024) == "a" * 1024
+    with pytest.raises(ConfigError, match="1025 characters"):
+        to_value("a" * 1025)
+
+
+def test_lists_nest_to_a_bounded_depth() -> None:
+    value: Any = 1
+    for _ in range(13):
+        value = [value]
+    assert to_value(value[0])
+    with pytest.raises(ConfigError, match="nest deeper than 12 levels"):
+        to_value(value)
+
+
+def test_json_that_nests_without_end_is_refused() -> None:
+    with pytest.raises(FormatError, match="JSON nests too deep"):
+        fields.parse_json("[" * 100_000)
+
+
+def test_a_word_that_is_not_of_a_list_is_refused_with_the_list() -> None:
+    with pytest.raises(FormatError, match="'c' is not one of a, b"):
+        fields.one_of({"kind": "c"}, "kind", ("a", "b"))
+
+
+def test_an_ops_file_is_that_ops() -> None:
+    data = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(),)).encode()
+    with pytest.raises(FormatError, match="this is not the file of 'other'"):
+        OpIndex.decode(data, op="other")
+
+
+def test_help_of_a_kernel_shows_its_docstring_its_arguments_and_its_sizes() -> None:
+    wide = {"n": Symbol(dtype="int64", divisibility=8)}
+    x = Argument(name="x", kind="tensor", dtype="float32", shape=("n",))
+    chosen = replace(scale(), signature=Signature(arguments=(x,), symbols=wide))
+    text = describe("scale", chosen, "Scales a vector.")
+    compiled = "scale {dtype: bfloat16, layout: row, threads: 128}, compiled for sm_90a."
+    head = f"Scales a vector.\n\n{compiled}\n\nArguments, in call order:\n    x: float32[n]\n\nwhere\n    "
+    assert text == head + "\n    ".join(describe_symbols(chosen.signature))
+    assert "n" in text[len(head) :] and "8" in text[len(head) :]
+    assert describe("scale", scale(), "").startswith(compiled)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_not_finite_is_nowhere_allowed(number: str) -> None:
+    with pytest.raises(FormatError, match=f"{number} is not a number that a file may hold"):
+        fields.parse_json(f'{{"x": {number}}}')
+    with pytest.raises(ConfigError, match="use a finite number"):
+        to_value(float(number))
+
+
+def test_two_arguments_cannot_be_renamed_to_one_name() -> None:
+    with pytest.raises(ConfigError, match="two arguments would be called 'p'"):
+        EVERY_KIND.renamed({"x": "p"})

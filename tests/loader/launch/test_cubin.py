@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast import loader
-from precast.loader.errors import FormatError, LaunchError
+from precast.loader.errors import LaunchError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.launch_plan import Launch, LaunchPlan, evaluate
+from precast.loader.format.launch_plan import Launch, LaunchPlan
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability
 from precast.loader.launch import cubin
@@ -266,31 +265,3 @@ def test_an_object_is_preferred_and_a_cubin_serves_other_hosts(native: Native, t
     for machine, kind in ((here, "object"), (other, "cubin")):
         taken = resolve(Request(op="op"), machine, [source]).chosen
         assert taken is not None and taken.artifact.kind == kind
-
-
-def test_plans_are_read_back_and_nothing_else_is() -> None:
-    assert LaunchPlan.parse(json.loads(json.dumps(PLAN.to_json()))) == PLAN
-    deep: Any = 1
-    for _ in range(9):
-        deep = ["add", deep, 1]
-    wrong: list[Any] = [
-        True, 1.0, "x.shape[0", "x.y", ["pow", 2, 3], ["add", 1], 2**62, deep, None, ["add", "1", 2], [[], 1, 1],
-    ]  # fmt: skip
-    for grid in ([1, 1], "abc", *([1, 1, last] for last in wrong)):
-        with pytest.raises(FormatError):
-            LaunchPlan.parse({**PLAN.to_json(), "grid": grid})
-    with pytest.raises(FormatError, match="not a size of"):
-        replace(PLAN, shared="x.shape[2]").check(SIGNATURE)
-    with pytest.raises(FormatError, match="not a tensor or number"):
-        replace(PLAN, parameters=("x", "stream")).check(SIGNATURE)
-    with pytest.raises(LaunchError, match="divides by zero"):
-        evaluate(("ceil_div", 1, "n"), {"n": 0})
-
-
-def test_an_index_holds_plans_of_cubins_only(chosen: tuple[Cache, Artifact]) -> None:
-    data = chosen[1].to_json()
-    assert Artifact.parse(data) == chosen[1]
-    with pytest.raises(FormatError, match="only a cubin has one"):
-        Artifact.parse({**data, "kind": "object", "host": {"arch": "x86_64", "glibc": "2.17"}})
-    with pytest.raises(FormatError, match="not a size of"):
-        Artifact.parse({**data, "plan": {**data["plan"], "shared": "z.shape[0]"}})

@@ -265,3 +265,15 @@ def test_decoding_does_not_import_what_it_does_not_need(path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_ops_file_lists_as_many_artifacts_as_the_index_says(path: Path) -> None:
+    index = json.loads((path / "index.json").read_text())
+    index["ops"]["scale"]["artifacts"] += 1
+    (path / "index.json").write_text(json.dumps(index))
+    with pytest.raises(IntegrityError, match=r"scale\.json is damaged: it lists \d+ artifacts, not \d+"):
+        Cache(path).op("scale")
+
+
+def test_a_prompt_shows_a_cache_with_its_name_and_folder(cache: Cache) -> None:
+    assert repr(cache) == f"<Cache {cache.name!r} at {str(cache.path)!r}, {len(cache.index.ops)} ops>"

@@ -143,3 +143,7 @@ def test_a_host_without_glibc(answer: object, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "confstr", confstr)
     assert Machines().host.glibc is None
+
+
+def test_each_device_has_a_handle_of_its_own(driver: CurrentDriver) -> None:
+    assert len({driver.get().handle(device.ordinal) for device in driver.get().devices}) == 2

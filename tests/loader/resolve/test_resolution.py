@@ -314,3 +314,25 @@ def test_the_first_rank_decides_before_the_second() -> None:
     for (one, other), (place, place2) in product([("sm_90a", "sm_90"), ("sm_90", "sm_90a")], [(0, 1), (1, 0)]):
         found = ask(source(scale(one), precedence=place), source(scale(other), precedence=place2), dtype="bf16")
         assert found.chosen is not None and str(found.chosen.artifact.target) == "sm_90a"
+
+
+def test_a_prompt_shows_a_candidate_with_what_it_is_and_where() -> None:
+    chosen = ask(source(scale()), dtype="bf16").chosen
+    assert chosen is not None and chosen.signature == chosen.artifact.signature
+    assert repr(chosen) == (
+        "<Candidate scale {dtype: bfloat16, layout: row, threads: 128} for sm_90a, "
+        f"object {chosen.artifact.key[:12]} in cache 'c0'>"
+    )
+
+
+def test_a_decision_is_shown_in_the_terms_of_a_cache_that_knows_the_config() -> None:
+    """The first cache has no key for it; the manifest lines that would build it have the second one's values."""
+    other = source(scale(), keys=(Key(name="size", type="int"),))
+    asked = ask(other, source(scale(), precedence=1), dtype="half")
+    assert asked.chosen is None
+    assert repr(asked) == str(asked) == render(asked)
+    assert "dtype: float16" in str(asked) and "half" not in str(asked).partition("config:")[2]
+
+
+def test_a_decision_without_any_cache_is_shown_as_it_was_asked() -> None:
+    assert "dtype: half" in str(resolve(Request(op="scale", config={"dtype": "half"}), HERE, []))

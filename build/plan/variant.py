@@ -1,0 +1,88 @@
+"""Variants: the calls of kernel functions that a build compiles."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.build.errors import Location
+from precast.loader.format.config import Config, canonical, to_json
+from precast.loader.format.target import Target
+
+_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One call of a kernel function for one target: the unit that is compiled.
+
+    ``config`` is the full config, each value in its one form. ``rank`` is the author's order among variants that
+    differ in tuned keys only: lower is preferred. A function that compiles several objects names them in ``parts``.
+    """
+
+    op: str
+    source: str
+    config: Config
+    target: Target
+    location: Location
+    tuned: tuple[str, ...] = ()
+    emit: tuple[str, ...] = ("object",)
+    env: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    rank: int = 0
+    registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
+
+    @property
+    def identity(self) -> str:
+        """What identifies the variant, as canonical JSON: its op, its config, its target."""
+        return identity(self.op, self)
+
+    @property
+    def produces(self) -> tuple[str, ...]:
+        """The ops that its artifacts are stored under: its own, or one for each part (``op.part``)."""
+        return tuple(f"{self.op}.{part}" for part in self.parts) or (self.op,)
+
+    @property
+    def attached(self) -> bool:
+        """Whether its function is one of an attached library, which may compile several objects for one key."""
+        return "@" in self.source
+
+    def __str__(self) -> str:
+        """For people, and never the same for two variants: one that is cut ends with a digest of its identity."""
+        whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]
+        shown = [_cut(text) for text in whole[:_VALUES_SHOWN]]
+        if shown != whole:
+            left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
+            shown += [*left_out, f"#{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}"]
+        return f"{self.op}({', '.join(shown)}) for {self.target}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The variant as ``precast plan --json`` prints it."""
+        return {
+            "op": self.op,
+            "source": self.source,
+            "config": {name: to_json(value) for name, value in self.config.items()},
+            "target": str(self.target),
+            "tuned": list(self.tuned),
+            "emit": list(self.emit),
+            "env": dict(self.env),
+            "parts": list(self.parts),
+            "rank": self.rank,
+            "location": str(self.location),
+        }
+
+
+def identity(op: str, variant: Variant) -> str:
+    """What identifies an artifact of a variant that is stored under an op, as canonical JSON."""
+    config = {name: to_json(value) for name, value in variant.config.items()}
+    return canonical([op, config, str(variant.target)]).decode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_SHOWN else f"{text[: _VALUE_SHOWN - 3]}..."
+
+
+def _show(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,25 @@
+"""Stats: what a session has loaded so far, in numbers."""
+
+from __future__ import annotations
+
+from precast.loader.fast_start.values import Immutable
+
+
+class Stats(Immutable, kw_only=True):
+    """Counts since the session began. A repeated ``get`` is not counted: it takes less than a microsecond.
+
+    ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are
+    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` went into all of it.
+    """
+
+    lookups: int = 0
+    misses: int = 0
+    loads: int = 0
+    stored: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.loads} kernels loaded ({self.stored} bytes) in {self.lookups} lookups, {self.misses} of them"
+            f" misses, {self.seconds * 1e3:.1f} ms in all"
+        )
