@@ -3,13 +3,16 @@ and the line that compares them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+Cases = tuple[tuple[Callable[[], list[Pair]], float], ...]
 BF16 = torch.bfloat16
 EPS = 1e-6
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -83,3 +86,20 @@ def line_of(case: Callable[[], list[Pair]], bound: float) -> dict[str, Any]:
     except Exception as error:
         return {**line, "raised": f"{type(error).__name__}: {error}"[:300]}
     return {**line, "error": max(errors), "right": max(errors) <= bound}
+
+
+def gradients(
+    got: torch.Tensor, wanted: torch.Tensor, leaves: Sequence[torch.Tensor], into: torch.Tensor
+) -> list[Pair]:
+    """A result and its gradients, each beside the same of the reference. ``into`` is the gradient of the result."""
+    found = torch.autograd.grad(got, leaves, into)
+    if got.is_meta:
+        return [(got, wanted)]
+    return [(got, wanted), *zip(found, torch.autograd.grad(wanted, leaves, into.to(wanted.dtype)), strict=True)]
+
+
+def print_lines(cases: Cases) -> None:
+    """Print a line for each front end, or for those that the command line names."""
+    for case, bound in cases:
+        if case.__name__ in sys.argv[1:] or not sys.argv[1:]:
+            print(json.dumps(line_of(case, bound)), flush=True)

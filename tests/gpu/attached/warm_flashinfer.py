@@ -8,10 +8,6 @@ front end: how far the result is from torch's, or what it raised. Names after th
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
-
 import flashinfer
 import flashinfer.gdn_decode
 import flashinfer.gdn_prefill
@@ -22,14 +18,15 @@ from torch.nn import functional as F
 from tests.gpu.attached.references import (
     BF16,
     EPS,
+    Cases,
     Pair,
     blocks,
     delta_rule,
     delta_rule_inputs,
     from_fp4,
     kda_step,
-    line_of,
     normed,
+    print_lines,
     random,
 )  # fmt: skip
 
@@ -271,7 +268,7 @@ def fp8_paged_mqa_logits() -> list[Pair]:
     return [(got, got.float())]
 
 
-CASES: tuple[tuple[Callable[[], list[Pair]], float], ...] = (
+CASES: Cases = (
     (rmsnorm, 0.02), (qk_rmsnorm, 0.02), (gemma_rmsnorm, 0.02), (fused_add_rmsnorm, 0.02),
     (gemma_fused_add_rmsnorm, 0.02), (layernorm, 0.02), (rmsnorm_quant, 0.07), (fused_add_rmsnorm_quant, 0.07),
     (rmsnorm_sigmoid_gate, 0.02), (gated_residual_rmsnorm, 0.02), (mxfp8_quantize, 0.07),
@@ -282,12 +279,5 @@ CASES: tuple[tuple[Callable[[], list[Pair]], float], ...] = (
 )  # fmt: skip
 
 
-def main() -> None:
-    """Print a line for each front end, or for those that are named."""
-    for case, bound in CASES:
-        if case.__name__ in sys.argv[1:] or not sys.argv[1:]:
-            print(json.dumps(line_of(case, bound)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_lines(CASES)
