@@ -16,6 +16,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.api import caches, explain, freeze, get, ops, stats, torch_op, variants
+    from precast.loader.counts import Stats
     from precast.loader.errors import (
         CacheError,
         ConfigError,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from precast.loader.launch.kernel import Kernel
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.stats import Stats
 
 __all__ = [
     "CacheError",

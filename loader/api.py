@@ -11,8 +11,8 @@ from precast.loader.resolve.candidate import Candidate
 from precast.loader.resolve.discover import DiscoveredCache
 
 if TYPE_CHECKING:
+    from precast.loader.counts import Stats
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.stats import Stats
 
 
 def get(

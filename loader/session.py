@@ -37,10 +37,10 @@ from precast.loader.resolve.discover import DiscoveredCache, discover
 from precast.loader.resolve.machine import Machine, Machines
 
 if TYPE_CHECKING:
+    from precast.loader.counts import Stats
     from precast.loader.launch.torch_op import Operators
     from precast.loader.resolve.pins import Pins
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.stats import Stats
 
 _REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
@@ -185,7 +185,7 @@ class Session:
     def stats(self) -> Stats:
         """See ``loader.stats``."""
         with IMPORT_LOCK:
-            from precast.loader.stats import Stats
+            from precast.loader.counts import Stats
         with self._counting:
             lookups, misses, loads, stored, seconds = self._counts
         return Stats(lookups=lookups, misses=misses, loads=loads, stored=stored, seconds=seconds)

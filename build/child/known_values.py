@@ -1,8 +1,9 @@
 """Values of small tensors, while a program runs on tensors without memory.
 
 Host code reads small integer tensors: lengths of sequences, page tables, group sizes. What is made of Python values, or
-of a tensor on the CPU, keeps its values beside it, and so does what is computed from such tensors alone. A kernel that
-would write into such a tensor is not launched, so that its values stay as they were.
+of a tensor on the CPU, keeps its values beside it, and so does what is computed from such tensors alone. Random
+integers are drawn as they would be. A kernel that would write into such a tensor is not launched, so that its values
+stay as they were.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-LIMIT = 4096
+LIMIT = 1 << 16
 _VALUES = "_precast_values"
-_SOURCES = (torch.tensor, torch.as_tensor, torch.arange)
+_SOURCES = (
+    torch.tensor, torch.as_tensor, torch.arange, torch.zeros, torch.ones, torch.full, torch.randint, torch.randperm,
+)  # fmt: skip
 _READS = (
     torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.__bool__,
     torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__contains__,
+)  # fmt: skip
+_SIZED_METHODS = (
+    torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.expand, torch.Tensor.new_empty, torch.Tensor.new_zeros,
+)  # fmt: skip
+_SIZED = (
+    torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.randint, torch.arange,
+    *_SIZED_METHODS,
 )  # fmt: skip
 _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "resize")
 
@@ -40,12 +50,21 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
             return _plainly(function, args, kwargs)
         if function is torch.Tensor.pin_memory:
             return args[0]
+        if function in _SIZED:  # a size may be a tensor, whose value is read there
+            owner = args[:1] if function in _SIZED_METHODS else ()
+            args = (*owner, *self._with_sizes(args[len(owner) :]))
+            kwargs = self._with_sizes(kwargs)
         tensors = tuple(_tensors((args, kwargs)))
         known = all(self._known(one) is not None for one in tensors) and (bool(tensors) or function in _SOURCES)
         if known and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
             copied = _plainly(function, self._on_cpu(args), self._on_cpu(kwargs))
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except NotImplementedError:  # how large the result is depends on values, as of torch.nonzero
+            if not (known and tensors):
+                raise
+            return _with_values(_plainly(function, self._on_cpu(args), self._on_cpu(kwargs)))
         if known:
             self._keep(function, args, kwargs, result)
         elif _writes(function, kwargs):
@@ -58,6 +77,15 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
         if values is None or values.numel() > LIMIT or _storage(values) in self._overwritten:
             return None
         return values
+
+    def _with_sizes(self, value: Any) -> Any:
+        """An argument with the integers that tensors of one element stand for."""
+        if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.is_floating_point():
+            known = self._known(value)
+            return value if known is None else int(known)
+        if isinstance(value, dict):
+            return {name: self._with_sizes(item) for name, item in value.items()}
+        return tuple(map(self._with_sizes, value)) if type(value) in (tuple, list) else value
 
     def _on_cpu(self, value: Any) -> Any:
         """An argument as the same call takes it on the CPU."""
@@ -74,9 +102,9 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
     def _keep(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Do the same on the CPU, and keep the values beside what the call gave."""
         made = [one for one in _tensors(result) if one.is_meta and one.numel() <= LIMIT]
-        if not (made or _writes(function, kwargs)) or any(
-            word in getattr(function, "__name__", "") for word in _UNKNOWN
-        ):
+        name = getattr(function, "__name__", "")
+        unknown = function not in _SOURCES and any(word in name for word in _UNKNOWN)
+        if unknown or not (made or _writes(function, kwargs)):
             return
         if function is torch.Tensor.cuda:
             function, args, kwargs = torch.Tensor.clone, args[:1], {}
@@ -95,6 +123,15 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
             values = getattr(one, _VALUES, None)
             if values is not None:
                 self._overwritten[_storage(values)] = values.untyped_storage()
+
+
+def _with_values(values: Any) -> Any:
+    """Tensors without memory that have the values of others."""
+    if isinstance(values, torch.Tensor):
+        made = _plainly(torch.empty_like, (values,), {"device": "meta"})
+        setattr(made, _VALUES, values)
+        return made
+    return type(values)(map(_with_values, values)) if isinstance(values, (tuple, list)) else values
 
 
 def _plainly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

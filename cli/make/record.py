@@ -25,6 +25,7 @@ from precast.loader.attach.library import library_named
 from precast.loader.attach.recording import Recorded, read_recording, read_uncovered
 from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import ConfigError
+from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
 from precast.loader.resolve.driver import NoDriver
 
@@ -49,6 +50,8 @@ def command(
     for one in library or ():
         library_named(one)
     _check_output(output)
+    if name is not None and not CACHE_NAME.admits(name):
+        raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")
     before = read_recorded_manifest(output) if append and output.exists() else None
     targets = [str(Target.parse(one)) for one in build_for or [target or _own_target()]]
     if before and set(targets) != set(before.targets):

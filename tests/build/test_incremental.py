@@ -13,8 +13,6 @@ import pytest
 
 from tests.helpers.builds import environment, events, manifest, module, precast, tree
 
-pytestmark = pytest.mark.usefixtures("without_torch")
-
 # Runs the command in this process and tells which programs it started, and whether the compiler was imported.
 WATCH = """
 import json, sys

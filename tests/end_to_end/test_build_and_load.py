@@ -169,6 +169,6 @@ def test_a_build_does_not_replace_what_is_no_cache(user: Path, tmp_path: Path, p
     precious.mkdir()
     (precious / "thesis.tex").write_text("years of work")
     built = precast("build", manifest(user, "plain", dtypes="[float32]"), "-o", precious)
-    assert built.returncode == 1
+    assert built.returncode == 2
     assert "choose an empty or a new folder" in built.stderr
     assert (precious / "thesis.tex").read_text() == "years of work"

@@ -49,7 +49,14 @@ VALUES = {
     "mixed": "assert unknown((ints(1) + torch.empty(1, device='cuda')).item)",
     "random": "assert unknown(torch.rand_like(ints(1).float()).item)",
     "without values": "assert unknown(torch.empty_like(ints(1)).item)",
-    "too many": "assert unknown(torch.arange(4097, device='cuda')[0].item)",
+    "too many": "assert unknown(torch.arange(65537, device='cuda')[0].item)",
+    "random integers": "x = torch.randint(3, 9, (4,), device='cuda'); assert 3 <= x.min().item() <= x.max().item() < 9",
+    "a size": "assert torch.randn(ints(2, 3)[-1], 4, device='cuda').view(ints(12).sum()).shape == (12,)",
+    "a size of itself": "assert ints(3).sum().view(1).tolist() == [3]",
+    "zeros": "x = torch.zeros(3, device='cuda', dtype=torch.int32); x[1:] = ints(4, 5); assert x.tolist() == [0, 4, 5]",
+    "where they are": "found = torch.nonzero(ints(0, 7, 0, 9)); assert found.is_meta and found.tolist() == [[1], [3]]",
+    "where, as tensors": "rows, = torch.nonzero(ints(0, 7, 9), as_tuple=True); assert rows.tolist() == [1, 2]",
+    "picked": "assert ints(1, 2, 3)[ints(0, 1, 1).bool()].tolist() == [2, 3]",
 }
 CUDA = {
     "device": "assert torch.device('cuda').type == 'cuda' and ints(1).device == torch.device('cuda', 0)",

@@ -21,6 +21,7 @@ from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 from precast.loader.attach import attach
 from precast.loader.attach.after_import import after_import
+from precast.loader.attach.compiler import dsl as dsl_answers
 from precast.loader.format.target import Target
 
 
@@ -41,11 +42,14 @@ def outcome(call: Any) -> str:
 
 def main() -> None:
     target, library, dsl, program = sys.argv[1:]
-    install_fake_gpu(FactRecorder(**profile_of(Target.parse(target)).to_json()))
+    profile = profile_of(Target.parse(target))
+    install_fake_gpu(FactRecorder(**profile.to_json()))
     if dsl == "hidden":
         sys.path[:] = [folder for folder in sys.path if "nvidia_cutlass_dsl" not in folder]
     else:
         after_import({"cutlass.base_dsl.compiler": forbid})
+    # Attached, the driver counts clusters, and there is none here.
+    vars(dsl_answers)["max_active_clusters"] = lambda size, device: profile.facts[f"max_active_clusters_{size}"].value
     attached = attach([library], mode="frozen", target=target, without_compiler=dsl == "hidden")
     install_fake_cuda()
     with without_memory(), KnownValues():

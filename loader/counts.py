@@ -1,4 +1,4 @@
-"""Stats: what a session has loaded so far, in numbers."""
+"""Counts: what a session has loaded so far, in numbers."""
 
 from __future__ import annotations
 
