@@ -132,8 +132,12 @@ def _recorded(
 
 
 def _run(command: list[str]) -> int:
-    """Run a program to its end. Ctrl-C goes to it as well, and it is waited for; a second one ends it."""
+    """Run a program to its end. Ctrl-C goes to it as well, and it is waited for; a second one ends it.
+
+    SIGTERM is passed on to it: what it had asked for by then is kept.
+    """
     with subprocess.Popen(command) as child:
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             return child.wait()
         except KeyboardInterrupt:

@@ -52,6 +52,7 @@ def served(
         return compiled(*args, **kwargs) if kernel is None else kernel
 
     hooked: Any
+    info: Any = None
     if passed:  # the values of a call are no key, and must not be kept
         hooked = KeptWithout(frozenset(passed), signature, ask, compiled)
         clear_known = hooked.cache_clear
@@ -59,7 +60,7 @@ def served(
         hooked = functools.lru_cache(maxsize=None, typed=True)(answer)
         clear_known = hooked.cache_clear
     else:
-        hooked, clear_known = _remembering(ask, compiled)
+        hooked, clear_known, info = _remembering(ask, compiled)
 
     def clear() -> None:
         clear_known()
@@ -69,6 +70,8 @@ def served(
     attachment.on_change(clear_known)
     functools.update_wrapper(hooked, original)
     vars(hooked).update(cache_clear=clear, __wrapped__=function)
+    if info is not None and hasattr(original, "cache_info"):
+        vars(hooked)["cache_info"] = info  # the library's own counts what it compiled alone
     result: Callable[..., Any] = hooked
     return result
 
@@ -90,8 +93,11 @@ def _asked_for(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple[Any, Callable[[], None]]:
-    """A function that asks once for each key and calls ``original`` on a miss; and what makes it forget the answers."""
+def _remembering(
+    ask: Callable[..., Any], original: Callable[..., Any]
+) -> tuple[Any, Callable[[], None], Callable[[], Any]]:
+    """A function that asks once for each key and calls ``original`` on a miss; what makes it forget the answers, and
+    what counts them."""
 
     @functools.lru_cache(maxsize=None, typed=True)
     def known(*args: Any, **kwargs: Any) -> tuple[Any, Types | None, Any]:
@@ -118,7 +124,7 @@ def _remembering(ask: Callable[..., Any], original: Callable[..., Any]) -> tuple
         known.cache_clear()
         others.clear()
 
-    return hooked, clear
+    return hooked, clear, known.cache_info
 
 
 def _own(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], answers: Answers) -> Any:

@@ -79,7 +79,10 @@ def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, recor
     assert values(tmp_path / "out.yaml") == [1]
 
 
-def test_what_a_program_asked_for_before_ctrl_c_is_kept(tmp_path: Path, record: Record) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_program_asked_for_before_it_is_ended_is_kept(
+    tmp_path: Path, record: Record, end: signal.Signals
+) -> None:
     (tmp_path / "ask.py").write_text(f"{ASK}\nimport time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     words = command("record", "-t", "sm_90a", "--library", "toy", "-o", "out.yaml", "--", "ask.py", "1")
     with subprocess.Popen(
@@ -88,10 +91,13 @@ def test_what_a_program_asked_for_before_ctrl_c_is_kept(tmp_path: Path, record: 
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        if end == signal.SIGINT:
+            os.killpg(process.pid, end)  # as a terminal does
+        else:
+            process.send_signal(end)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1, said
-    assert "was ended by SIGINT" in said
+    assert f"was ended by {end.name}" in said
     assert values(tmp_path / "out.yaml") == [1]
 
 
@@ -134,6 +140,13 @@ def test_recordings_are_added_up(tmp_path: Path, record: Record) -> None:
     other = record("-o", "out.yaml", "--append", "--", "ask.py", "3", target=("-t", "sm_100a"))
     assert other.returncode == 2
     assert "is for sm_90a: record for sm_100a in another file" in other.stderr
+
+
+def test_a_name_that_no_manifest_can_have_is_refused_before_the_program_runs(tmp_path: Path, record: Record) -> None:
+    (tmp_path / "ask.py").write_text("raise SystemExit('it ran')")
+    done = record("-t", "sm_90a", "--library", "toy", "-o", "out.yaml", "--name", "my_name", "--", "ask.py")
+    assert done.returncode == 2
+    assert "'my_name' is not a name of a manifest" in done.stderr and "it ran" not in done.stderr
 
 
 def test_a_library_that_is_not_known_is_refused(record: Record) -> None:

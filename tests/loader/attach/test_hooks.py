@@ -7,6 +7,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -95,6 +96,7 @@ def memoising(function: Callable[..., Any]) -> Any:
         return cache[args] if args in cache else cache.setdefault(args, function(*args))
 
     memoised.cache_clear = cache.clear  # type: ignore[attr-defined]
+    memoised.cache_info = lambda: SimpleNamespace(currsize=len(cache))  # type: ignore[attr-defined]
     return memoised
 
 
@@ -137,6 +139,16 @@ def test_a_miss_is_asked_once_and_left_to_the_functions_own_cache(memo: Callable
     assert hooked(8) is not first
     assert hooked(8) is memoised(8)
     assert len(source.asked) == 2
+
+
+@pytest.mark.parametrize("memo", [functools.cache, memoising])
+def test_a_librarys_count_of_what_it_keeps_has_what_is_served(memo: Callable[..., Any]) -> None:
+    hooked: Any = served(Source({"n": 8, "dtype": "bf16", "flag": False}), MINE, compiled, memo(compiled))
+    for argument, kept in ((8, 1), (8, 1), (9, 2)):
+        hooked(argument)
+        assert hooked.cache_info().currsize == kept
+    hooked.cache_clear()
+    assert hooked.cache_info().currsize == 0
 
 
 def test_a_function_that_keeps_nothing_is_called_each_time() -> None:
