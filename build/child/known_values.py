@@ -30,6 +30,7 @@ _SIZED = (
     torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.randint, torch.arange,
     *_SIZED_METHODS,
 )  # fmt: skip
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "resize")
 
 
@@ -50,6 +51,8 @@ class KnownValues(TorchFunctionMode):  # type: ignore[misc]
             return _plainly(function, args, kwargs)
         if function is torch.Tensor.pin_memory:
             return args[0]
+        if isinstance(function, _OPERATORS) and str(function).partition(".")[0] not in ("aten", "prims"):
+            return function(*args, **kwargs)  # a library's own: what it would compute is not known
         if function in _SIZED:  # a size may be a tensor, whose value is read there
             owner = args[:1] if function in _SIZED_METHODS else ()
             args = (*owner, *self._with_sizes(args[len(owner) :]))

@@ -19,7 +19,7 @@ from typing import Any
 from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
-from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import Attachment, attach
 from precast.loader.format.target import Target
 
@@ -65,7 +65,7 @@ def without_gpu() -> Iterator[None]:
     """While the block runs, tensors have no memory; small ones that are made of values keep these."""
     from precast.build.child.known_values import KnownValues
 
-    with without_memory(), KnownValues():
+    with without_memory(), KnownValues(), own_operators():
         yield
 
 

@@ -16,11 +16,32 @@ from precast.build.child.fake_cuda import install_fake_cuda
 from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.child.known_values import KnownValues
 from precast.build.gpu.profile import profile_of
-from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.format.target import Target
 
 install_fake_gpu(FactRecorder(**profile_of(Target.parse("sm_90a")).to_json()))
 install_fake_cuda()
+
+reached = []
+
+@torch.library.custom_op("toy::inner", mutates_args=())
+def inner(x: torch.Tensor) -> torch.Tensor:
+    reached.append("inner")
+    return torch.empty_like(x)
+
+@torch.library.custom_op("toy::outer", mutates_args=())
+def outer(x: torch.Tensor) -> torch.Tensor:
+    reached.append("outer")
+    return inner(x)
+
+@torch.library.custom_op("toy::backward", mutates_args=())
+def backward(x: torch.Tensor) -> torch.Tensor:
+    reached.append("backward")
+    return torch.empty_like(x)
+
+for operator in (inner, outer, backward):
+    operator.register_fake(torch.empty_like)
+outer.register_autograd(lambda context, gradient: backward(gradient))
 
 def ints(*values):
     return torch.tensor(values, device="cuda", dtype=torch.int32)
@@ -70,6 +91,8 @@ CUDA = {
     "graphs": "g = torch.cuda.CUDAGraph()\n    with torch.cuda.graph(g): pass\n    g.replay()",
     "torch.compile": "f = torch.compile(lambda x: x + 1); assert f(ints(1)).item() == 2\n"
     "    @torch.compile(fullgraph=True)\n    def g(x): return x\n    assert g(ints(3)).item() == 3",
+    "own operators": "reached.clear(); x = torch.ones(3, device='cuda', requires_grad=True)\n"
+    "    outer(x).sum().backward(); assert reached == ['outer', 'inner', 'backward'], reached",
     "pinned": "assert torch.empty(1, device='cpu').pin_memory() is not None",
 }
 
@@ -81,7 +104,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     bodies = [f"def piece{i}():\n    {text}\n" for i, text in enumerate((VALUES | CUDA).values())]
     head = HEAD
     tail = f"""
-with without_memory(), KnownValues():
+with without_memory(), KnownValues(), own_operators():
     for i in range({len(bodies)}):
         try:
             globals()[f"piece{{i}}"]()

@@ -158,7 +158,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _reason(report: Any) -> str:
-    if report.skipped:
+    if report.skipped and isinstance(report.longrepr, tuple):  # an expected failure has a traceback
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr or "").strip()
