@@ -69,7 +69,7 @@ _HOMES = {
     **dict.fromkeys(("Preload", "preload"), "preloading"),
     "Kernel": "launch.kernel",
     "Resolution": "resolve.resolution",
-    "Stats": "stats",
+    "Stats": "counts",
 }
 
 
