@@ -40,10 +40,8 @@ def main() -> None:
     if options.module:
         runpy.run_module(options.script, run_name="__main__", alter_sys=True)
         return
-    if not getattr(
-        sys.flags, "safe_path", False
-    ):  # the current folder, which "python -m" put there, and "python script.py" does not
-        del sys.path[0]
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # the current folder, which "python -m" put there, and "python script.py" does not
         if os.path.isfile(options.script):
             sys.path.insert(0, os.path.dirname(os.path.realpath(options.script)))
     runpy.run_path(options.script, run_name="__main__")

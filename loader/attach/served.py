@@ -25,12 +25,10 @@ def served(
 
     The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
     values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
-    arguments share an entry here as they do there. Of
-    ``passed`` parameters only the type of a number is part of the key.
+    arguments share an entry here as they do there. Of ``passed`` parameters only a number's type is part of the key.
     """
     place = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
-
     compiled = _asked_for(original) if attachment.noting else original
 
     def ask(*args: Any, **kwargs: Any) -> Any:

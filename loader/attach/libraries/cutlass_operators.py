@@ -23,7 +23,6 @@ from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.fast_start.values import Immutable
 
 _MODULE, _BASE = "cutlass.operators.providers.cutedsl.operator", "cutlass.operators.base"
-_CLUSTERS = "cutlass.operators.providers.cutedsl.integration_utils.mma"
 _PLACE = f"{_MODULE}:CuteDslOperator.cute_compile"
 
 
@@ -72,24 +71,7 @@ class OperatorCompile(Seam):
 
             operator.cute_compile = cute_compile
 
-        after_import({_BASE: note_arguments, _MODULE: serve, _CLUSTERS: _count_by_driver})
-
-
-def _count_by_driver(module: ModuleType) -> None:
-    """Have the driver count the clusters that a GPU runs: the DSL compiles a kernel to find out."""
-    if placeholder.is_installed():
-        return
-    original = vars(module)["get_max_active_clusters"]
-
-    def get_max_active_clusters(cluster_shape: Any) -> int:
-        info = importlib.import_module("cutlass.utils").HardwareInfo
-        if not info.get_max_active_clusters.__module__.startswith("cutlass."):
-            return int(original(cluster_shape))  # while a program is recorded for another GPU, that one is asked
-        from precast.loader.attach.compiler.occupancy import max_active_clusters
-
-        return max_active_clusters(cluster_shape[0] * cluster_shape[1])
-
-    vars(module)["get_max_active_clusters"] = get_max_active_clusters
+        after_import({_BASE: note_arguments, _MODULE: serve})
 
 
 def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, tuple[Any, ...]] | None:

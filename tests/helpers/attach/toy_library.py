@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_KERNELS = """
-from __future__ import annotations
+from tests.helpers.builds import HEAD
 
+_SEAMS = """
 import functools
 from typing import Any, NamedTuple
 
-import cutlass
-import cutlass.cute as cute
 import torch
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
 
 
 class Pair(NamedTuple):
     one: Any
     others: list
-
-
-@cute.kernel
-def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
-    i = cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        x[i] = x[i] + value
-
-
-@cute.jit
-def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
-    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
 
 
 @cute.jit
@@ -203,7 +188,7 @@ def write_toy_library(folder: Path, *, compiler: bool = True) -> Path:
     package.mkdir(parents=True)
     info.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "kernels.py").write_text(_KERNELS if compiler else _HOST_ONLY)
+    (package / "kernels.py").write_text(f"{HEAD}\n{_SEAMS}" if compiler else _HOST_ONLY)
     if compiler:
         (package / "without_seam.py").write_text(_WITHOUT_SEAM)
         (package / "native.py").write_text(_NATIVE)
