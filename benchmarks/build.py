@@ -59,7 +59,7 @@ LOOP = """
 import json, sys, tempfile, time
 from pathlib import Path
 from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.capture import Catcher, forget_compiled
+from precast.build.child.compiler.capture import Catcher, forget_compiled
 from precast.build.child.fake_gpu import install_fake_gpu
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.schema import call

@@ -18,7 +18,7 @@ _OVERSIZED = b"launch shared memory exceeds current GPU arch"
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
     """Link every object of a variant, read its device code, and check that it is for the target asked for.
 
-    ``key`` is the key of the variant. The key of the record also covers what the variant assumed of its GPU.
+    ``key`` is the key of the variant. The key of the record also covers what the variant assumed of its GPU, and read.
     """
     products = []
     for one in compiled.objects:
@@ -56,11 +56,15 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 rehearsed=rehearsed,
             )
         )
+    inputs, installed = compiled.inputs.split(compiled.variant.source.partition(":")[0])
     return Record(
-        key=record_key(key, compiled.assumed),
+        key=record_key(key, compiled.assumed, inputs.answers),
         products=tuple(products),
         seconds=compiled.seconds,
         assumed=compiled.assumed,
+        inputs=inputs,
+        installed=installed,
+        unsteady=compiled.unsteady,
         returns=compiled.returns,
         native=compiled.native,
     )

@@ -15,6 +15,9 @@ from precast.build.cache.pack import pack
 from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
 from precast.build.compile.executor import Executor, Local
 from precast.build.compile.outcome import Failed, Outcome
+from precast.build.compile.worker import answers_here
+from precast.build.disk.scratch import sweep_temporary
+from precast.build.gpu.profile import Profile
 from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.capacity import default_jobs
 from precast.build.link.linker import Linker
@@ -24,7 +27,8 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
-from precast.build.store.key import variant_key
+from precast.build.store.history import note_built
+from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
@@ -62,11 +66,12 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     show = show or (lambda step: None)
     toolchain = find_toolchain()
     sources = SourceDigests(plan.search, store.notes)
-    keys = {v.identity: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
-    inputs = inputs_digest(plan, keys, toolchain, sources)
-    profiles = {target: plan.profiles.of(target) for target in {v.target for v in plan.variants}}
-    wanted = [(keys[v.identity], profiles[v.target]) for v in plan.variants]
-    if is_up_to_date(store.notes, inputs, cache):
+    store.answers = answers_here(plan.search, store.notes)
+    keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
+    wanted = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
+    records = {v.identity_on_gpu: store.record_key(*one) for v, one in zip(plan.variants, wanted, strict=True)}
+    inputs = inputs_digest(plan, records, toolchain, sources)
+    if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
         store.mark_used(wanted)
         store.share(wanted)
         store.finish()
@@ -78,7 +83,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     if report.failed and (options.fail_fast or not run.records):
         store.finish()
         return report
-    whole = _without(plan, {f.variant.identity for f in report.failed})
+    whole = _without(plan, {f.variant.identity_on_gpu for f in report.failed})
     assert run.runtime is not None
     packed = pack(
         whole, run.records, run.runtime, toolchain.versions,
@@ -88,7 +93,8 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     store.share(wanted)
     store.finish()
     if report.complete:
-        mark_up_to_date(store.notes, inputs, packed)
+        records = {identity: record.key for identity, record in run.records.items()}
+        mark_up_to_date(store.notes, inputs_digest(plan, records, toolchain, sources), packed)
     return replace(report, files=len(packed), size=sum(map(len, packed.values())))
 
 
@@ -106,6 +112,11 @@ class _Run:
     records: dict[str, Record] = field(default_factory=dict)
     runtime: RuntimeLibrary | None = None
     done: int = 0
+    _same: dict[str, list[str]] = field(default_factory=dict)  # identities on GPUs by the key that they share
+
+    def __post_init__(self) -> None:
+        for name, key in self.keys.items():
+            self._same.setdefault(key, []).append(name)
 
     def go(self) -> Report:
         """Fill ``records`` from the store and by compiling, and report."""
@@ -115,18 +126,11 @@ class _Run:
         self.runtime = link_runtime(self.toolchain)
         costs = Costs(self.store.notes)
         try:
-            with closing(self._results(missing, costs)) as results:
-                for variant, result in results:
-                    if isinstance(result, Failed):
-                        failed.append(result)
-                        self._step(variant, "failed", reason=result.reason)
-                        if self.options.fail_fast:
-                            break
-                    else:
-                        built.append(Built.of(variant, result))
-                        costs.add(variant, result.seconds)
-                        self.records[variant.identity] = _needed_bytes(variant, result)
-                        self._step(variant, "built", seconds=result.seconds)
+            while missing and not (failed and self.options.fail_fast):
+                batch, missing = self._for_different_gpus(missing)
+                self._compile(batch, costs, built, failed)
+                same, missing = self._served(missing)
+                reused += same
         finally:
             costs.save()
         return Report(
@@ -138,15 +142,69 @@ class _Run:
             facts=tuple(built),
         )
 
+    def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:
+        """Compile, link and store these variants; ``fail_fast`` stops at the first that fails."""
+        with closing(self._results(batch, costs)) as results:
+            for variant, result in results:
+                if isinstance(result, Failed):
+                    failed.append(result)
+                    self._step(variant, "failed", reason=result.reason)
+                    if self.options.fail_fast:
+                        return
+                else:
+                    built.append(Built.of(variant, result))
+                    costs.add(variant, result.seconds)
+                    parts = key_parts(variant, self.toolchain, self.sources.digest(variant.source))
+                    note_built(self.store.notes, variant, parts, result.key)
+                    self.records[variant.identity_on_gpu] = _needed_bytes(variant, result)
+                    self._step(variant, "built", seconds=result.seconds)
+
+    def _for_different_gpus(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
+        """What is to be compiled now, and what may not need to be.
+
+        What a kernel asks of its GPU is known only once it has compiled. So of the same variant for several GPUs one is
+        compiled first; the next round compiles one for each set of other answers to what it asked.
+        """
+        now: list[Variant] = []
+        later: list[Variant] = []
+        begun: set[str] = set()
+        for variant in missing:
+            key = self.keys[variant.identity_on_gpu]
+            asked = {name for record in self._records_of(key) for name in record.assumed}
+            answers = record_key(key, self._profile(variant).answers(asked))
+            (later if answers in begun else now).append(variant)
+            begun.add(answers)
+        return now, later
+
+    def _served(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
+        """The variants that the record of another GPU serves, which gave the same answers; and the others."""
+        served: list[Variant] = []
+        for variant in missing:
+            profile = self._profile(variant)
+            for record in self._records_of(self.keys[variant.identity_on_gpu]):
+                if profile.gives(record.assumed):
+                    self.records[variant.identity_on_gpu] = record
+                    served.append(variant)
+                    self._step(variant, "reused")
+                    break
+        return served, [v for v in missing if v.identity_on_gpu not in self.records]
+
+    def _records_of(self, key: str) -> list[Record]:
+        """The records that there are by now of the variants with a key, each for other GPUs."""
+        return [self.records[name] for name in self._same[key] if name in self.records]
+
+    def _profile(self, variant: Variant) -> Profile:
+        return self.plan.profiles.of(variant.target, variant.profile)
+
     def _stored(self) -> tuple[list[Variant], list[Variant]]:
         reused: list[Variant] = []
         missing: list[Variant] = []
         for variant in self.plan.variants:
-            record = self.store.get(self.keys[variant.identity], self.plan.profiles.of(variant.target))
+            record = self.store.get(self.keys[variant.identity_on_gpu], self._profile(variant))
             if record is None or not record.serves(variant.emit):
                 missing.append(variant)
             else:
-                self.records[variant.identity] = _needed_bytes(variant, record)
+                self.records[variant.identity_on_gpu] = _needed_bytes(variant, record)
                 reused.append(variant)
                 self._step(variant, "reused")
         return reused, missing
@@ -157,6 +215,7 @@ class _Run:
             return
         assert self.runtime is not None
         self.store.sweep()
+        sweep_temporary()
         linkers = ThreadPoolExecutor(_LINKERS, thread_name_prefix="link")
         waiting: dict[Future[Record | Failed], Variant] = {}
         with (
@@ -172,7 +231,11 @@ class _Run:
     def _outcomes(self, missing: list[Variant], costs: Costs) -> Iterator[Outcome]:
         options = self.options
         executor = options.executor or Local(
-            options.jobs, options.memory, costs.of(missing), lambda variant: self._step(variant, "started")
+            options.jobs,
+            options.memory,
+            costs.of(missing),
+            lambda variant: self._step(variant, "started"),
+            self.store.answers,
         )
         return executor.compile(self.plan, missing, seconds=options.seconds)
 
@@ -181,12 +244,12 @@ class _Run:
             return outcome
         variant = outcome.variant
         try:
-            record = assemble(outcome, self.keys[variant.identity], linker, self.toolchain)
+            record = assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain)
         except PrecastError as error:
             return Failed(variant=variant, reason=str(error))
         if (file := self.sources.changed(variant.source)) is not None:
             return Failed(variant=variant, reason=f"{file.name} has changed since the build began: build again")
-        self.store.put(self.keys[variant.identity], record)
+        self.store.put(self.keys[variant.identity_on_gpu], record)
         return record
 
     def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, reason: str = "") -> None:
@@ -228,4 +291,4 @@ def _needed_bytes(variant: Variant, record: Record) -> Record:
 
 
 def _without(plan: Plan, lost: set[str]) -> Plan:
-    return replace(plan, variants=tuple(v for v in plan.variants if v.identity not in lost)) if lost else plan
+    return replace(plan, variants=tuple(v for v in plan.variants if v.identity_on_gpu not in lost)) if lost else plan

@@ -83,3 +83,7 @@ class ClusterError(PrecastError):
 
 class RemoteError(PrecastError):
     """The address of a remote cache cannot be used."""
+
+
+class ChangedInputError(PrecastError):
+    """A file changed between the compilation that read it and the digest of its content."""

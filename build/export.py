@@ -15,7 +15,7 @@ from pathlib import Path
 
 from precast.build.compile.outcome import Failed, outcome_of, request_for
 from precast.build.compile.worker import Worker
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import temporary_folder, write_atomically
 from precast.build.errors import Location, ObjectError, StoreError
 from precast.build.export_templates import example, readme
 from precast.build.gpu.gpu_table import Fact
@@ -141,11 +141,11 @@ def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None
 def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None, seconds: float) -> _Rebuilt:
     """Compile the variant again, with its PTX."""
     variant = _variant(op, artifact, plan)
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
-        env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": folder}
+    with temporary_folder() as folder:
+        env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
         worker = Worker(variant.target, env, plan.search if plan else (), _profile(artifact))
         try:
-            worker.send(Message(request_for(variant)))
+            worker.send(Message(request_for(variant, seconds)))
             outcome = outcome_of(variant, worker.receive(seconds), worker.output)
         except ChildLost as lost:
             raise ObjectError(f"it did not compile again: {lost}") from None

@@ -9,6 +9,7 @@ from precast.build.gpu.profile import CAPABILITIES, facts_of
 from precast.build.plan import manifest, program, yaml_fields
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
 from precast.build.schema_parts import Schema, document, line, list_of, object_of, one_or_more, text_of, whole_pattern
+from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART
 from precast.loader.format.target import Target
@@ -22,9 +23,7 @@ def manifest_schema() -> Schema:
             "version": {"const": manifest.VERSION, "description": "The version of this format."},
             "name": text_of(CACHE_NAME, "The name of the cache."),
             "targets": one_or_more(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
-            "profiles": one_or_more(
-                _known_gpu(), "The GPU to assume for its targets, where a kernel asks its GPU anything."
-            ),
+            "profiles": one_or_more(_known_gpu(), "The GPUs to build for, where a kernel asks its GPU anything."),
             "path": one_or_more(line(), "Folders, relative to this file, to import one's own modules from."),
             "kernels": {**entries, "description": "What to build."},
         },
@@ -59,6 +58,7 @@ def _entry() -> Schema:
         "emit": one_or_more({"enum": list(manifest.EMITS)}, "What to make."),
         "env": _environment(),
         "parts": one_or_more(text_of(PART), "Names for the objects of a function that compiles several, in order."),
+        "speed_only": one_or_more({"enum": list(SPEED_FACTS)}, "Facts of the GPU that only cost speed if wrong."),
         "skip_unsupported": {"type": "boolean", "description": "List what cannot be built instead of failing."},
     }
     kinds = [

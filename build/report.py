@@ -40,12 +40,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills."""
+    """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills.
+
+    ``unsteady`` says what it asked that is not the same another time, such as the clock.
+    """
 
     variant: Variant
     seconds: float
     size: int
     spilled: int
+    unsteady: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, variant: Variant, record: Record) -> Built:
@@ -55,6 +59,7 @@ class Built:
             seconds=record.seconds,
             size=sum(len(p.library) for p in record.products),
             spilled=max((r.stack + r.local for p in record.products for r in p.resources), default=0),
+            unsteady=record.unsteady,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -64,6 +69,7 @@ class Built:
             "seconds": round(self.seconds, 3),
             "size": self.size,
             "spilled": self.spilled,
+            "unsteady": list(self.unsteady),
         }
 
 
@@ -94,6 +100,10 @@ class Report:
         """The variants that spill registers to memory, the worst first."""
         return tuple(sorted((b for b in self.facts if b.spilled), key=lambda b: -b.spilled))
 
+    def unsteady(self) -> tuple[Built, ...]:
+        """The variants that depend on something that no key covers: a later build would not notice its change."""
+        return tuple(b for b in self.facts if b.unsteady)
+
     def to_json(self) -> dict[str, Any]:
         """The last event of ``precast build --json``."""
         return {
@@ -106,4 +116,5 @@ class Report:
             "slowest": [b.to_json() for b in self.slowest()],
             "largest": [b.to_json() for b in self.largest()],
             "spilling": [b.to_json() for b in self.spilling()],
+            "unsteady": [b.to_json() for b in self.unsteady()],
         }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.assemble import assemble
+from precast.build.cache.assumed import asked_by
 from precast.build.cache.compare import differing_facts
 from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
 from precast.build.cache.pack import BuiltArtifact, built_artifacts
@@ -77,14 +78,19 @@ def reproduce(
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)
     held = {name: artifact for name, artifact in cache.artifacts.items() if name.host in ("", host)}
-    asked = {identity: variant for variant in plan.variants for identity in artifact_ids(variant, (host,))}
-    common = {v.identity: v for name in held if (v := asked.get(name.whole)) is not None}
+    asking = _asking(plan, held, host)
+    common = {v.identity_on_gpu: v for v in asking.values()}
     chosen = draw(list(common.values()), sample, seed or cache.cache.digest)
-    expected = {name: a for name, a in held.items() if (v := asked.get(name.whole)) is not None and v in chosen}
+    drawn = {v.identity_on_gpu for v in chosen}
+    expected: dict[str, dict[ArtifactId, Artifact]] = {name: {} for name in drawn}
+    for name, variant in asking.items():
+        if variant.identity_on_gpu in drawn:
+            expected[variant.identity_on_gpu][name] = held[name]
     different = _runtime(cache, runtime)
     same: list[ArtifactId] = []
     with Linker(toolchain, runtime) as linker:
-        for outcome in executor.compile(plan, chosen, seconds=seconds):
+        # In another order than a build: what was compiled before must not matter.
+        for outcome in executor.compile(plan, chosen[::-1], seconds=seconds):
             show(outcome.variant)
             if isinstance(outcome, Failed):
                 different[str(outcome.variant)] = f"it does not compile: {outcome.reason}"
@@ -99,22 +105,38 @@ def reproduce(
             except PrecastError as error:
                 different[str(outcome.variant)] = f"it cannot be assembled: {error}"
                 continue
-            built = built_artifacts(outcome.variant, record, plan.profiles.of(outcome.variant.target))
-            good, bad = _compare(cache, expected, outcome.variant, built, host)
+            built = built_artifacts(outcome.variant, record, plan.profiles)
+            good, bad = _compare(cache, expected[outcome.variant.identity_on_gpu], built)
             same += good
             different.update(bad)
     return Reproduction(
         same=tuple(sorted(same, key=str)),
         different=different,
-        unasked=tuple(sorted((n for n in held if n.whole not in asked), key=str)),
+        unasked=tuple(sorted(held.keys() - asking.keys(), key=str)),
         elsewhere=len(cache.artifacts) - len(held),
         left_out=len(common) - len(chosen),
     )
 
 
+def _asking(plan: Plan, held: Mapping[ArtifactId, Artifact], host: str) -> dict[ArtifactId, Variant]:
+    """For each artifact the variant that asks for it: of those for several GPUs, one whose GPU it was built for."""
+    asked: dict[ArtifactId, list[Variant]] = {}
+    for variant in plan.variants:
+        for whole in artifact_ids(variant, (host,)):
+            asked.setdefault(whole, []).append(variant)
+    found = {}
+    for name, artifact in held.items():
+        variants = asked.get(name.whole, [])
+        answers = asked_by(artifact)
+        fitting = [v for v in variants if plan.profiles.of(v.target, v.profile).gives(answers)]
+        if len(variants) == 1 or fitting:  # a single one is built in any case, to say what differs
+            found[name] = (fitting or variants)[0]
+    return found
+
+
 def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Variant]:
     """Some of the variants, always the same for one seed; all of them where no number is given."""
-    ordered = sorted(variants, key=lambda v: v.identity)
+    ordered = sorted(variants, key=lambda v: v.identity_on_gpu)
     return ordered if sample is None or sample >= len(ordered) else random.Random(seed).sample(ordered, sample)
 
 
@@ -144,17 +166,12 @@ def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
 
 
 def _compare(
-    cache: CacheContents,
-    expected: Mapping[ArtifactId, Artifact],
-    variant: Variant,
-    built: Iterable[BuiltArtifact],
-    host: str,
+    cache: CacheContents, expected: Mapping[ArtifactId, Artifact], built: Iterable[BuiltArtifact]
 ) -> tuple[list[ArtifactId], dict[str, str]]:
     """The artifacts of one variant that have the same bytes again, and those that do not, with what differs."""
     same: list[ArtifactId] = []
     different: dict[str, str] = {}
-    asked = set(artifact_ids(variant, (host,)))
-    remaining = {name: artifact for name, artifact in expected.items() if name.whole in asked}
+    remaining = dict(expected)
     parts: Counter[ArtifactId] = Counter()
     for one in built:
         whole = ArtifactId.of(one.op, one.artifact)

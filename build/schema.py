@@ -49,7 +49,7 @@ def _index() -> Schema:
     root = object_of(
         {
             "format": {"const": index.FORMAT},
-            "version": {"const": index.VERSION},
+            "version": {"const": 1},
             "name": text_of(CACHE_NAME),
             "toolchain": table_of({"type": "string"}, 256),
             "runtimes": list_of(runtime, 8),
@@ -64,7 +64,7 @@ def _op() -> Schema:
     root = object_of(
         {
             "format": {"const": index.OP_FORMAT},
-            "version": {"const": index.VERSION},
+            "version": {"enum": list(range(1, index.VERSION + 1))},
             "op": text_of(OP_NAME),
             "doc": {"type": "string"},
             "keys": list_of(_key(), 256),
@@ -73,6 +73,8 @@ def _op() -> Schema:
         },
         optional=("doc", "tuning"),
     )
+    without = {"properties": {"artifacts": {"items": {"properties": {"assumes": False}}}}}
+    root = {**root, "if": {"properties": {"version": {"const": 1}}}, "then": without}
     parts = {
         "artifact": _artifact(),
         "measured": _measured(),
@@ -117,11 +119,20 @@ def _artifact() -> Schema:
             "provenance": {"type": "object"},
             "evidence": list_of({"type": "object"}, 256),
             "plan": {"$ref": "#/$defs/plan"},
+            "assumes": _assumptions(),
         },
-        optional=("resources", "provenance", "evidence", "plan"),
+        optional=("resources", "provenance", "evidence", "plan", "assumes"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
     return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "plan": False}}}
+
+
+def _assumptions() -> Schema:
+    """At least one fact; that none stands under both, a schema cannot express."""
+    text = {"type": "string", "minLength": 1, "maxLength": 256}
+    facts = {**table_of({"anyOf": [int64(), text]}, 256), "propertyNames": text_of(NAME)}
+    shape = object_of({"needs": facts, "speed": facts})
+    return {**shape, "anyOf": [{"properties": {n: {"minProperties": 1}}} for n in ("needs", "speed")]}
 
 
 def _plan() -> Schema:

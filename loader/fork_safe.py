@@ -7,10 +7,12 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    V = TypeVar("V")
 
 _forkable: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -36,40 +38,38 @@ class ForkSafeLock:
         self._lock.release()
 
 
-class OnceTable(Generic[K, V]):
+class OnceTable:
     """A table whose values are made at their first use: one thread makes one, the others that want it wait.
 
     What raised is not kept, so the next caller tries again. A child made by ``fork`` starts with free locks, since the
     threads that held them do not exist there.
 
-    >>> lengths: Once[str, int] = OnceTable()
+    >>> lengths = OnceTable()
     >>> lengths.get("abc", lambda: 3)
     3
     """
 
     def __init__(self) -> None:
-        self._ready: dict[K, V] = {}
+        self._ready: dict[Hashable, Any] = {}
         self._free()
         _forkable.add(self)
 
     def _free(self) -> None:
         self._guard = threading.Lock()
-        self._locks: dict[K, AbstractContextManager[Any]] = {}
+        self._locks: dict[Hashable, AbstractContextManager[Any]] = {}
 
-    def get(self, key: K, make: Callable[[], V]) -> V:
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The value of ``key``, made by ``make`` if no call before this one made it."""
-        try:
-            return self._ready[key]
-        except KeyError:
-            pass
-        with self._guard:
-            lock = self._locks.setdefault(key, threading.RLock())
-        with lock:
-            if key not in self._ready:
-                self._ready[key] = make()
-        return self._ready[key]
+        if key not in self._ready:
+            with self._guard:
+                lock = self._locks.setdefault(key, threading.RLock())
+            with lock:
+                if key not in self._ready:
+                    self._ready[key] = make()
+        found: V = self._ready[key]
+        return found
 
-    def values(self) -> tuple[V, ...]:
+    def values(self) -> tuple[Any, ...]:
         """The values made so far."""
         return tuple(self._ready.values())
 

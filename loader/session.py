@@ -87,8 +87,8 @@ class Session:
         self._pins: Pins | None = None
         self._caches: tuple[DiscoveredCache, ...] | None = None
         self._discovering = ForkSafeLock()
-        self._kernels: OnceTable[tuple[Any, ...], Kernel] = OnceTable()
-        self._operators: OnceTable[str, Operators] = OnceTable()
+        self._kernels = OnceTable()
+        self._operators = OnceTable()
         self._counts: list[Any] = [0, 0, 0, 0, 0.0]
         self._counting = ForkSafeLock()
 
@@ -201,7 +201,7 @@ class Session:
             number = None if device is None or machine.device is None else machine.device.ordinal
             key = (cache, chosen.artifact.key, number)
             kernel = self._kernels.get(key, lambda: self._open(cache, chosen.source.op.op, chosen.artifact, number))
-            return Lookup(kernel, cache, target is not None or device is not None or self.machines.uniform)
+            return Lookup(kernel, cache, target is not None or device is not None or self.machines.any_like(machine))
         finally:
             self._count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
 

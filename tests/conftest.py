@@ -23,14 +23,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="module")
-def without_torch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hide torch from child processes, as on a build host that has none.
+@pytest.fixture(scope="session")
+def no_torch(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The PYTHONPATH of a process from which torch is hidden, as on a build host that has none.
 
     TVM-FFI imports torch where there is one, so that the first compilation of each worker takes two seconds longer.
     """
     folder = tmp_path_factory.mktemp("without_torch")
     (folder / "torch.py").write_text("raise ImportError('torch is hidden from this process')\n")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def without_torch(no_torch: str) -> Iterator[None]:
+    """Hide torch from the child processes of a whole file."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("PYTHONPATH", no_torch)
         yield

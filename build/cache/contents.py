@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from precast.build.cache.assumed import asked_by
 from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import first_op
@@ -33,7 +34,8 @@ class ArtifactId:
     """What tells an artifact from every other in a cache.
 
     ``config`` is canonical JSON. ``host`` is the processor of a library, and empty for device code. ``part`` counts
-    the cubins of one kernel function.
+    the cubins of one kernel function. ``assumed`` is canonical JSON of what the kernel asked of its GPU, with the
+    answers: there may be an artifact for each of several GPUs.
 
     >>> print(ArtifactId("scale", '{"n":1}', "sm_90a", "object", "x86_64"))
     scale {"n":1} for sm_90a (object, x86_64)
@@ -45,27 +47,33 @@ class ArtifactId:
     kind: str
     host: str
     part: int = 0
+    assumed: str = ""
 
     @classmethod
     def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
         """The identity of an artifact that is listed under an op."""
         host = artifact.host.arch if artifact.host else ""
-        return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part)
+        asked = asked_by(artifact)
+        assumed = canonical(asked).decode() if asked else ""
+        return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part, assumed)
 
     @property
     def whole(self) -> ArtifactId:
-        """The identity of all parts together, and of all objects of a function: what a plan can ask for."""
-        return replace(self, part=0, op=first_op(self.op))
+        """The identity of all parts together, of all objects of a function, for all GPUs: what a plan can ask for."""
+        return replace(self, part=0, op=first_op(self.op), assumed="")
 
     def to_json(self) -> dict[str, Any]:
         """The identity as commands print it with ``--json``."""
         config = json.loads(self.config)
-        return {"op": self.op, "config": config, "target": self.target, "kind": self.kind, "host": self.host or None}
+        assumed = {"assumed": json.loads(self.assumed)} if self.assumed else {}
+        host = self.host or None
+        return {"op": self.op, "config": config, "target": self.target, "kind": self.kind, "host": host, **assumed}
 
     def __str__(self) -> str:
         host = f", {self.host}" if self.host else ""
         part = f", part {self.part}" if self.part else ""
-        return f"{self.op} {self.config} for {self.target} ({self.kind}{host}{part})"
+        gpu = f", told {self.assumed}" if self.assumed else ""
+        return f"{self.op} {self.config} for {self.target} ({self.kind}{host}{part}{gpu})"
 
 
 def artifact_ids(variant: Variant, hosts: Iterable[str]) -> list[ArtifactId]:

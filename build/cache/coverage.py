@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from precast.build.cache.assumed import asked_by
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
+from precast.build.cache.freshness import stale
+from precast.build.inputs.input_answers import InputAnswers
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import count_of
@@ -61,23 +64,47 @@ class Coverage:
         }
 
 
-def coverage(plan: Plan, cache: CacheContents) -> Coverage:
-    """Compare a plan with a cache, whose every byte is read and checked."""
+def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = None) -> Coverage:
+    """Compare a plan with a cache, whose every byte is read and checked.
+
+    With ``answers``, artifacts that were made from something that has changed since are missing, too.
+    """
     verified = cache.verify()
     hosts = cache.hosts
-    asked = {identity: variant for variant in plan.variants for identity in artifact_ids(variant, hosts or ("",))}
     held: dict[ArtifactId, dict[ArtifactId, Artifact]] = {}
     for identity, artifact in cache.artifacts.items():
         held.setdefault(identity.whole, {})[identity] = artifact
     unusable = dict(_unusable_hosts(cache, verified.damaged))
-    reasons = {i: _reason(i, held.get(i, {}), unusable, verified.damaged) for i in asked}
+    changed = stale(plan, cache, answers) if answers is not None else {}
+    present: set[tuple[ArtifactId, ...]] = set()  # an artifact may serve several GPUs: it counts once
+    missing: list[Missing] = []
+    served: set[ArtifactId] = set()
+    for variant in plan.variants:
+        for whole in artifact_ids(variant, hosts or ("",)):
+            mine = _for_its_gpu(held.get(whole, {}), plan, variant)
+            served.update(mine)
+            old = next((f"it is stale: {changed[one]} has changed since" for one in mine if one in changed), "")
+            reason = _reason(whole, mine, unusable, verified.damaged) or old
+            if reason:
+                missing.append(Missing(variant, whole, reason))
+            else:
+                present.add((whole, *mine))
+    extra = {replace(name.whole, assumed=name.assumed) for name in cache.artifacts.keys() - served}
     return Coverage(
-        present=sum(not reason for reason in reasons.values()),
-        missing=tuple(Missing(asked[i], i, reason) for i, reason in reasons.items() if reason),
-        extra=tuple(sorted(held.keys() - asked.keys(), key=str)),
+        present=len(present),
+        missing=tuple(missing),
+        extra=tuple(sorted(extra, key=str)),
         hosts=hosts,
         verified=verified,
     )
+
+
+def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Variant) -> dict[ArtifactId, Artifact]:
+    """Those that were built for the GPU of a variant, where somebody chose one; else all, since any GPU will do."""
+    if not plan.profiles.chosen_for(variant.target):
+        return dict(parts)
+    gpu = plan.profiles.of(variant.target, variant.profile)
+    return {name: artifact for name, artifact in parts.items() if gpu.gives(asked_by(artifact))}
 
 
 def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from precast.build.cache.assumed import for_gpus, gpus_of
 from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.compare import differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
+from precast.build.cache.freshness import differently_made
 from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import MergeError
 from precast.build.link.runtime import RuntimeLibrary
@@ -50,11 +52,14 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
             )
         )
     chosen: dict[ArtifactId, tuple[CacheContents, Artifact]] = {}
+    gpus: dict[ArtifactId, list[str]] = {}
     for cache in caches:
-        for named, artifact in cache.artifacts.items():
-            held = chosen.setdefault(named, (cache, artifact))
+        for identity, artifact in cache.artifacts.items():
+            gpus.setdefault(identity, []).extend(gpus_of(artifact))
+            held = chosen.setdefault(identity, (cache, artifact))
             if artifact.key < held[1].key:  # device code of two hosts: the same but for its key
-                chosen[named] = (cache, artifact)
+                chosen[identity] = (cache, artifact)
+    chosen = {n: (cache, for_gpus(artifact, gpus[n])) for n, (cache, artifact) in chosen.items()}
     contents = {a.blob.sha256: cache.read(a.blob) for cache, a in chosen.values()}
     return pack_ops(
         name or caches[0].index.name,
@@ -75,6 +80,7 @@ def conflicts(caches: Sequence[CacheContents], *, renamed: bool = False) -> list
         *_of_ops(caches),
         *_of_artifacts(caches),
         *_of_keys(caches),
+        *differently_made(caches),
     ]
 
 
@@ -142,7 +148,7 @@ def _of_artifacts(caches: Sequence[CacheContents]) -> Iterator[str]:
         for name, artifact in cache.artifacts.items():
             other = seen.setdefault(name, cache)
             held = other.artifacts[name]
-            different = differing_facts(held, artifact)
+            different = differing_facts(for_gpus(held, ()), for_gpus(artifact, ()))
             if not name.host and different == ["key"]:
                 continue  # the same device code, built on two hosts: a key depends on the host that built it
             if different:

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from precast.build.cache.assumed import assumptions_of, record_of
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.compress import store_all, store_raw, train
+from precast.build.cache.freshness import INPUTS
 from precast.build.cache.index_writer import cache_files
-from precast.build.gpu.profile import Profile
+from precast.build.gpu.profile import Profiles
+from precast.build.inputs.inputs import shortened
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
@@ -18,6 +21,7 @@ from precast.build.store.record import Product, Record
 from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
 from precast.loader.attach.returned import OBJECTS, PROVENANCE, first_op
 from precast.loader.format.artifact import Artifact, Blob
+from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Key
 from precast.loader.format.index import OpIndex, Runtime, digest
 from precast.loader.format.tuning import Measured
@@ -51,11 +55,13 @@ def pack(
     threads: int,
     reuse: BlobReuse | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity.
+    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity on its GPU.
 
     What the cache that is replaced has compressed already is taken from there, by ``reuse``.
     """
-    built = [b for v in plan.variants for b in built_artifacts(v, records[v.identity], plan.profiles.of(v.target))]
+    one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
+    variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
+    built = [b for v in variants for b in built_artifacts(v, records[v.identity_on_gpu], plan.profiles)]
     return pack_ops(
         plan.name,
         versions,
@@ -71,19 +77,22 @@ def pack(
     )
 
 
-def built_artifacts(variant: Variant, record: Record, profile: Profile) -> Iterator[BuiltArtifact]:
-    """Every artifact of a variant, out of its record."""
-    provenance = _provenance(variant, record, profile)
+def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Iterator[BuiltArtifact]:
+    """Every artifact of a variant, out of its record. ``profiles`` are those of the build."""
+    asked = {**variant.assumed, **record.assumed}
+    provenance = _provenance(variant, record, record_of(asked, profiles.all_of(variant.target)))
+    assumes = assumptions_of(asked, variant.speed_only, variant.target)
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
             for content in (product.library,) if kind == "object" else product.cubins:
-                artifact = _artifact(variant, product, key, kind, content, provenance)
+                artifact = _artifact(variant, product, key, kind, content, provenance, assumes)
                 yield BuiltArtifact(op=product.op, artifact=artifact, content=content)
 
 
-def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str, Any]:
-    """What a manifest must say to build the variant again, and what the build assumed of the GPU."""
+def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest must say to build the variant again, what it was made of, and what it assumed of the GPU."""
+    read = {name: shortened(answer) for name, answer in record.inputs.answers.items()}
     return {
         "function": variant.source,
         "env": dict(sorted(variant.env.items())),
@@ -92,12 +101,19 @@ def _provenance(variant: Variant, record: Record, profile: Profile) -> dict[str,
         **({} if record.returns is None else {PROVENANCE: record.returns}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
         **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
-        **({"assumed": dict(record.assumed), "profile": str(profile)} if record.assumed else {}),
+        **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),
+        **assumed,
     }
 
 
 def _artifact(
-    variant: Variant, product: Product, key: str, kind: str, content: bytes, provenance: dict[str, Any]
+    variant: Variant,
+    product: Product,
+    key: str,
+    kind: str,
+    content: bytes,
+    provenance: dict[str, Any],
+    assumes: Assumptions | None,
 ) -> Artifact:
     return Artifact(
         key=key,
@@ -112,6 +128,7 @@ def _artifact(
         resources=product.resources,
         provenance=provenance,
         plan=product.plan if kind == "cubin" else None,
+        assumes=assumes,
     )
 
 

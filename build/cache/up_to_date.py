@@ -22,20 +22,38 @@ from precast.loader.format.index import key_to_json
 
 _KIND = "caches"
 # The code that decides the bytes of a cache, beside what METHOD says.
-_PACKERS = ("precast.build.cache.pack", "precast.build.cache.index_writer", "precast.loader.format.index")
+_PACKERS = (
+    "precast.build.cache.pack",
+    "precast.build.cache.assumed",
+    "precast.build.cache.index_writer",
+    "precast.loader.format.index",
+)
 
 
-def inputs_digest(plan: Plan, keys: Mapping[str, str], toolchain: Toolchain, sources: SourceDigests) -> str:
-    """The digest of all that decides the bytes of a cache. ``keys`` has the key of each variant by its identity."""
+def inputs_digest(plan: Plan, records: Mapping[str, str | None], toolchain: Toolchain, sources: SourceDigests) -> str:
+    """The digest of all that decides the bytes of a cache. ``records`` has the key of each record by the identity of
+    its variant on its GPU."""
     return memo_key(
         plan.name,
         toolchain.versions,
         METHOD,
         [sources.digest(name) for name in _PACKERS],
-        {str(t): plan.profiles.of(t).to_json() for t in {v.target for v in plan.variants}},
+        {str(t): [p.to_json() for p in plan.profiles.all_of(t)] for t in {v.target for v in plan.variants}},
         {op: [[key_to_json(k) for k in of.keys], of.doc] for op, of in plan.ops.items()},
         [
-            [keys[v.identity], v.op, list(v.config), list(v.parts), v.rank, list(v.emit), v.source, v.registered]
+            [
+                records[v.identity_on_gpu],
+                v.op,
+                list(v.config),
+                list(v.parts),
+                v.rank,
+                list(v.emit),
+                v.source,
+                v.registered,
+                v.profile,
+                v.assumed,
+                list(v.speed_only),
+            ]
             for v in plan.variants
         ],
     )

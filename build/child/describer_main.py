@@ -60,6 +60,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
             "targets": list(declared.targets),
             "doc": _first_paragraph(function),
             "parts": list(declared.parts),
+            "speed_only": list(declared.speed_only),
             "declared": _is_declared(function),
             "has_supports": declared.supports is not None,
         }

@@ -16,6 +16,7 @@ from typing import Any
 
 from precast.build.child.fact_recorder import FactRecorder
 from precast.loader.attach.after_import import after_import
+from precast.loader.resolve.facts import attribute_name
 
 _TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
 _CONTEXT = 1  # any number but 0, which means that no context is current
@@ -179,7 +180,7 @@ def _driver(answers: FactRecorder, module: ModuleType) -> None:
 
     def attribute(attrib: Any, dev: Any) -> tuple[Any, Any]:
         try:
-            return done, answers.need(attribute_name(driver.CUdevice_attribute(attrib)))
+            return done, answers.need(attribute_name(int(attrib)))
         except ValueError:
             return no_value, None
 
@@ -201,10 +202,8 @@ def _runtime(answers: FactRecorder, module: ModuleType) -> None:
     done, no_value = runtime.cudaError_t.cudaSuccess, runtime.cudaError_t.cudaErrorInvalidValue
 
     def attribute(attr: Any, device: int) -> tuple[Any, Any]:
-        from cuda.bindings import driver  # the two count attributes alike, and only the driver's names are regular
-
-        try:
-            return done, answers.need(attribute_name(driver.CUdevice_attribute(int(attr))))
+        try:  # the two count attributes alike
+            return done, answers.need(attribute_name(int(attr)))
         except ValueError:
             return no_value, None
 
@@ -214,8 +213,3 @@ def _runtime(answers: FactRecorder, module: ModuleType) -> None:
     runtime.cudaDriverGetVersion = lambda: (done, answers.need("driver_version"))
     runtime.cudaDeviceGetAttribute = attribute
     runtime.cudaGetDeviceProperties = lambda device: (done, Properties(answers, _RUNTIME, binary=True))
-
-
-def attribute_name(attribute: Any) -> str:
-    """The name of a fact by the driver's attribute: ``CU_DEVICE_ATTRIBUTE_WARP_SIZE`` is ``warp_size``."""
-    return str(attribute.name).removeprefix("CU_DEVICE_ATTRIBUTE_").lower()

@@ -11,8 +11,10 @@ from typing import Any
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
 from precast.loader.resolve.driver import CurrentDriver, Driver, NoDriver
+from precast.loader.resolve.facts import ATTRIBUTES, CLUSTERS, fact
 
 _CLUSTERS = 16
+_OTHERS = ("name", "total_memory", "driver_version", "max_portable_cluster_size")
 
 
 def main() -> None:
@@ -26,45 +28,13 @@ def answer(request: Mapping[str, Any]) -> Message:
         found = CurrentDriver().get()
     except NoDriver as error:
         return Message({"error": f"there is no usable CUDA device here ({error})"})
-    return Message({"facts": {**facts(found), **clusters(found)}})
+    return Message({"facts": facts(found)})
 
 
 def facts(found: Driver) -> dict[str, int | str]:
-    """What the driver says of device 0, by the names that profiles have."""
-    from cuda.bindings.driver import CUdevice_attribute
-
-    from precast.build.child.fake_gpu import attribute_name
-
-    major, minor = found.version
-    made: dict[str, int | str] = {
-        "name": found.devices[0].name,
-        "total_memory": found.memory(0),
-        "driver_version": 1000 * major + 10 * minor,
-    }
-    for attribute in CUdevice_attribute:
-        value = found.attribute(0, int(attribute))
-        if value is not None:  # a driver older than the bindings does not know them all
-            made[attribute_name(attribute)] = value
-    made["max_portable_cluster_size"] = 8 if made.get("cluster_launch") else 1
-    return made
-
-
-def clusters(found: Driver) -> dict[str, int]:
-    """How many clusters of each size run at once, as the driver counts them for a block with all shared memory."""
-    from cuda.bindings import driver as bindings
-    from cutlass.utils import HardwareInfo
-
-    _, context = bindings.cuDevicePrimaryCtxRetain(
-        bindings.CUdevice(found.handle(0))
-    )  # counting needs a current context
-    bindings.cuCtxSetCurrent(context)
-    info, counts = HardwareInfo(), {}
-    for size in range(1, _CLUSTERS + 1):
-        try:
-            counts[f"max_active_clusters_{size}"] = int(info.get_max_active_clusters(size))
-        except RuntimeError:  # a size that this GPU cannot run
-            break
-    return counts
+    """What the driver says of device 0, by the names that profiles have; an older driver does not know them all."""
+    names = (*_OTHERS, *ATTRIBUTES, *(f"{CLUSTERS}{size}" for size in range(1, _CLUSTERS + 1)))
+    return {name: value for name in names if (value := fact(found, 0, name)) is not None}
 
 
 if __name__ == "__main__":

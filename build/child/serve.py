@@ -7,10 +7,8 @@ that may reach the pipes of the protocol, or outlive the parent.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,24 +16,30 @@ from typing import Any, BinaryIO
 
 from precast.build.child.author_traceback import author_traceback
 from precast.build.ipc.message import Message
+from precast.build.ipc.process_tree import end_descendants, end_with_parent, reap
 from precast.kernels.authoring.extras import extra_hint
 from precast.loader.errors import PrecastError
 
 Answer = Callable[[Mapping[str, Any]], Message]
 Start = Callable[[Mapping[str, Any]], Answer]
 
-_PR_SET_PDEATHSIG = 1
 
+def serve(start: Start, *, cleans_up: bool = False) -> None:
+    """Answer requests until the parent closes the pipe. ``start`` takes the settings and gives what answers.
 
-def serve(start: Start) -> None:
-    """Answer requests until the parent closes the pipe. ``start`` takes the settings and gives what answers."""
-    _end_with_parent(os.getppid())
+    A process that ``cleans_up`` notices by itself, while it answers, that its parent is gone: it has processes of its
+    own to end.
+    """
+    parent, own = os.getppid(), os.getpid()
+    end_with_parent(parent)
     requests, replies = _take_pipes()
     if not getattr(sys.flags, "safe_path", False):  # Python 3.10 puts the current folder first
         del sys.path[0]
     if (settings := Message.read(requests)) is None:
         return
     answer = _started(start, settings.header, replies)
+    if cleans_up:
+        end_with_parent(parent, at_once=False)
     mark = str(settings.header["mark"]).encode()
     while (request := Message.read(requests)) is not None:
         _print_mark(mark)
@@ -43,16 +47,20 @@ def serve(start: Start) -> None:
             reply = answer(request.header)
         except (Exception, SystemExit) as error:
             reply = failure(error)
+        if os.getpid() != own:  # a copy of the process that an author's code has made
+            os._exit(0)
         _print_mark(mark)
-        _send(replies, reply)
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()
+        _send(replies, Message({**reply.header, "request": request.header.get("request")}, reply.parts))
+    if cleans_up:
+        end_descendants(own)
+        reap()
+    flush_output()
     os._exit(0)  # threads that a module has started must not delay the end
 
 
 def failure(error: BaseException, **more: Any) -> Message:
     """The answer to a request that raised an error: what it says, and where in the author's code it was raised."""
-    message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}".removesuffix(": ")
     return Message({"error": message + extra_hint(error), "traceback": author_traceback(error), **more})
 
 
@@ -87,18 +95,16 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, os.fdopen(reply_fd, "wb")
 
 
-def _end_with_parent(parent: int) -> None:
-    """Have the kernel end this process when the parent is gone, even in the middle of a compilation."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+def flush_output() -> None:
+    """Write out what was printed."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
 
 
 def _print_mark(mark: bytes) -> None:
     """Separate what is printed during one request from what is printed during the next."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
+    flush_output()
     with contextlib.suppress(OSError):
         os.write(1, mark)
 

@@ -1,66 +1,151 @@
-"""The worker: a process that starts the DSL for one target and compiles one variant after the other.
+"""The worker: a process that starts the DSL for one target, and forks processes that compile variants.
 
 Started by ``precast.build.compile.worker``. A request names a function and a config; the answer holds the objects.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
-import tempfile
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from precast.build.child.capture import Caught
-from precast.build.child.select_objects import Refused, WrongCount, select_objects, select_returned
+from precast.build.child.compiler.capture import Catcher, Caught
+from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
+from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.module_process import ModuleProcess, ProcessLost
+from precast.build.child.observe.observer import Observer
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
+from precast.build.ipc.process_tree import adopt_orphans
+from precast.kernels.authoring.adapter import read_installed
+from precast.kernels.authoring.registry import FunctionRef
+
+_SITES = frozenset({"site-packages", "dist-packages"})
+_MODULES = 4  # modules whose processes are kept for further variants
 
 
 def main() -> None:
     """Compile what the build asks for."""
-    serve(start)
+    serve(start, cleans_up=True)
 
 
 def start(settings: Mapping[str, Any]) -> Answer:
     """Start the compiler with a GPU's profile, and give the function that compiles."""
-    from precast.build.child.capture import Catcher
-    from precast.build.child.fact_recorder import FactRecorder
     from precast.build.child.fake_gpu import install_fake_gpu, toolkit
 
     facts = FactRecorder(settings["profile"]["name"], settings["profile"]["facts"])
     install_fake_gpu(facts)
     with toolkit():
         catcher = Catcher().install()
+    facts.forget()  # what the compiler itself asks is no fact of a kernel
+    read_installed()  # what is read for it is no kernel's input
+    adopt_orphans()
+    # From here on, so that what a library reads counts for all variants that find it imported.
+    return _Modules(catcher, facts, Observer().install(), int(settings["memory"])).answer
 
-    def answer(request: Mapping[str, Any]) -> Message:
+
+class _Modules:
+    """The processes of the modules that were asked for last."""
+
+    def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer, memory: int) -> None:
+        self._catcher, self._facts, self._observer, self._memory = catcher, facts, observer, memory
+        self._processes: dict[str, ModuleProcess] = {}
+        self._tried: set[str] = set()
+        self._requests = 0
+        self._build = os.getppid()  # now, since it may be gone when a request is read
+
+    def answer(self, request: Mapping[str, Any]) -> Message:
+        """The answer to a request, from a process of its own."""
+        source = FunctionRef.parse(request["source"])
+        self._requests += 1
+        if self._requests == 2:  # for a single variant it would not pay
+            self._end_processes(0)
+            self._warm_up()
+        process = self._processes.pop(str(source.module), None) or ModuleProcess(self._load, self._compile)
+        try:
+            reply = process.ask(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
+        except ProcessLost as error:
+            return Message({"error": str(error), "traceback": ""})
+        self._processes[source.module] = process
+        header = dict(reply.header)
+        if self._import(header.pop("imported"), source) or "error" in header:
+            self._end_processes(0)  # those that are forked from now on have it, and need not import it each
+        self._end_processes(_MODULES)
+        return Message(header, reply.parts)
+
+    def _warm_up(self) -> None:
+        from precast.build.child.compiler.warm_up import compile_once
+
+        with self._facts.unrecorded():
+            _export(compile_once(), "warm_up")
+        self._catcher.take()
+
+    def _end_processes(self, most: int) -> None:
+        while len(self._processes) > most:
+            self._processes.pop(next(iter(self._processes))).end()
+
+    def _import(self, names: Sequence[str], source: FunctionRef) -> bool:
+        """Import here what a process has imported of installed packages, since that takes seconds for a library.
+
+        Never of the package that the kernel itself is in: what one of its modules does when it is imported must not
+        reach the others. Of an attached library all is taken: its functions are not its own kernels' authors.
+        """
+        package = "" if source.library else source.module.partition(".")[0]
+        wanted = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
+        self._tried.update(wanted)
+        before = len(sys.modules)
+        for name in wanted:
+            if name not in sys.modules and _is_installed(name):
+                with suppress(Exception, SystemExit):
+                    importlib.import_module(name)
+        return len(sys.modules) > before
+
+    def _load(self, request: Mapping[str, Any]) -> None:
+        """Import the module of a request."""
+        from precast.kernels.authoring.registry import load
+
+        load(FunctionRef.parse(request["source"]))
+        self._observer.observed()  # so that it takes less in each process that is forked from here
+
+    def _compile(self, request: Mapping[str, Any]) -> Message:
         started = time.perf_counter()
         try:
-            reply, parts = _compile(request, catcher, facts)
+            reply, parts = _compile(request, self._catcher, self._facts)
         except Refused as error:  # the message needs no traceback
-            return Message({"error": str(error), "traceback": "", "again": isinstance(error, WrongCount)})
+            return Message({"error": str(error), "traceback": ""})
         except (Exception, SystemExit) as error:
-            # Memory that earlier variants took may be the cause: a new process may succeed.
-            return failure(error, again=isinstance(error, MemoryError))
-        return Message({**reply, "seconds": time.perf_counter() - started}, parts)
+            return failure(error)
+        reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
+        return Message(reply, parts)
 
-    return answer
+
+def _is_installed(name: str) -> bool:
+    """Whether a module is part of Python or of an installed package: what an author edits is neither."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return True
+    with suppress(ImportError, ValueError, AttributeError):
+        spec = find_spec(top)
+        places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
+        return any(part in _SITES for place in places for part in Path(place).parts)
+    return False
 
 
 def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict[str, Any], list[bytes]]:
-    from precast.build.child.capture import forget_compiled
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
-    from precast.kernels.authoring.registry import FunctionRef, load
+    from precast.kernels.authoring.registry import load
     from precast.kernels.authoring.schema import call
     from precast.loader.attach.returned import numbered
 
     source = FunctionRef.parse(request["source"])
-    package = source.module.partition(".")[0]
     function = load(source)
-    for caching in {package, *catcher.packages, *facts.askers}:
-        forget_compiled(caching)
-    facts.begin(package)
-    catcher.take()
+    catcher.take()  # what its module compiled when it was imported
     returned = call(function, request["config"])
     symbols = request["symbols"]
     compiled = catcher.take()
@@ -99,11 +184,10 @@ def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
 
 
 def _export(compiled: Any, symbol: str) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
-        path = os.path.join(folder, "variant.o")
-        compiled.export_to_c(path, function_name=symbol, export_only_tvm_ffi_symbols=True)
-        with open(path, "rb") as file:
-            return file.read()
+    """The object's bytes, by way of memory: a process that is killed leaves no file."""
+    with os.fdopen(os.memfd_create("variant.o"), "rb") as file:
+        compiled.export_to_c(f"/proc/self/fd/{file.fileno()}", function_name=symbol, export_only_tvm_ffi_symbols=True)
+        return file.read()
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class _Sending:
 
     def all(self, variants: Sequence[Variant]) -> Iterator[Outcome]:
         # Sorted by group, so that a variant finds the worker process of the one before it.
-        left = iter(sorted(variants, key=lambda v: (str(v.target), sorted(v.env.items()), v.source)))
+        left = iter(sorted(variants, key=lambda v: (str(v.target), v.profile, sorted(v.env.items()), v.source)))
         more = True
         try:
             while more or self._in_flight:

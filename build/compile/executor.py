@@ -10,6 +10,9 @@ from typing import Protocol
 from precast.build.compile.outcome import Outcome
 from precast.build.compile.pool import Limits, Pool, watch
 from precast.build.compile.schedule import Schedule, ordered
+from precast.build.compile.worker import answers_here
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.input_rules import InputRules
 from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
@@ -32,13 +35,15 @@ class Local:
     """Worker processes of this machine: ``jobs`` of them, or as many as it has processors and memory for.
 
     ``memory`` is how many bytes one worker may take. ``known`` holds the seconds that variants took before, by
-    identity: the longest come first. ``started`` is called when a worker begins on a variant.
+    identity: the longest come first. ``started`` is called when a worker begins on a variant. ``answers`` are those of
+    the build, about what its variants read.
     """
 
     jobs: int | None = None
     memory: int | None = None
     known: Mapping[str, float] = field(default_factory=dict)
     started: Callable[[Variant], None] = _ignore
+    answers: InputAnswers | None = None
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Generator[Outcome, None, None]:
         """Compile in worker processes. A lost worker fails the variant that it was compiling, and no other."""
@@ -52,6 +57,7 @@ class Local:
             profiles=plan.profiles,
             limits=Limits(seconds=seconds, memory=self.memory or memory_bound(jobs)),
             budget=MemoryBudget(None if self.jobs else free_memory()),
+            rules=InputRules(self.answers or answers_here(plan.search)),
         )
         with closing(pool.events()) as events:
             yield from watch(events, self.started)

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.build.gpu.profile import Answer, parse_answers
+from precast.build.gpu.profile import parse_answers
+from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
 from precast.loader.attach.arguments import parse_defaults
 from precast.loader.attach.returned import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
+from precast.loader.format import fields
 from precast.loader.format.config import to_json
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
+from precast.loader.resolve.facts import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled. ``assumed`` holds what it asked of its GPU, and the answers.
+    """A variant that compiled. ``assumed`` holds what it asked of its GPU, ``inputs`` what it read, with the answers;
+    ``unsteady`` what it asked that is not the same another time.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
     (``precast.loader.attach.returned``); such a function may have compiled several objects. ``native`` has the defaults
@@ -41,6 +45,8 @@ class Compiled:
     objects: tuple[Object, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
+    inputs: Inputs = NO_INPUTS
+    unsteady: tuple[str, ...] = ()
     launch_plan: LaunchPlan | None = None
     returns: Any = None
     native: Mapping[str, Any] | None = None
@@ -67,10 +73,10 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
     return tuple(f"{op.replace('.', '_')}_{digest}" for op in variant.produces)
 
 
-def request_for(variant: Variant) -> Mapping[str, object]:
-    """The request that a worker gets for a variant."""
+def request_for(variant: Variant, seconds: float) -> Mapping[str, object]:
+    """The request that a worker gets for a variant, which may take so many seconds."""
     config = {name: to_json(value) for name, value in variant.config.items()}
-    return {"source": variant.source, "config": config, "symbols": list(entry_names(variant))}
+    return {"source": variant.source, "config": config, "symbols": list(entry_names(variant)), "seconds": seconds}
 
 
 def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
@@ -89,6 +95,8 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
+        inputs = Inputs.parse(header["inputs"])
+        unsteady = fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY)
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
@@ -104,6 +112,8 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         objects=objects,
         seconds=seconds,
         assumed=assumed,
+        inputs=inputs,
+        unsteady=unsteady,
         launch_plan=launch_plan,
         returns=returns,
         native=native,

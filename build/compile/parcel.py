@@ -135,8 +135,8 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
     return Parcel(
         target=variant.target,
         env=dict(variant.env),
-        profile=plan.profiles.of(variant.target),
-        request=request_for(variant),
+        profile=plan.profiles.of(variant.target, variant.profile),
+        request=request_for(variant, seconds),
         seconds=seconds,
         like=this_builder(),
         digest=_sources(plan.search).digest(variant.source),

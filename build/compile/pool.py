@@ -14,14 +14,14 @@ from precast.build.compile.outcome import Failed, Outcome, outcome_of, request_f
 from precast.build.compile.schedule import Group, Schedule, Task
 from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import Profiles
+from precast.build.inputs.input_rules import InputRules
 from precast.build.ipc.capacity import MemoryBudget, resident
 from precast.build.ipc.child_process import START_SECONDS, ChildLost
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
 
 _AHEAD_LIMIT = 32 << 10  # bytes; a request sent ahead must fit into the pipe, or both sides block
-_RECYCLE = 1536 << 20  # bytes; a worker that holds more is replaced by a new one,
-_GROWTH = 2  # or one that holds this many times what it held after its start, if that is more
+_GRACE = 30.0  # seconds; a worker bounds the time of a variant itself
 _ADMISSION_SECONDS = 0.2
 
 
@@ -56,9 +56,10 @@ class Pool:
         profiles: Profiles,
         limits: Limits,
         budget: MemoryBudget,
+        rules: InputRules | None = None,
     ) -> None:
         self._schedule, self._limits, self._budget = schedule, limits, budget
-        self._search, self._profiles = search, profiles
+        self._search, self._profiles, self._rules = search, profiles, rules
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -112,7 +113,9 @@ class Pool:
 
     @contextmanager
     def _worker(self, group: Group) -> Iterator[Worker]:
-        worker = Worker(group[0], dict(group[1]), self._search, self._profiles.of(group[0]), memory=self._limits.memory)
+        target, env, _, gpu = group
+        profile = self._profiles.of(target, gpu)
+        worker = Worker(target, dict(env), self._search, profile, memory=self._limits.memory, rules=self._rules)
         with self._lock:
             self._live.add(worker)
             if self._stop.is_set():
@@ -134,7 +137,7 @@ class _WorkerRun:
         self._given: deque[Task] = deque([first])
         self._sent = 0
         self._served = 0
-        self._bound = _RECYCLE
+        self._leaves = False  # there is no memory for it
 
     def run(self) -> None:
         """Serve the group until it is empty, or the worker is lost or has grown too large."""
@@ -144,13 +147,13 @@ class _WorkerRun:
             while self._given and not self._pool._stop.is_set():
                 self._send(worker)
                 try:
-                    reply = worker.receive(self._limits.seconds)
+                    reply = worker.receive(self._limits.seconds + _GRACE)
                 except ChildLost as lost:
                     self._lost(lost)
                     return
-                too_large = not self._fits(worker)
+                self._leaves = self._leaves or not self._fits(worker, reply)
                 self._answered(worker, reply)
-                if not self._given and not too_large and (task := self._schedule.next(self._group)) is not None:
+                if not self._given and not self._leaves and (task := self._schedule.next(self._group)) is not None:
                     self._given.append(task)
 
     def _start(self, worker: Worker) -> bool:
@@ -162,17 +165,16 @@ class _WorkerRun:
                 for task in (*self._given, *self._schedule.drop(self._group)):
                     self._put(Failed(variant=task.variant, reason=reason, details=lost.output))
             return False
-        self._bound = max(_RECYCLE, _GROWTH * resident(worker.pid))
         return True
 
     def _send(self, worker: Worker) -> None:
         """Keep one request ahead of the one that the worker is at, so that it never waits for the next."""
-        if len(self._given) == 1 and resident(worker.pid) < self._bound:
+        if len(self._given) == 1 and not self._leaves:
             ahead = self._schedule.next(self._group, ahead=True)
             if ahead is not None:
                 self._given.append(ahead)
         while self._sent < len(self._given):
-            request = Message(request_for(self._given[self._sent].variant))
+            request = Message(request_for(self._given[self._sent].variant, self._limits.seconds))
             if self._sent and len(request.encode()) > _AHEAD_LIMIT:
                 return
             worker.send(request)
@@ -183,13 +185,8 @@ class _WorkerRun:
     def _answered(self, worker: Worker, reply: Message) -> None:
         task = self._given.popleft()
         self._sent -= 1
-        was_used, self._served = bool(self._served), self._served + 1
-        if reply.header.get("again") is True and was_used and not task.fresh:
-            self._schedule.give_back(task.again())
-        else:
-            failed = "error" in reply.header
-            output = worker.output if failed else ""
-            self._put(outcome_of(task.variant, reply, output))
+        self._served += 1
+        self._put(outcome_of(task.variant, reply, worker.output if "error" in reply.header else ""))
         if self._sent:
             self._put(Started(self._given[0].variant))
 
@@ -204,9 +201,10 @@ class _WorkerRun:
         else:
             self._put(Failed(variant=task.variant, reason=str(lost), details=lost.output))
 
-    def _fits(self, worker: Worker) -> bool:
-        size = resident(worker.pid)
-        return self._pool._budget.measured(size) and size < self._bound
+    def _fits(self, worker: Worker, reply: Message) -> bool:
+        """Whether the worker may stay: it, and the largest process that it forks, must fit beside the others."""
+        peak = reply.header.get("memory")
+        return self._pool._budget.measured(max(resident(worker.pid), peak if isinstance(peak, int) else 0))
 
     def _put(self, event: Event) -> None:
         self._pool._events.put(event)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from precast.build.plan.variant import Variant
 from precast.loader.format.target import Target
 
-Group = tuple[Target, tuple[tuple[str, str], ...], str]
+Group = tuple[Target, tuple[tuple[str, str], ...], str, str]
 START = 3.0  # seconds to start a worker; a group with less work left gets no further worker
 UNKNOWN = 1.0  # seconds; the estimate for a variant that was never compiled
 
@@ -25,13 +25,13 @@ class Task:
 
     @property
     def group(self) -> Group:
-        """The group of workers that can compile it: one target, one environment, one package.
+        """The group of workers that can compile it: one target, one environment, one package, one GPU.
 
         Kernels of different packages do not share workers: what a library asks of the GPU while it is imported must be
         recorded for its own kernels alone.
         """
         package = self.variant.source.partition(":")[0].rpartition(".")[0]
-        return self.variant.target, tuple(sorted(self.variant.env.items())), package
+        return self.variant.target, tuple(sorted(self.variant.env.items())), package, self.variant.profile
 
     def again(self) -> Task:
         """The same task, for a worker that has compiled nothing yet."""

@@ -20,6 +20,7 @@ from precast.build.errors import StoreError
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 _TRIES = 100
 WRITING = ".writing-"
+_TEMPORARY = "precast-scratch-"
 
 
 @contextlib.contextmanager
@@ -32,6 +33,18 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(path, ignore_errors=True)
         os.close(handle)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A new folder for what tools read and write, where the system keeps temporary files."""
+    with scratch_folder(Path(tempfile.gettempdir()), _TEMPORARY) as folder:
+        yield folder
+
+
+def sweep_temporary() -> int:
+    """Remove the temporary folders of builds that were killed, and return how many there were."""
+    return sweep(Path(tempfile.gettempdir()), _TEMPORARY)
 
 
 @contextlib.contextmanager

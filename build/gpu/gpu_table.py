@@ -97,6 +97,10 @@ _COUNTED = "what the driver 580 counts on one H200, by precast build --profile-f
 _H200_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 9: 9, **dict.fromkeys(range(10, 17), 7)}
 
 
+# Of a slice nobody has counted the clusters: they are bounds, as for every GPU here but the H200.
+_MIG = "the SMs that nvidia-smi mig -lgip lists for such a slice; not measured"
+
+
 def _reported(name: str) -> str:
     return f"device properties that the driver reports of an {name}"
 
@@ -106,9 +110,12 @@ GPUS: Mapping[str, Gpu] = {
     gpu.name: gpu
     for gpu in (
         _gpu("A100", (8, 0), 108, _AMPERE, l2_cache_size=(40 * MB, _AMPERE)),
+        _gpu("A30", (8, 0), 56, "NVIDIA A30 data sheet: 3,584 CUDA cores, 64 an SM"),
         _gpu("RTX A6000", (8, 6), 84, "NVIDIA Ampere GA102 GPU Architecture, 2021"),
         _gpu("AGX Orin", (8, 7), 16, "NVIDIA Jetson AGX Orin data sheet: 2,048 CUDA cores, 128 an SM"),
         _gpu("L40S", (8, 9), 142, "NVIDIA L40S data sheet: 18,176 CUDA cores, 128 an SM"),
+        _gpu("L4", (8, 9), 58, "NVIDIA L4 data sheet: 7,424 CUDA cores, 128 an SM"),
+        _gpu("RTX 4090", (8, 9), 128, "NVIDIA Ada GPU Architecture, 2022"),
         _gpu("H100", (9, 0), 132, _HOPPER, l2_cache_size=(50 * MB, _HOPPER)),
         _gpu("H100 PCIe", (9, 0), 114, _HOPPER, l2_cache_size=(50 * MB, _HOPPER)),
         _gpu(
@@ -120,6 +127,9 @@ GPUS: Mapping[str, Gpu] = {
             **{f"max_active_clusters_{size}": (most, _COUNTED) for size, most in _H200_CLUSTERS.items()},
         ),
         _gpu("H20", (9, 0), 78, _reported("H20")),
+        _gpu("H100 NVL", (9, 0), 132, "NVIDIA H100 NVL product brief: 16,896 CUDA cores, 128 an SM"),
+        _gpu("GH200", (9, 0), 132, "NVIDIA GH200 data sheet: 16,896 CUDA cores, 128 an SM"),
+        _gpu("H200 MIG 1g.18gb", (9, 0), 16, _MIG),
         _gpu("B200", (10, 0), 148, _reported("B200"), l2_cache_size=(253 * MB // 2, _reported("B200"))),
         _gpu("B300", (10, 3), 148, _reported("B300 SXM6")),
         _gpu("AGX Thor", (11, 0), 20, "NVIDIA Jetson T5000 data sheet: 2,560 CUDA cores, 128 an SM"),

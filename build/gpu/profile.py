@@ -1,8 +1,7 @@
 """Profiles: the facts of a GPU, for builds on machines without one.
 
 A kernel may ask about the device while it compiles: persistent kernels use the number of SMs. The answers come from
-here. The names of facts are those of ``CU_DEVICE_ATTRIBUTE_...`` in lower case, and ``name``, ``total_memory``,
-``driver_version`` and ``max_active_clusters_N``, the number of clusters of N blocks that run at once.
+here. The names of facts are those of ``precast.loader.resolve.facts``, by which the loader asks the driver for them.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from precast.loader.errors import FormatError, TargetError
 from precast.loader.format import fields
 from precast.loader.format.config import suggest
 from precast.loader.format.target import Capability, Target
+from precast.loader.resolve.facts import CLUSTERS, Answer
 
 CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
-Answer = int | str | None
-"""A fact, or None where the profile does not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +45,10 @@ class Profile:
         found = self.facts.get(name)
         return found.value if found else None
 
+    def gives(self, answers: Mapping[str, Answer]) -> bool:
+        """Whether a kernel that got these answers would get the same ones from this profile."""
+        return self.answers(answers) == dict(answers)
+
     def answers(self, names: Iterable[str]) -> dict[str, Answer]:
         """Several facts, sorted by their names."""
         return {name: self.answer(name) for name in sorted(set(names))}
@@ -61,36 +63,41 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Which GPU each target is built for: a chosen one, or the usual one of its capability.
+    """Which GPUs each target is built for: the chosen ones, or the usual one of its capability.
 
     >>> Profiles.named(["H200"]).of(Target.parse("sm_90a")).answer("l2_cache_size")
     62914560
+    >>> [str(one) for one in Profiles.named(["H200", "B200", "H20"]).all_of(Target.parse("sm_90a"))]
+    ['H200', 'H20']
     """
 
     chosen: tuple[Profile, ...] = ()
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Profiles:
-        """The profiles of GPUs by their names; at most one for each capability."""
+        """The profiles of GPUs by their names."""
         return cls().over(tuple(profile_named(name) for name in dict.fromkeys(names)))
 
     def over(self, profiles: Sequence[Profile]) -> Profiles:
         """These profiles in place of the earlier ones of their capabilities."""
-        for i, one in enumerate(profiles):
-            for other in profiles[:i]:
-                if one.capability == other.capability:
-                    raise TargetError(
-                        f"profiles {other.name} and {one.name} are both of capability {one.capability}: choose one"
-                    )
+        names = [p.name for p in profiles]
+        for name in names:
+            if names.count(name) > 1:
+                raise TargetError(f"the profile {name} is chosen twice: choose it once")
         taken = {p.capability for p in profiles}
         return Profiles((*profiles, *(p for p in self.chosen if p.capability not in taken)))
 
-    def of(self, target: Target) -> Profile:
-        """The profile that a target is built with."""
-        for profile in self.chosen:
-            if profile.capability == target.capability:
-                return profile
-        return profile_of(target)
+    def all_of(self, target: Target) -> tuple[Profile, ...]:
+        """The profiles that a target is built with, in the order in which they were chosen."""
+        return self.chosen_for(target) or (profile_of(target),)
+
+    def chosen_for(self, target: Target) -> tuple[Profile, ...]:
+        """Those of them that somebody chose; none where the target is built for its usual GPU."""
+        return tuple(p for p in self.chosen if p.capability == target.capability)
+
+    def of(self, target: Target, name: str = "") -> Profile:
+        """The profile of this name that a target is built with; the first without a name."""
+        return next(p for p in self.all_of(target) if not name or p.name == name)
 
 
 def profile_named(name: str) -> Profile:
@@ -140,7 +147,9 @@ _SHORT = {
     "shared_memory_per_sm": "max_shared_memory_per_multiprocessor",
     "max_threads_per_sm": "max_threads_per_multiprocessor",
     "max_cluster": "max_portable_cluster_size",
+    "product": "name",
 }
+_OF_TARGET = {"name", "arch", "capability", "major", "minor"}
 
 
 def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
@@ -154,7 +163,7 @@ def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
     known = {name: str(fact.value) for name, fact in profile.facts.items()}
     return {
         **known,
-        **{short: known[name] for short, name in _SHORT.items()},
+        **{short: known[name] for short, name in _SHORT.items() if name in known},
         "name": str(target),
         "product": profile.name,
         "arch": f"{target.major}{target.minor}",
@@ -171,6 +180,16 @@ def fact_references(text: str) -> list[str]:
     ['target.sm_count']
     """
     return _REFERENCE.findall(text)
+
+
+def facts_behind(text: str) -> set[str]:
+    """The facts of the GPU that a text takes in as ``${target...}``; those of the target itself are no such facts.
+
+    >>> facts_behind("${target.sm_count} SMs of ${target.name}")
+    {'multiprocessor_count'}
+    """
+    names = {reference.partition(".")[2] for reference in fact_references(text)}
+    return {_SHORT.get(name, name) for name in names - _OF_TARGET}
 
 
 def fill_in_facts(text: str, target: Target, profile: Profile | None = None) -> str:
@@ -202,5 +221,5 @@ def _clusters(facts: Mapping[str, Fact]) -> dict[str, Fact]:
     found = {}
     for size in range(1, 17 if "cluster_launch" in facts else 2):
         exact = "the SM count" if size == 1 else f"the SM count over {size}{'' if size == 2 else ', an upper bound'}"
-        found[f"max_active_clusters_{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
+        found[f"{CLUSTERS}{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
     return found

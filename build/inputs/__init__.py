@@ -1,1 +1,1 @@
-"""What a variant is made of: the digests of its sources, and the distributions they come from."""
+"""What a variant is made of: its sources, and everything else that its compilation read."""

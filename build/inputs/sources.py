@@ -10,27 +10,18 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import os
-import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
 from precast.build.inputs.distributions import Distributions
+from precast.build.inputs.module_finder import FoundModule, ModuleFinder
 
 _Stamp = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Module:
-    name: str
-    file: Path
-    package: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +64,10 @@ class SourceDigests:
 
     def __init__(self, search: Sequence[Path], memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
-        self._finder = _Finder(tuple(search))
+        self._finder = ModuleFinder(tuple(search), filter(None, sys.path))
         self._distributions = Distributions(memo)
         self._memo = memo
-        self._read: dict[_Module, _Read] = {}
+        self._read: dict[FoundModule, _Read] = {}
         self._sources: dict[str, _Source] = {}
 
     def digest(self, source: str) -> str:
@@ -106,7 +97,7 @@ class SourceDigests:
                 f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
             )
         homes = finder.homes(chain)
-        reached: dict[str, _Module] = {}
+        reached: dict[str, FoundModule] = {}
         others: dict[str, set[Path]] = {}
         pending = list(chain)
         while pending:
@@ -124,7 +115,7 @@ class SourceDigests:
         files = tuple((m.file, self._file(m).stamp) for m in reached.values())
         return _Source(memo_key(modules, versions), files)
 
-    def _file(self, module: _Module) -> _Read:
+    def _file(self, module: FoundModule) -> _Read:
         found = self._read.get(module)
         if found is None:
             stamp = _stamp(module.file)
@@ -143,83 +134,6 @@ class SourceDigests:
             if self._memo:
                 self._memo.put("imports", digest, noted)
         return noted
-
-
-class _Finder:
-    """Finds the files of modules the way the import system would, importing nothing."""
-
-    def __init__(self, search: tuple[Path, ...]) -> None:
-        self._search = search
-        self.roots = tuple(folder.resolve() for folder in search)
-        self._path = [*map(str, search), *filter(None, sys.path)]
-        self._specs: dict[str, ModuleSpec | None] = {}
-        self._modules: dict[str, _Module] = {}
-
-    def chain(self, name: str) -> tuple[_Module, ...]:
-        """The module and the packages that it is in, outermost first, as far as they have files."""
-        return tuple(self._walk(name))
-
-    def homes(self, chain: tuple[_Module, ...]) -> tuple[Path, ...]:
-        """The folder of the outermost package; outside any package, the folder of the namespace or the file itself.
-
-        A package that stands inside another, and is installed elsewhere, is a home of its own.
-        """
-        inside = (m for m in chain if m.package and chain[-1].file.is_relative_to(m.file.parent))
-        outermost = next(inside, chain[0])
-        if any(outermost.file.is_relative_to(root) for root in self.roots):
-            return self.roots
-        return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
-
-    def _walk(self, name: str) -> Iterator[_Module]:
-        path: Sequence[str] = self._path
-        parts = name.split(".")
-        for depth in range(1, len(parts) + 1):
-            dotted = ".".join(parts[:depth])
-            if dotted not in self._specs:
-                self._specs[dotted] = _find(dotted, path, top=depth == 1) or self._elsewhere(dotted)
-            spec = self._specs[dotted]
-            if spec is None:
-                return
-            if spec.has_location and spec.origin:
-                if dotted not in self._modules:
-                    file = Path(spec.origin).resolve()
-                    self._modules[dotted] = _Module(spec.name, file, spec.submodule_search_locations is not None)
-                yield self._modules[dotted]
-            if spec.submodule_search_locations is None:
-                return
-            path = list(spec.submodule_search_locations)
-
-    def _elsewhere(self, name: str) -> ModuleSpec | None:
-        """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
-        *parents, _ = name.split(".")
-        folders = [os.path.join(folder, *parents) for folder in self._path]
-        return _find(name, [one for one in folders if os.path.isdir(one)], top=False) if parents else None
-
-
-def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
-    """What an import of this name would find in these folders.
-
-    The import system's own search looks for the parents of a namespace package among the loaded modules; here none is
-    loaded.
-    """
-    if top and (name in sys.stdlib_module_names or not name):
-        return None  # part of Python, on whose version no bytes depend
-    portions: list[str] = []
-    for folder in path:
-        finder = pkgutil.get_importer(folder)
-        spec = finder.find_spec(name) if finder is not None else None
-        if spec is not None and spec.loader is not None:
-            return spec
-        if spec is not None:
-            portions += spec.submodule_search_locations or ()
-    if portions:
-        namespace = ModuleSpec(name, None, is_package=True)
-        namespace.submodule_search_locations = portions
-        return namespace
-    for other in sys.meta_path if top else ():  # editable installs have finders of their own
-        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
-            return found
-    return None
 
 
 def _stamp(file: Path) -> _Stamp:
@@ -265,7 +179,7 @@ def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:
     return rows if right else None
 
 
-def _absolute(module: _Module, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
+def _absolute(module: FoundModule, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
     """The names that an import statement may load: its module, and the names imported from it, which may be modules."""
     if level:
         parts = module.name.split(".")

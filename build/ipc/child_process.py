@@ -11,25 +11,25 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
 from precast.build.ipc.capacity import resident
+from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
 from precast.build.ipc.output_tail import OutputTail
+from precast.build.ipc.process_tree import end_descendants
+from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
 START_SECONDS = 300.0  # to import the compiler on a busy machine
 _CHUNK = 1 << 16
 _OUTPUT_SECONDS = 1.0  # to wait for printed text: it arrives by another pipe than the answer
-_CHECK_SECONDS = 0.1  # between two looks at the memory of the process
 _END_SECONDS = 5.0
 
 
@@ -58,7 +58,7 @@ class ChildProcess:
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
-        self._answered = 0
+        self._asked, self._answered = -1, 0  # the settings are request 0
         self._process, self._replies = _start(module, environment)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
         self._tail = OutputTail(mark.encode())
@@ -91,8 +91,10 @@ class ChildProcess:
         if self._gone:
             return
         assert self._process.stdin is not None
+        self._asked += 1
+        numbered = Message({**request.header, "request": self._asked}, request.parts)
         with contextlib.suppress(BrokenPipeError):  # receive() says what happened to the process
-            self._process.stdin.write(request.encode())
+            self._process.stdin.write(numbered.encode())
             self._process.stdin.flush()
 
     def receive(self, seconds: float) -> Message:
@@ -101,6 +103,9 @@ class ChildProcess:
             self.ready()
         message = self._read(seconds)
         self._answered += 1
+        if message.header.get("request") != self._answered:
+            self.kill()
+            raise ChildLost(f"the {self._name} answered twice, or not what it was asked", self._tail.last())
         return message
 
     @property
@@ -143,7 +148,7 @@ class ChildProcess:
     def _read(self, seconds: float) -> Message:
         if self._gone:
             raise ChildLost(f"the {self._name} has ended", self._tail.last())
-        pipe = _TimedPipe(self._replies, time.monotonic() + seconds, self._check_memory)
+        pipe = TimedPipe(self._replies, seconds, self._check_memory)
         try:
             message = Message.read(pipe)
         except TimeoutError:
@@ -179,20 +184,6 @@ class ChildProcess:
                 self._tail.feed(chunk)
 
 
-def describe_exit(code: int) -> str:
-    """How a process ended, in words, by the code that ``subprocess`` gives.
-
-    >>> describe_exit(3), describe_exit(-11)
-    ('ended with exit status 3', 'was ended by SIGSEGV')
-    >>> describe_exit(-9)
-    'was ended by SIGKILL; it may have run out of memory'
-    """
-    if code >= 0:
-        return f"ended with exit status {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    return f"was ended by {name}{'; it may have run out of memory' if name == 'SIGKILL' else ''}"
-
-
 def _start(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], BinaryIO]:
     """The process, in a session of its own so that what it starts can be ended with it; and the pipe of its answers."""
     replies, theirs = os.pipe()
@@ -215,22 +206,7 @@ def _start(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Pope
 
 
 def _kill_session(pid: int) -> None:
+    """Kill a process and all that it has started, also what has left its session."""
+    end_descendants(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-
-
-class _TimedPipe:
-    """Reads from a pipe until a deadline, and calls ``check`` now and then while it waits."""
-
-    def __init__(self, pipe: BinaryIO, deadline: float, check: Callable[[], None]) -> None:
-        self._pipe, self._deadline, self._check = pipe, deadline, check
-
-    def read(self, size: int) -> bytes:
-        while True:
-            left = self._deadline - time.monotonic()
-            ready, _, _ = select.select([self._pipe], [], [], max(0.0, min(left, _CHECK_SECONDS)))
-            if ready:
-                return os.read(self._pipe.fileno(), min(size, 1 << 20))
-            if left <= 0:
-                raise TimeoutError
-            self._check()

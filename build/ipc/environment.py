@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from precast.loader.errors import FormatError
+from precast.loader.format.patterns import NAME
 from precast.loader.format.target import Target
 
-# The compiler's own variables are not inherited: they change the bytes, and are not in a variant's key.
-_DROPPED = ("CUTE_DSL_", "CUTE_EXPERIMENTAL_DSL_")
+# What a child process has of its caller's environment. Any other variable could change what is compiled on one machine
+# and not on another: it is passed by the manifest's env: or by --pass-env, which a variant's key covers.
+_INHERITED = frozenset(
+    {
+        "PATH", "LD_LIBRARY_PATH",  # where programs and libraries are found
+        "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP",  # who it is, and where it may write
+        "LANG", "LANGUAGE",  # how text is encoded; with LC_...
+        "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "CONDA_PREFIX",  # its modules
+        "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUTF8", "PYTHONIOENCODING",  # its files
+        "CUDA_HOME", "CUDA_PATH",  # where the toolkit is
+        "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",  # what it may take of the machine
+    }
+)  # fmt: skip
+_INHERITED_PREFIXES = ("LC_", "XDG_", "PRECAST_")  # text, folders of the user, and precast's own in programs
+_GPU_PREFIXES = ("CUDA_", "NVIDIA_")  # which GPU to measure
 
 DEFAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -36,21 +51,57 @@ FIXED: Mapping[str, str] = MappingProxyType(
 )
 """Variables set in every child process. Nothing overrides them."""
 
+_SAME = "a build must be the same each time: remove it"
+_RESERVED: Mapping[str, str] = MappingProxyType(
+    {
+        "CUTE_DSL_ARCH": "precast sets it to the target: write the target under targets:, or pass --target",
+        "CUTE_DSL_ENABLE_TVM_FFI": "every object is compiled for TVM-FFI: remove it",
+        "CUDA_VISIBLE_DEVICES": "what is compiled must not depend on this machine's GPU: name the GPU under profiles:",
+        **dict.fromkeys(FIXED, _SAME),
+    }
+)
+
+
+def why_reserved(name: str) -> str | None:
+    """Why a variable cannot be set for a child process, with the way out; None for one that can.
+
+    >>> why_reserved("PYTHONHASHSEED"), why_reserved("ACME_TILE")
+    ('a build must be the same each time: remove it', None)
+    """
+    return _RESERVED.get(name)
+
+
+def passed_variables(names: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
+    """The variables of ``--pass-env`` with their values, where they are set.
+
+    >>> passed_variables(["ACME_TILE", "OTHER"], {"ACME_TILE": "64", "UNASKED": "1"})
+    {'ACME_TILE': '64'}
+    """
+    for name in names:
+        if not NAME.admits(name):
+            raise FormatError(f"--pass-env: {name[:80]!r} is not the name of a variable")
+        if reason := why_reserved(name):
+            raise FormatError(f"--pass-env: {name} cannot be passed: {reason}")
+        if "${" in base.get(name, ""):
+            raise FormatError(f"--pass-env: the value of {name} holds '${{': set it by env: in the manifest")
+    return {name: base[name] for name in names if name in base}
+
 
 def child_environment(
     base: Mapping[str, str], *, target: Target | None = None, env: Mapping[str, str] | None = None, gpu: bool = False
 ) -> dict[str, str]:
-    """The environment of a child process: ``base`` without the compiler's variables, the defaults, then ``env``.
+    """The environment of a child process: what it inherits of ``base``, the defaults, then ``env``.
 
     With a ``target``, the process compiles, or describes kernels, for it. It sees no GPU unless ``gpu`` is True: what
     it compiles must not depend on the machine.
 
     >>> from precast.loader.format.target import Target
-    >>> made = child_environment({"CUTE_DSL_LINEINFO": "1"}, target=Target.parse("sm_90a"), env={"A": "b"})
-    >>> made["CUTE_DSL_ARCH"], made["A"], made["CUDA_VISIBLE_DEVICES"], "CUTE_DSL_LINEINFO" in made
-    ('sm_90a', 'b', '-1', False)
+    >>> made = child_environment({"HOME": "/h", "ACME_TILE": "1"}, target=Target.parse("sm_90a"), env={"A": "b"})
+    >>> made["CUTE_DSL_ARCH"], made["A"], made["HOME"], made["CUDA_VISIBLE_DEVICES"], "ACME_TILE" in made
+    ('sm_90a', 'b', '/h', '-1', False)
     """
-    made = {name: value for name, value in base.items() if not name.startswith(_DROPPED)}
+    prefixes = _INHERITED_PREFIXES + (_GPU_PREFIXES if gpu else ())
+    made = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
     made |= DEFAULTS
     made |= env or {}
     made |= FIXED

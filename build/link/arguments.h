@@ -69,7 +69,7 @@ static const DLPackExchangeAPI *exchange_of(object *type) {
   for (int i = 0; i < KNOWN_TYPES && known[i].type; ++i)
     if (known[i].type == type) return known[i].exchange;
   for (int i = 0; i < KNOWN_KINDS && known_kinds[i].type; ++i)
-    if (known_kinds[i].type == type) return NULL;
+    if (known_kinds[i].type == type && known_kinds[i].kind != NO_NUMBER) return NULL;
   return learn(type);
 }
 

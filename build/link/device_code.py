@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import ObjectError
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
@@ -35,7 +35,7 @@ def read_cubins(toolchain: Toolchain, obj: bytes) -> tuple[Cubin, ...]:
 
 def cubins_in(toolchain: Toolchain, fatbin: bytes) -> tuple[Cubin, ...]:
     """The cubins in one container of device code."""
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+    with temporary_folder() as folder:
         Path(folder, "object.fatbin").write_bytes(fatbin)
         _cuobjdump(toolchain, folder, "-xelf", "all", "object.fatbin")
         return tuple(_read_cubin(toolchain, path) for path in sorted(Path(folder).glob("*.cubin")))

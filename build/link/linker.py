@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError
 from precast.build.link import elf
 from precast.build.link.runtime import RuntimeLibrary, run
@@ -28,25 +30,26 @@ class Linker:
 
     def __init__(self, toolchain: Toolchain, runtime: RuntimeLibrary) -> None:
         self._toolchain = toolchain
-        self._folder = tempfile.TemporaryDirectory(prefix="precast-link-")
+        self._cleanup = ExitStack()
+        self._folder = self._cleanup.enter_context(temporary_folder())
         self._runtime = runtime
-        Path(self._folder.name, runtime.soname).write_bytes(runtime.code)
+        (self._folder / runtime.soname).write_bytes(runtime.code)
 
     def __enter__(self) -> Linker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+        self._cleanup.close()
 
     def link(self, code: bytes, symbol: str) -> Library:
         """Link one object that defines ``symbol``; an error if it needs symbols that the runtime and TVM-FFI lack."""
         if symbol not in elf.symbols(code):
             raise LinkError(f"the object does not define {symbol}: compile it with TVM-FFI enabled")
-        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             Path(folder, "variant.o").write_bytes(code)
             Path(folder, "exports").write_text(f"{{ global: {symbol}; local: *; }};\n")
             command: list[str | Path] = [self._toolchain.ld, *FLAGS, "--no-undefined", "--version-script=exports"]
-            command += ["-o", "variant.so", "variant.o", Path(self._folder.name, self._runtime.soname)]
+            command += ["-o", "variant.so", "variant.o", self._folder / self._runtime.soname]
             run([*command, self._toolchain.ffi / "libtvm_ffi.so"], folder, symbol)
             library = Path(folder, "variant.so").read_bytes()
         glibc = max(elf.oldest_glibc(library), self._runtime.host.glibc, key=_version)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError, PlanError
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -101,7 +101,7 @@ def _check_parameters(symbol: str, lengths: list[int], found: Sequence[tuple[int
 
 
 def _ask(toolchain: Toolchain, obj: bytes, symbol: str, sizes: list[int], calls: list[Any]) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+    with temporary_folder() as folder:
         place = Path(folder)
         ffi = toolchain.ffi / "libtvm_ffi.so"
         run(

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain, file_digest
@@ -64,7 +64,7 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     True
     """
     name = soname(toolchain)
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+    with temporary_folder() as folder:
         run([toolchain.gcc, *COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
         command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
         command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
@@ -80,7 +80,7 @@ def link_fastcall(toolchain: Toolchain) -> bytes:
     It declares what it needs of Python itself, so that no Python.h is required, and uses nothing of the C library, so
     that it runs wherever the runtime library does.
     """
-    with tempfile.TemporaryDirectory(prefix="precast-") as folder:
+    with temporary_folder() as folder:
         include = toolchain.ffi.parent / "include"
         command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", FASTCALL, "-o", "fastcall.o"]
         run(command, folder, "the call path")

@@ -10,7 +10,7 @@ from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import Key
 from precast.loader.format.index import parse_key
-from precast.loader.format.patterns import OP_NAME, PART
+from precast.loader.format.patterns import NAME, OP_NAME, PART
 from precast.loader.format.target_pattern import TargetPattern
 
 
@@ -20,6 +20,7 @@ class Description:
 
     ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
     kernel whose ``supports`` must be asked about each variant. ``parts`` names the objects of one that has several.
+    ``speed_only`` names the facts of the GPU that it may be told wrongly.
     """
 
     op: str
@@ -30,6 +31,7 @@ class Description:
     declared: bool = False
     has_supports: bool = False
     parts: tuple[str, ...] = ()
+    speed_only: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, value: object) -> Description:
@@ -44,12 +46,19 @@ class Description:
             declared=fields.get(data, "declared", bool),
             has_supports=fields.get(data, "has_supports", bool),
             parts=fields.items(data, "parts", lambda v: _part(fields.text(v)), most=64),
+            speed_only=fields.items(data, "speed_only", lambda v: _fact(fields.text(v)), most=64, default=()),
         )
 
 
 def _part(text: str) -> str:
     if not PART.admits(text):
         raise FormatError(f"{text[:80]!r} is not the name of a part")
+    return text
+
+
+def _fact(text: str) -> str:
+    if not NAME.admits(text):
+        raise FormatError(f"{text[:80]!r} is not the name of a fact")
     return text
 
 

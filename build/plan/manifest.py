@@ -29,14 +29,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from precast.build.errors import Location, ManifestError
-from precast.build.gpu.profile import Profile, fact_references, fill_in_facts, profile_named, profile_of
+from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
+from precast.build.ipc.environment import why_reserved
 from precast.build.plan import yaml_fields
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.program import Program, parse_program
 from precast.build.plan.yaml_reader import Node, read_yaml
+from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.errors import PrecastError, TargetError
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.format.target import Target
+from precast.loader.resolve.facts import Answer
 
 VERSION = 1
 EMITS = ("object", "cubin")
@@ -90,12 +93,18 @@ class Entry:
     emit: tuple[str, ...] = ("object",)
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    speed_only: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()  # by their profiles: those on which a program asked for it; all if empty
     skip_unsupported: bool = False
     program: Program | None = None
 
     def environment(self, target: Target, profile: Profile | None = None) -> dict[str, str]:
         """``env`` for one target, with the facts of its usual GPU, or of another, filled in."""
         return {name: fill_in_facts(value, target, profile) for name, value in self.env.items()}
+
+    def assumed(self, profile: Profile) -> dict[str, Answer]:
+        """The facts of a GPU that ``env`` takes in."""
+        return profile.answers(name for value in self.env.values() for name in facts_behind(value))
 
     @property
     def ref(self) -> KernelRef:
@@ -177,9 +186,10 @@ def _entry(node: Node, inherited: tuple[Target, ...], folder: Path) -> Entry:
         tuned=MappingProxyType(tuned),
         include=_rows(data, "include"),
         exclude=_rows(data, "exclude"),
-        emit=yaml_fields.some(data["emit"], lambda n: yaml_fields.one_of(n, EMITS)) if "emit" in data else ("object",),
+        emit=yaml_fields.some_of(data, "emit", EMITS, ("object",)),
         env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
         parts=yaml_fields.some(data["parts"], _part) if "parts" in data else (),
+        speed_only=yaml_fields.some_of(data, "speed_only", SPEED_FACTS, ()),
         skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
         program=parse_program(kind, data, folder) if kind in ("call", "script") else None,
     )
@@ -269,6 +279,8 @@ def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
     for name, value in yaml_fields.mapping(node).items():
         if not NAME.admits(name):
             raise ManifestError(f"{name[:80]!r} is not a variable: use letters, digits and _", value.named_at)
+        if reason := why_reserved(name):
+            raise ManifestError(f"{name} cannot be set: {reason}", value.named_at)
         if isinstance(value.value, bool):
             raise ManifestError(
                 f'{name} is true or false, and a variable is text: write "1", "0" or "true" in quotes', value.at

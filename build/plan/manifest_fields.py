@@ -12,7 +12,8 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
         "targets": "The targets of every entry that has no `targets` itself: one, such as `sm_90a`, or a list.",
         "profiles": (
             "The GPUs whose facts a kernel gets if it asks for the GPU while it compiles: one, such as `H200`, or a "
-            "list with at most one for each compute capability. Every other capability has its usual GPU."
+            "list. A kernel that gets different answers from several GPUs of one compute capability is built for each. "
+            "Every capability without one has its usual GPU."
         ),
         "path": (
             "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
@@ -81,6 +82,11 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "Names for the objects, in the order in which they are compiled or returned, of a function that compiles "
             "more than one. The object `part` is stored under the op `op.part`."
         ),
+        "speed_only": (
+            "With `compile` only, of a function that declares nothing: the facts of the GPU that may be another "
+            "GPU's where the kernel runs, since a wrong number only costs speed: one, such as `multiprocessor_count` "
+            "or `max_active_clusters`, or a list. Never for a kernel whose blocks wait for each other."
+        ),
         "skip_unsupported": (
             "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "
             "`call` and `script` it leaves out the kernels whose keys no manifest can hold. "
@@ -96,7 +102,7 @@ _BUILT = (*_ROWS, "tuned", "emit", "parts", *_SHARED)
 FIELDS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "kernel": ("kernel", *_BUILT),
-        "compile": ("compile", "op", *_BUILT),
+        "compile": ("compile", "op", "speed_only", *_BUILT),
         "call": ("call", "with", "backward", "libraries", *_ROWS, *_SHARED),
         "script": ("script", "arguments", "libraries", *_SHARED),
     }

@@ -47,7 +47,7 @@ class Plan:
     """Everything that one build makes. ``search`` holds the folders that workers import users' modules from."""
 
     name: str
-    variants: tuple[Variant, ...]  # sorted by op, target and config
+    variants: tuple[Variant, ...]  # sorted by op, target and config; for several GPUs in the order of the profiles
     ops: Mapping[str, OpPlan]
     search: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -77,7 +77,8 @@ def make_plan(
     drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles)]
     _check_duplicates(d.variant for d in drafts)
     drafts = _ranked(drafts)
-    variants, skipped = _check_supported(drafts, refusals)
+    supported, skipped = _check_supported(drafts, refusals)
+    variants = [v for draft in supported for v in _on_each_gpu(draft, profiles)]
     kept = {op for v in (*variants, *(s.variant for s in skipped)) for op in v.produces}
     _check_used(chosen, variants)
     return Plan(
@@ -121,6 +122,10 @@ def _description(entry: Entry, described: Described) -> Description:
     found = described[entry.ref]
     if isinstance(found, NotDescribed):
         raise ManifestError(found.reason, entry.location)
+    if entry.speed_only and found.declared:
+        raise ManifestError(
+            f"{found.source} declares itself what only costs speed: remove 'speed_only' here", entry.location
+        )
     return found
 
 
@@ -161,9 +166,23 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
                 emit=entry.emit,
                 env=environment,
                 parts=entry.parts or described.parts,
+                speed_only=described.speed_only or entry.speed_only,
                 registered=entry.source is None,
             )
             yield _Draft(variant, entry, refusal)
+
+
+def _on_each_gpu(draft: _Draft, profiles: Profiles) -> Iterator[Variant]:
+    """The variant for each GPU that its target is built for. One for several has its name."""
+    variant, entry = draft.variant, draft.entry
+    several = profiles.all_of(variant.target)
+    for profile in (one for one in several if not entry.gpus or one.name in entry.gpus):
+        yield replace(
+            variant,
+            profile=profile.name if len(several) > 1 else "",
+            env=entry.environment(variant.target, profile),
+            assumed=entry.assumed(profile),
+        )
 
 
 def _check_duplicates(variants: Iterable[Variant]) -> None:
@@ -188,7 +207,7 @@ def _ranked(drafts: Sequence[_Draft]) -> list[_Draft]:
     return ranked
 
 
-def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tuple[list[Variant], list[Skipped]]:
+def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tuple[list[_Draft], list[Skipped]]:
     """What is built, and what an entry allows to be skipped. Any other refusal is an error."""
     open_ = [d.variant for d in drafts if d.refusal is None]
     reasons = iter(refusals(open_) if refusals else [None] * len(open_))
@@ -209,8 +228,9 @@ def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tup
             ),
             errors[0].variant.location,
         )
-    built = [d.variant for d in checked if not d.refusal]
-    return built, [Skipped(variant=d.variant, reason=d.refusal) for d in refused if d.refusal]
+    return [d for d in checked if not d.refusal], [
+        Skipped(variant=d.variant, reason=d.refusal) for d in refused if d.refusal
+    ]
 
 
 def _ops(matrices: Iterable[tuple[Matrix, Description]]) -> dict[str, OpPlan]:

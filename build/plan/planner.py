@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from precast.build.disk.memo import Memo
 from precast.build.gpu.profile import Profiles
@@ -16,6 +18,8 @@ from precast.loader.errors import FormatError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
 
 def plan_files(
     paths: Sequence[Path],
@@ -25,18 +29,20 @@ def plan_files(
     limit: float = TIME_LIMIT,
     profiles: Profiles | None = None,
     notes: Memo | None = None,
+    passed: Mapping[str, str] = _NOTHING,
 ) -> Plan:
     """The plan of some manifests together.
 
     ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
-    those that the manifests name. A kernel that ``notes`` describe is not imported.
+    those that the manifests name. A kernel that ``notes`` describe is not imported. ``passed`` has variables for every
+    entry; what an entry's own ``env`` sets comes before them.
     """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
     if name and not CACHE_NAME.admits(name):
         raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     return plan_of(
-        [read_manifest(path) for path in paths],
+        [_passing(read_manifest(path), passed) for path in paths],
         targets=[Target.parse(t) for t in targets],
         name=name,
         limit=limit,
@@ -66,3 +72,8 @@ def plan_of(
         return make_plan(
             manifests, described, targets=targets, refusals=descriptions.refusals, name=name, profiles=profiles
         )
+
+
+def _passing(manifest: Manifest, passed: Mapping[str, str]) -> Manifest:
+    entries = (replace(entry, env=MappingProxyType({**passed, **entry.env})) for entry in manifest.entries)
+    return replace(manifest, entries=tuple(entries)) if passed else manifest

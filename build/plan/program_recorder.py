@@ -88,13 +88,16 @@ def record_programs(
         return list(manifests)
     recordings = _recordings(runs, limit, notes)
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
+    gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):
         for one in recorded:
-            key = (run.target, run.env, one.key)
+            key = (run.target, environment_of(run.entry.env), one.key)
+            gpus.setdefault(key, []).append(run.profile.name)
             before = entries.get(key)
             # Of several calls that make one key, the least by its text, whichever program made it.
             entries[key] = (one, run) if before is None else (min(one, before[0], key=lambda r: r.text), before[1])
-    made = [(run, _entry(one, run)) for one, run in sorted(entries.values(), key=lambda found: found[0].text)]
+    ordered = sorted(entries.items(), key=lambda found: found[1][0].text)
+    made = [(run, replace(_entry(one, run), gpus=tuple(dict.fromkeys(gpus[key])))) for key, (one, run) in ordered]
     return [replace(m, entries=tuple(_replaced(m, made))) for m in manifests]
 
 
@@ -114,13 +117,13 @@ def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles:
     matrix = matrix_of(entry, Description(op=str(program), source="", keys=keys, declared=True))
     rows = tuple(matrix.rows())
     for target in entry.targets:
-        if not targets or target in targets:
+        for profile in profiles.all_of(target) if not targets or target in targets else ():
             yield Run(
                 entry=entry,
                 program=program,
                 manifest=manifest,
                 target=target,
-                profile=profiles.of(target),
+                profile=profile,
                 rows=rows,
             )
 

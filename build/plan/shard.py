@@ -42,7 +42,7 @@ def part_of(plan: Plan, shard: Shard) -> Plan:
     Variants are dealt in turn, op by op and target by target, because those of one op cost about the same. Within an op
     they are ordered by their digests, so that no shard gets all the large sizes. The result depends on the plan alone.
     """
-    dealt = sorted(plan.variants, key=_order)
+    dealt = sorted({v.identity: v for v in plan.variants}.values(), key=_order)  # one for all of its GPUs
     mine = {v.identity for v in dealt[shard.index - 1 :: shard.count]}
     return replace(plan, variants=tuple(v for v in plan.variants if v.identity in mine))
 

@@ -10,6 +10,7 @@ from typing import Any
 from precast.build.errors import Location
 from precast.loader.format.config import Config, canonical, to_json
 from precast.loader.format.target import Target
+from precast.loader.resolve.facts import Answer
 
 _VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each
 
@@ -31,13 +32,21 @@ class Variant:
     emit: tuple[str, ...] = ("object",)
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    profile: str = ""  # the GPU, where the target is built for several
+    assumed: Mapping[str, Answer] = field(default_factory=dict)  # facts of the GPU that ``env`` takes in
+    speed_only: tuple[str, ...] = ()  # facts that the kernel may be told wrongly: it only gets slower
     rank: int = 0
     registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
 
     @property
     def identity(self) -> str:
-        """What identifies the variant, as canonical JSON: its op, its config, its target."""
+        """What identifies the variant for its users, as canonical JSON: its op, its config, its target."""
         return identity(self.op, self)
+
+    @property
+    def identity_on_gpu(self) -> str:
+        """What identifies it in a build for several GPUs: its identity, and the GPU."""
+        return f"{self.identity} {self.profile}" if self.profile else self.identity
 
     @property
     def produces(self) -> tuple[str, ...]:
@@ -56,7 +65,8 @@ class Variant:
         if shown != whole:
             left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
             shown += [*left_out, f"#{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}"]
-        return f"{self.op}({', '.join(shown)}) for {self.target}"
+        gpu = f" on {self.profile}" if self.profile else ""
+        return f"{self.op}({', '.join(shown)}) for {self.target}{gpu}"
 
     def to_json(self) -> dict[str, Any]:
         """The variant as ``precast plan --json`` prints it."""
@@ -71,6 +81,7 @@ class Variant:
             "parts": list(self.parts),
             "rank": self.rank,
             "location": str(self.location),
+            **({"profile": self.profile} if self.profile else {}),
         }
 
 

@@ -79,6 +79,13 @@ def one_of(node: Node, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def some_of(
+    data: Mapping[str, Node], name: str, allowed: tuple[str, ...], otherwise: tuple[str, ...]
+) -> tuple[str, ...]:
+    """One or several texts out of a fixed list under a name, or what holds where there is none."""
+    return some(data[name], lambda node: one_of(node, allowed)) if name in data else otherwise
+
+
 def boolean(node: Node) -> bool:
     """The value, which must be true or false."""
     if not isinstance(node.value, bool):

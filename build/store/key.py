@@ -1,7 +1,8 @@
 """Keys: a variant's key changes when, and only when, something changes that can change its bytes.
 
-What it asks of its GPU is known only once it has compiled. Its key has therefore two stages: ``variant_key`` is known
-before, and gives the names of the facts that were asked for; with their answers it becomes ``record_key``.
+What it reads, and asks of its GPU, is known only once it has compiled. Its key has therefore two stages:
+``variant_key`` is known before, and gives the names of the facts and inputs that were asked for; with their answers it
+becomes ``record_key``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import platform
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from precast.build.gpu.profile import Answer
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import DSL, Toolchain
@@ -21,17 +23,25 @@ from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical
+from precast.loader.resolve.facts import Answer
 
-VERSION = 4  # raise it when a build makes something else out of the same inputs
+VERSION = 5  # raise it when a build makes something else out of the same inputs
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
-_SEAM = ("precast.kernels.adapters.seam", "precast.loader.attach.hooks", "precast.loader.attach.key_reader",
-         "precast.loader.attach.keys", "precast.loader.attach.returned")  # fmt: skip
+_SEAM = (
+    "precast.kernels.adapters.seam", "precast.kernels.adapters.fake_tensors", "precast.loader.attach.hooks",
+    "precast.loader.attach.key_reader", "precast.loader.attach.keys", "precast.loader.attach.returned",
+)  # fmt: skip
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
     """The key of a variant whose source has this digest: no path, no clock, no user goes into it."""
-    inputs = {
+    return hashlib.sha256(canonical(key_parts(variant, toolchain, source))).hexdigest()
+
+
+def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, Any]:
+    """All that a variant's key covers, by name."""
+    parts: dict[str, Any] = {
         "version": VERSION,
         "variant": variant.identity,
         "parts": list(variant.parts),
@@ -45,8 +55,8 @@ def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
     }
     library = variant.source.partition("@")[2]
     if library:
-        inputs["seam"] = dict(seam_digests(library))
-    return hashlib.sha256(canonical(inputs)).hexdigest()
+        parts["seam"] = dict(seam_digests(library))
+    return parts
 
 
 @functools.cache
@@ -72,13 +82,15 @@ def _file_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest() if spec and spec.origin else ""
 
 
-def record_key(key: str, assumed: Mapping[str, Answer]) -> str:
-    """The key of a variant that assumed these answers; the same key where it asked nothing.
+def record_key(key: str, assumed: Mapping[str, Answer], inputs: Mapping[str, str | None] = MappingProxyType({})) -> str:
+    """The key of a variant that got these answers, of its GPU and of its inputs; the same key where it asked nothing.
 
     >>> record_key("0" * 64, {}) == "0" * 64
     True
     """
-    return hashlib.sha256(canonical([key, dict(assumed)])).hexdigest() if assumed else key
+    if not assumed and not inputs:
+        return key
+    return hashlib.sha256(canonical([key, dict(assumed), dict(inputs)])).hexdigest()
 
 
 def artifact_key(key: str, op: str, kind: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.build.gpu.profile import Answer, parse_answers
+from precast.build.gpu.profile import parse_answers
+from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.loader.attach.arguments import parse_defaults
 from precast.loader.attach.returned import parse_structure
@@ -17,6 +18,7 @@ from precast.loader.format.artifact import Host, Resources
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
+from precast.loader.resolve.facts import Answer
 
 _DIGEST = 32
 
@@ -45,15 +47,20 @@ class Product:
 class Record:
     """A variant as it was built.
 
-    ``assumed`` has the facts that it asked of its GPU, with the answers; the key covers it. ``seconds`` is for reports.
-    ``returns`` is what a compile function of an attached library returned, if not the object itself; ``native`` has
-    the defaults of a call where that library calls it in the DSL's native convention.
+    ``assumed`` has the facts that it asked of its GPU, ``inputs`` what it read of its author's, both with the answers;
+    the key covers them. ``installed`` has what else it read, which must be as it was. ``unsteady`` says what it asked
+    that no key can cover. ``seconds`` is for reports. ``returns`` is what a compile function of an attached library
+    returned, if not the object itself; ``native`` has the defaults of a call where that library calls it in the DSL's
+    native convention.
     """
 
     key: str
     products: tuple[Product, ...]
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
+    inputs: Inputs = NO_INPUTS
+    installed: Inputs = NO_INPUTS
+    unsteady: tuple[str, ...] = ()
     returns: Any = None
     native: Mapping[str, Any] | None = None
 
@@ -67,6 +74,9 @@ class Record:
             "key": self.key,
             "seconds": self.seconds,
             "assumed": dict(self.assumed),
+            "inputs": self.inputs.to_json(),
+            "installed": self.installed.to_json(),
+            "unsteady": list(self.unsteady),
             "products": [],
             **({} if self.returns is None else {"returns": self.returns}),
             **({} if self.native is None else {"native": dict(self.native)}),
@@ -107,6 +117,9 @@ class Record:
             products=products,
             seconds=fields.get(header, "seconds", float),
             assumed=fields.parsed(header, "assumed", parse_answers),
+            inputs=fields.parsed(header, "inputs", Inputs.parse),
+            installed=fields.parsed(header, "installed", Inputs.parse),
+            unsteady=fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY),
             returns=fields.parsed(header, "returns", parse_structure, None),
             native=fields.parsed(header, "native", parse_defaults, None),
         )

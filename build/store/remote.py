@@ -20,8 +20,8 @@ from typing import Any
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import RemoteError
 from precast.build.gpu.profile import Profile
-from precast.build.store.key import record_key
-from precast.build.store.store import Store, read_names
+from precast.build.store.asked import Asked, decode_asked
+from precast.build.store.store import Store
 from precast.loader.errors import ConfigError, FormatError
 
 LIMIT = 256 << 20  # bytes of one file; records have less than a hundredth of that
@@ -105,12 +105,13 @@ class SharedStore(Store):
         """The names of this variant's files in the folder, each with its key and kind."""
         asked = super()._load(key, "asked")
         with contextlib.suppress(FormatError):
-            names = () if asked is None else read_names(asked)
+            asked_sets = (Asked(),) if asked is None else decode_asked(asked)
             if asked is not None:
                 yield _name(key, "asked"), (key, "asked")
-            record = record_key(key, profile.answers(names))
-            if self._file(record, "record").is_file():
-                yield _name(record, "record"), (record, "record")
+            for names in asked_sets:
+                record = self.key_now(key, profile, names)
+                if record is not None and self._file(record, "record").is_file():
+                    yield _name(record, "record"), (record, "record")
 
 
 def _name(key: str, kind: str) -> str:

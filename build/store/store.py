@@ -6,7 +6,7 @@ It grows with every variant that is built, until it is pruned (``precast store -
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -15,15 +15,15 @@ from precast.build.disk.last_use import mark_used
 from precast.build.disk.memo import Memo
 from precast.build.disk.scratch import WRITING, sweep, write_atomically
 from precast.build.gpu.profile import Profile
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.store.asked import Asked, decode_asked, encode_asked
 from precast.build.store.key import record_key
 from precast.build.store.record import Record
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.config import canonical
 
 _LEVEL = 3
 _RECORD_LIMIT = 1 << 30
-_ASKED_LIMIT = 1 << 20
+_MOST_SETS = 16  # a variant that asks in more ways is built again now and then
 
 
 def default_store() -> Path:
@@ -37,14 +37,17 @@ def default_store() -> Path:
 class Store:
     """A folder of records. One that cannot be read completely counts as absent, and is built again.
 
-    A variant that asked facts of its GPU has a file with the names of these facts, and a record for every set of
-    answers that it was built with: it is built again when one of those answers changes, and for no other fact. The
-    time at which a file was last modified is that of its last use.
+    A variant has a file with the names of what it asked: facts of its GPU, and inputs, such as files. And it has a
+    record for every set of answers that it was built with: it is built again when one of those answers changes, and
+    for no other reason. What it asks may depend on an earlier answer, so that it asks one GPU for other facts than
+    another: the file then has the names of each. ``answers`` says what the inputs are now; a build sets it before it
+    asks for records. The time at which a file was last modified is that of its last use.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes = Memo(path / "notes")
+        self.answers: InputAnswers | None = None
 
     def sweep(self) -> None:
         """Remove the temporary files of builds that were killed."""
@@ -64,26 +67,62 @@ class Store:
     def mark_used(self, wanted: Iterable[tuple[str, Profile]]) -> None:
         """Record the use of these variants by a build that does not read them, because its cache is up to date."""
         for key, profile in wanted:
-            mark_used(self._file(record_key(key, profile.answers(self._asked(key))), "record"))
+            if (found := self.record_key(key, profile)) is not None:
+                mark_used(self._file(found, "record"))
+
+    def record_key(self, key: str, profile: Profile) -> str | None:
+        """The key of the record that a variant has with the answers of this moment; None where there is none here."""
+        return next((one for one in self._keys_now(key, profile) if self._file(one, "record").is_file()), None)
+
+    def key_now(self, key: str, profile: Profile, asked: Asked) -> str | None:
+        """The key of a record of a variant that asked for these names, with the answers of this moment.
+
+        None where something of an installed package is not as it was.
+        """
+        if self.answers is None:
+            return None if asked.inputs or asked.installed else record_key(key, profile.answers(asked.facts))
+        if asked.digest != self.answers.digest(asked.installed):
+            return None
+        return record_key(key, profile.answers(asked.facts), self.answers.answers(asked.inputs))
 
     def get(self, key: str, profile: Profile) -> Record | None:
-        """The record of a variant's key, built with the answers that this profile gives, or None."""
-        return self.read(record_key(key, profile.answers(self._asked(key))))
+        """The record of a variant's key, built with the answers that hold now, or None.
+
+        A record must itself say so: one under a key that its own facts and inputs do not make is not used.
+        """
+        for found in self._keys_now(key, profile):
+            record = self.read(found)
+            if record is not None and self._agrees(record, key, found):
+                return record
+        return None
+
+    def _agrees(self, record: Record, key: str, found: str) -> bool:
+        if record_key(key, record.assumed, record.inputs.answers) != found:
+            return False
+        return self.answers is None or not record.installed.changed(self.answers.answers(record.installed.names))
 
     def put(self, key: str, record: Record) -> None:
         """Keep the record of a variant's key. Other builds see all of it or nothing, and may write the same one."""
         data = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress(record.encode())
         self._keep(record.key, "record", data)
-        if set(record.assumed) != set(self._asked(key)):
-            self._keep(key, "asked", canonical(sorted(record.assumed)))
+        asked, known = Asked.of(record), self._asked(key)
+        if asked not in known:
+            kept = [one for one in known if one != Asked() and (one.facts, one.inputs) != (asked.facts, asked.inputs)]
+            self._keep(key, "asked", encode_asked([asked, *kept][:_MOST_SETS]))
 
-    def _asked(self, key: str) -> tuple[str, ...]:
-        """The facts that the variant asked for when it was last built; none where that is not known."""
+    def _keys_now(self, key: str, profile: Profile) -> Iterator[str]:
+        """The keys that a record of a variant may have now, by what it asked when it was built."""
+        for asked in self._asked(key):
+            if (found := self.key_now(key, profile, asked)) is not None:
+                yield found
+
+    def _asked(self, key: str) -> tuple[Asked, ...]:
+        """What the variant asked for when it was built, each set of names once; where nothing is known, nothing."""
         data = self._load(key, "asked")
         try:
-            return () if data is None else read_names(data)
+            return (Asked(),) if data is None else decode_asked(data)
         except FormatError:
-            return ()
+            return (Asked(),)
 
     def read(self, key: str) -> Record | None:
         """The record with exactly this key, or None."""
@@ -95,7 +134,7 @@ class Store:
 
     def _check(self, key: str, kind: str, data: bytes) -> None:
         """Raise FormatError unless these bytes are a file as this store writes them."""
-        _record(data, key) if kind == "record" else read_names(data)
+        _record(data, key) if kind == "record" else decode_asked(data)
 
     def _load(self, key: str, kind: str) -> bytes | None:
         path = self._file(key, kind)
@@ -121,11 +160,3 @@ def _record(data: bytes, key: str) -> Record:
         return Record.decode(zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False), key=key)
     except zstandard.ZstdError as error:
         raise FormatError(f"it is not compressed as it should be: {error}") from None
-
-
-def read_names(data: bytes) -> tuple[str, ...]:
-    """The names of facts that a file of what was asked holds; raises FormatError."""
-    names = fields.read_json(data, limit=_ASKED_LIMIT)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FormatError("it is not a list of names")
-    return tuple(names)

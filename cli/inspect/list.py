@@ -29,12 +29,22 @@ def as_row(op: str, artifact: Artifact) -> dict[str, Any]:
     """What ``--json`` says of an artifact."""
     row = artifact.to_json()
     names = ("key", "config", "target", "kind", "host", "rank")
-    return {"op": op, "size": artifact.blob.size, "stored": artifact.blob.stored, **{n: row[n] for n in names}}
+    assumes = {"assumes": row["assumes"]} if artifact.assumes else {}
+    sizes = {"size": artifact.blob.size, "stored": artifact.blob.stored}
+    return {"op": op, **sizes, **{n: row[n] for n in names}, **assumes}
 
 
 def as_table(rows: list[tuple[str, Artifact]]) -> str:
     """One aligned line for each artifact."""
     return table(
         ("key", "op", "target", "kind", "stored", "config"),
-        [(a.key[:12], op, a.target, a.kind, size(a.blob.stored), config_text(a.config)) for op, a in rows],
+        [(a.key[:12], op, _built_for(a), a.kind, size(a.blob.stored), config_text(a.config)) for op, a in rows],
     )
+
+
+def _built_for(artifact: Artifact) -> str:
+    """The target, and the GPUs, where artifacts of one config may differ by them."""
+    from precast.build.cache.assumed import gpus_of
+
+    gpus = ", ".join(gpus_of(artifact)) if artifact.assumes else ""
+    return f"{artifact.target} on {gpus}" if gpus else str(artifact.target)

@@ -78,6 +78,11 @@ def _facts(op: str, artifact: Artifact, doc: str) -> Iterator[tuple[str, Any]]:
                 f" {used.local} of local memory in {used.kernel}"
             ),
         )
+    if artifact.assumes is not None:
+        for name, value in sorted(artifact.assumes.needs.items()):
+            yield "needs", f"a GPU whose {name} is {value!r}"
+        for name, value in sorted(artifact.assumes.speed.items()):
+            yield "fastest on", f"a GPU whose {name} is {value!r}"
     for name, value in sorted(artifact.provenance.items()):
         yield "made", f"{name}: {value}"
     for entry in artifact.evidence:

@@ -15,6 +15,7 @@ import typer
 
 from precast.cli.shared.failures import render
 from precast.cli.shared.output import count, size, tell
+from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ def command(
     ] = False,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help="The GPU to assume for its targets, where a kernel asks; may be repeated.", metavar="GPU"),
+        typer.Option(help="A GPU to build for, where a kernel asks for it; may be repeated.", metavar="GPU"),
     ] = None,
     profile_from_device: Annotated[
         bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
     ] = False,
+    pass_env: PassEnv = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.", metavar="SEC")] = 600.0,
     memory: Annotated[
         int,
@@ -97,6 +99,7 @@ def command(
     _check_scheduler(executor, scheduler)
     check_output(output)
     part = Shard.parse(shard) if shard else None
+    variables = passed(pass_env)
     profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
     opened = open_store(store, remote_cache, read_only=remote_read_only)
     options = builder.Options(
@@ -109,7 +112,14 @@ def command(
     try:
         with _sigterm_as_ctrl_c(), _Display.opened(as_json) as display:
             display.stage(f"reading {count(len(manifests), 'manifest')} and importing their kernels")
-            plan = plan_files(manifests, targets=target or (), name=name, profiles=profiles, notes=opened.notes)
+            plan = plan_files(
+                manifests,
+                targets=target or (),
+                name=name,
+                profiles=profiles,
+                notes=opened.notes,
+                passed=variables,
+            )
             plan = part_of(plan, part) if part else plan
             display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
             report = builder.build(plan, output, store=opened, options=options, show=display.show)
@@ -252,6 +262,7 @@ def _as_text(report: Report, output: Path) -> str:
     lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest()]
     lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest()]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
+    lines += [f"unsteady: {b.variant} read what no key covers: {'; '.join(b.unsteady)}" for b in report.unsteady()]
     states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
     states += [f"{len(report.failed)} failed"] if report.failed else []
     written = f"{output} ({size(report.size)})" if report.files else "nothing was written"

@@ -1,4 +1,4 @@
-"""Check that a cache holds every variant of some manifests, and that no byte of it is damaged."""
+"""Check that a cache holds every variant of some manifests as a build would make it, and that no byte is damaged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precast.cli.shared.output import count, emit, size
+from precast.cli.shared.pass_env import PassEnv, passed
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -19,21 +20,31 @@ def command(
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Check this target alone; may be repeated.")
     ] = None,
+    pass_env: PassEnv = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="A GPU that the cache must serve, where kernels ask; may be repeated.", metavar="GPU"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check that a cache holds every variant of some manifests, and that no byte of it is damaged.
+    """Check that a cache holds every variant of some manifests as a build would make it, and that no byte is damaged.
 
-    Every file of the cache is read. In a cache for several hosts, a variant must be there for each of them. Exit
-    status 1 means that some artifacts are missing or damaged; they are listed.
+    Every file of the cache is read. In a cache for several hosts, a variant must be there for each of them; where GPUs
+    are named, by the manifests or here, for each GPU. Exit status 1 means that some artifacts are missing, damaged, or
+    made from something that has changed since; they are listed, with the file that has changed.
     """
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
+    from precast.build.compile.worker import answers_here
+    from precast.build.gpu.profile import Profiles
     from precast.build.plan.planner import plan_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
-    found = coverage(plan_files(manifests, targets=target or ()), CacheContents.open(cache))
+    profiles = Profiles.named(profile or ())
+    plan = plan_files(manifests, targets=target or (), profiles=profiles, passed=passed(pass_env))
+    found = coverage(plan, CacheContents.open(cache), answers_here(plan.search))
     text = list(lines(found))
     if not found.complete:
         text.append(_remedy(found, manifests, cache))

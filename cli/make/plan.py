@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,8 +12,12 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.build.plan.variant import Variant
 from precast.cli.shared.output import count, emit, table
+from precast.cli.shared.pass_env import PassEnv, passed
 from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json
+
+if TYPE_CHECKING:
+    from precast.build.store.history import Verdict
 
 
 def command(
@@ -22,11 +26,41 @@ def command(
         list[str] | None, typer.Option("--target", "-t", help="Only this target; may be repeated.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The cache's name, instead of the first manifest's.")] = "",
+    pass_env: PassEnv = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say of each variant whether it is reused, or what has changed.")
+    ] = False,
+    store: Annotated[Path | None, typer.Option("--store", help="The store to look into, with --explain.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
-    plan = plan_files(manifests, targets=target or (), name=name)
-    emit(plan_to_json(plan), render(plan), json)
+    plan = plan_files(manifests, targets=target or (), name=name, passed=passed(pass_env))
+    if explain:
+        verdicts = explain_plan(plan, store)
+        reused = sum(one.reused for one in verdicts)
+        total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
+        emit({"variants": [one.to_json() for one in verdicts]}, "\n".join([*map(str, verdicts), total]), json)
+    else:
+        emit(plan_to_json(plan), render(plan), json)
+
+
+def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
+    """Of each variant whether a build with the store at a path, or the user's, would reuse it, or why not."""
+    from precast.build.compile.worker import answers_here
+    from precast.build.inputs.sources import SourceDigests
+    from precast.build.link.toolchain import find_toolchain
+    from precast.build.store.history import explain
+    from precast.build.store.key import key_parts, variant_key
+    from precast.build.store.store import Store, default_store
+
+    store = Store(path or default_store())
+    store.answers = answers_here(plan.search, store.notes)
+    toolchain, sources, verdicts = find_toolchain(), SourceDigests(plan.search, store.notes), []
+    for variant in plan.variants:
+        source = sources.digest(variant.source)
+        key, parts = variant_key(variant, toolchain, source), key_parts(variant, toolchain, source)
+        verdicts.append(explain(store, variant, key, parts, plan.profiles.of(variant.target, variant.profile)))
+    return verdicts
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:

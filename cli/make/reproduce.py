@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from precast.cli.shared.output import count, emit
+from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
 
 
@@ -23,8 +24,11 @@ def command(
     ] = 0,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help="The GPU that the cache was built for, where its build named one.", metavar="GPU"),
+        typer.Option(
+            help="A GPU that the cache was built for, if its build named any; may be repeated.", metavar="GPU"
+        ),
     ] = None,
+    pass_env: PassEnv = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -40,7 +44,7 @@ def command(
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
-    plan = plan_files(manifests, profiles=Profiles.named(profile or ()))
+    plan = plan_files(manifests, profiles=Profiles.named(profile or ()), passed=passed(pass_env))
     executor = Local(jobs or None)
     with Progress(min(sample, len(plan.variants)) or len(plan.variants)) as progress:
         found = reproduce(

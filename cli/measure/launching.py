@@ -13,6 +13,7 @@ from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import suggest
 from precast.loader.launch.kernel import Kernel
+from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import Device, NoDriver
 
@@ -80,6 +81,10 @@ def cases(cache: Cache, device: Device, ops: Sequence[str]) -> Iterator[Case | L
                 continue
             if not artifact.target.runs_on(device.capability):
                 yield LeftOut(op, artifact, f"built for {artifact.target}, this GPU is {device.capability}")
+                continue
+            refused = unmet(artifact, session.default.machines.on(device.ordinal))
+            if refused:  # its blocks may wait for ever for others
+                yield LeftOut(op, artifact, refused)
                 continue
             try:
                 yield Case(op, artifact, session.default.opener.open(cache, op, artifact), _declaration(op, artifact))

@@ -14,7 +14,8 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-from precast.kernels.authoring.declare import Declaration, attach
+from precast.kernels.adapters.fake_tensors import fake_tensors, without_gpu
+from precast.kernels.authoring.declare import GRID, Declaration, attach
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
@@ -28,6 +29,10 @@ from precast.loader.format.config import Config, to_json
 from precast.loader.format.target import Target
 
 KEY, CALL = "key", "call"
+# Libraries whose kernels ask for the GPU to size a persistent grid, whose blocks take tiles in turn. FlashAttention's
+# deterministic backward passes wait for other blocks, and ask nothing. Not named: quack, whose split-K tiles wait for
+# each other, and FlashInfer, some of whose kernels wait for the whole grid. Where theirs ask, the numbers must hold.
+_SPEED_ONLY = {"flash_attention": GRID, "cutlass_operators": GRID}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -44,7 +49,8 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
     if recorded is not None:
 
         def compile_it(**config: Any) -> Any:
-            return recorded(to_json(config[KEY]), **_arguments(library, config[CALL]))
+            with without_gpu():
+                return recorded(to_json(config[KEY]), **_arguments(library, config[CALL]))
 
     elif cache is not None:
 
@@ -71,6 +77,7 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
         keys=keys_of(compile_it),
         supports=lambda config, target: _refusal(library, guard, config, target),
         arguments=MappingProxyType({}),
+        speed_only=_SPEED_ONLY.get(name, ()),
     )
     return attach(compile_it, declaration)
 
@@ -114,16 +121,12 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
 
 def _arguments(library: Library, call: Any) -> dict[str, Any]:
     """The arguments of a recorded call, on tensors without memory."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
+    with fake_tensors():
         return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
 def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
-    from torch._subclasses import fake_tensor
-
     module, _, name = place.partition(":")
     owner = importlib.import_module(module)
     filed, others = _Filed(), _Answered()
@@ -131,14 +134,11 @@ def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
     before = {other: cache for other, cache in caches.items() if cache is not None}
     for other in before:
         setattr(getattr(owner, other), attribute, filed if other == name else others)
-    # torch with CUDA makes a tensor on the GPU first, which there need not be: only autograd's own threads ask for it.
-    on_gpu, fake_tensor.init_gpu_context = fake_tensor.init_gpu_context, lambda *device: None
     try:
-        with fake_tensor.FakeTensorMode():
+        with fake_tensors():
             arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
             getattr(owner, name)(**arguments)
     finally:
-        fake_tensor.init_gpu_context = on_gpu
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
     wanted = canonical(to_json(key))

@@ -70,6 +70,11 @@ def adapt_library(place: str, library: str) -> KernelFunction:
     raise SourceError(f"{place}@{library}: no adapter for attached libraries is installed: reinstall precast")
 
 
+def read_installed() -> None:
+    """Find the adapters now: this reads the metadata of every distribution, which is then known."""
+    _installed()
+
+
 def _first(name: str, value: str | type) -> KernelFunction | None:
     for entry in _installed():
         if entry.name != name:

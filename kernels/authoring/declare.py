@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Config, Key
+from precast.loader.format.config import Config, Key, suggest
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.patterns import NAME, OP_NAME
 from precast.loader.format.target import Target
@@ -20,6 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 _ATTRIBUTE = "__precast__"
+SPEED_FACTS = (
+    "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
+    "max_shared_memory_per_multiprocessor", "max_registers_per_multiprocessor", "max_persisting_l2_cache_size",
+)  # fmt: skip
+"""What ``speed_only`` may name: how much runs at once. The limits of a block are none: beyond them nothing launches."""
+
+GRID = ("multiprocessor_count", "max_active_clusters")
+"""``speed_only`` of a kernel that sizes its grid by what runs at once, and whose blocks take one tile after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,10 @@ class Declaration:
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
       writes. Such a function cannot be verified as a whole.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
+    - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
+      right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
+      size. What it asks for beside these must be so where it runs: a kernel whose blocks wait for each other names
+      none, since it would wait for ever where fewer of them run at once than it was told.
     """
 
     op: str
@@ -93,6 +105,7 @@ class Declaration:
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
+    speed_only: tuple[str, ...] = ()
 
     def refusal(self, config: Config, target: Target) -> str | None:
         """Why a full config cannot be built for a target, or None where it can.
@@ -124,6 +137,7 @@ def kernel(
     cost: Callable[[Config, Problem], Cost] | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
+    speed_only: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself is returned unchanged.
 
@@ -150,6 +164,7 @@ def kernel(
             cost=cost,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
+            speed_only=_sequence(function, "speed_only", speed_only),
         )
         return attach(function, declaration)
 
@@ -237,6 +252,9 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     for name in () if callable(declaration.arguments) else declaration.arguments.values():
         if not isinstance(name, str) or not NAME.admits(name):
             raise DeclarationError(f"{where}: arguments: {name!r} is not a valid name: use letters, digits and _")
+    for fact in declaration.speed_only:
+        if fact not in SPEED_FACTS:
+            raise DeclarationError(f"{where}: speed_only: {fact!r} is no such fact{suggest(fact, SPEED_FACTS)}")
     for pattern in declaration.targets:
         try:
             TargetPattern.parse(pattern)

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from typing_extensions import dataclass_transform
+
+    T = TypeVar("T")
 else:
 
     def dataclass_transform(**_: object) -> Callable[[Any], Any]:
         """What tells type checkers that ``frozen`` makes dataclasses."""
         return lambda made: made
-
-
-T = TypeVar("T")
 
 
 class _Shape:
@@ -90,8 +91,6 @@ class _Values(type):
         body["__specs__"] = {name: body.pop(name) for name in names if name in body}
         body["__slots__"] = names
         body["__match_args__"] = () if kw_only else names
-        body["__shape__"] = _OfClass("__shape__", _Shape)
-        body["__dataclass_fields__"] = _OfClass("__dataclass_fields__", _dataclass_fields)
         if order:
             body.update(_ORDERED)
         if not eq:
@@ -112,6 +111,9 @@ class Immutable(metaclass=_Values):
     >>> Point(1), Point(1) == Point(1, 0), {Point(2, y=3)}
     (Point(x=1, y=0), True, {Point(x=2, y=3)})
     """
+
+    __shape__ = _OfClass("__shape__", _Shape)
+    __dataclass_fields__ = _OfClass("__dataclass_fields__", _dataclass_fields)
 
     def __init__(self: Any, *args: object, **named: object) -> None:
         shape: _Shape = self.__shape__
@@ -147,7 +149,7 @@ class Immutable(metaclass=_Values):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        shape: _Shape = type(self).__shape__  # type: ignore[attr-defined]
+        shape: _Shape = type(self).__shape__
         equal: bool = shape.compared(self) == shape.compared(other)
         return equal
 

@@ -15,6 +15,7 @@ from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
+    from precast.loader.format.assumptions import Assumptions
     from precast.loader.format.launch_plan import LaunchPlan
 
 BLOB_LIMIT = 1 << 30
@@ -94,7 +95,7 @@ class Artifact(Immutable, kw_only=True):
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
-    cubin is launched; one without a plan is for tools to read.
+    cubin is launched; one without a plan is for tools to read. ``assumes`` are the facts of a GPU that it depends on.
     ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them.
     """
 
@@ -111,11 +112,14 @@ class Artifact(Immutable, kw_only=True):
     provenance: dict[str, Any] = field(default_factory=dict)
     evidence: tuple[dict[str, Any], ...] = ()
     plan: LaunchPlan | None = None
+    assumes: Assumptions | None = None
 
     def to_json(self) -> dict[str, Any]:
         plan = {"plan": self.plan.to_json()} if self.plan else {}
+        assumes = {"assumes": self.assumes.to_json()} if self.assumes else {}
         return {
             **plan,
+            **assumes,
             "blob": self.blob.to_json(),
             "config": {name: to_json(value) for name, value in self.config.items()},
             "evidence": list(self.evidence),
@@ -134,7 +138,7 @@ class Artifact(Immutable, kw_only=True):
     def parse(cls, value: object) -> Artifact:
         names = (
             "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
-            "signature", "resources", "provenance", "evidence", "plan",
+            "signature", "resources", "provenance", "evidence", "plan", "assumes",
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
@@ -151,6 +155,7 @@ class Artifact(Immutable, kw_only=True):
             provenance=dict(fields.parsed(data, "provenance", fields.as_object, {})),
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
             plan=fields.parsed(data, "plan", _plan, None),
+            assumes=fields.parsed(data, "assumes", _assumptions, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")
@@ -182,6 +187,12 @@ def _plan(value: object) -> LaunchPlan:
     with IMPORT_LOCK:
         from precast.loader.format.launch_plan import LaunchPlan
     return LaunchPlan.parse(value)
+
+
+def _assumptions(value: object) -> Assumptions:
+    with IMPORT_LOCK:
+        from precast.loader.format.assumptions import Assumptions
+    return Assumptions.parse(value)
 
 
 def parse_config(data: fields.Object) -> dict[str, Any]:

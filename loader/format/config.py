@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.patterns import SCALARS
 from precast.loader.import_lock import IMPORT_LOCK
 
-Value = Union[str, int, float, bool, None, "tuple[Value, ...]"]
-Config = Mapping[str, Value]
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
+Value: TypeAlias = "str | int | float | bool | tuple[Value, ...] | None"
+Config: TypeAlias = "Mapping[str, Value]"
 
 DTYPES = (
     "float64", "float32", "tfloat32", "float16", "bfloat16",

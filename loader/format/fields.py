@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.patterns import Pattern
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 Object = Mapping[str, Any]
 
 MISSING = object()

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
-VERSION = 1
+VERSION = 2
+"""The newest version. A file says the least version that has all its fields: 2 where an artifact has ``assumes``."""
+
+_FIRST = 1
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 TUNING_LIMIT = 100_000
@@ -97,7 +100,7 @@ class Index(Immutable, kw_only=True):
         return encode(
             {
                 "format": FORMAT,
-                "version": VERSION,
+                "version": _FIRST,
                 "name": self.name,
                 "toolchain": self.toolchain,
                 "runtimes": [r.to_json() for r in sorted(self.runtimes, key=lambda r: r.host.arch)],
@@ -134,8 +137,9 @@ class OpIndex(Immutable, kw_only=True):
     op: str
     keys: tuple[Key, ...]
     doc: str = ""
-    rows: Sequence[Mapping[str, Any]] = ()
+    rows: Rows | Sequence[Mapping[str, Any]] = ()
     tuning_rows: tuple[Any, ...] = ()
+    version: int = _FIRST
     _parsed: dict[int, Artifact] = field(default_factory=dict, compare=False, repr=False)
     _buckets: list[dict[Hashable, list[int]]] = field(default_factory=list, compare=False, repr=False)
     _tuning: list[tuple[Measured, ...]] = field(default_factory=list, compare=False, repr=False)
@@ -153,14 +157,19 @@ class OpIndex(Immutable, kw_only=True):
         """An op's index out of values, sorted the one way that a file has them."""
         ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
         table = tuple(m.to_json() for m in sorted(tuning, key=lambda m: m.place))
-        return cls(op=op, keys=keys, doc=doc, rows=tuple(a.to_json() for a in ordered), tuning_rows=table)
+        version = VERSION if any(a.assumes for a in ordered) else _FIRST
+        rows = tuple(a.to_json() for a in ordered)
+        return cls(op=op, keys=keys, doc=doc, rows=rows, tuning_rows=table, version=version)
 
     def artifact(self, position: int) -> Artifact:
         """The artifact at a position, parsed and checked at its first use."""
         found = self._parsed.get(position)
         if found is None:
             try:
-                found = Artifact.parse(self.rows[position])
+                row = self.rows[position]
+                if self.version < VERSION and "assumes" in row:
+                    raise FormatError(f"a file of version {self.version} has no such field", "assumes")
+                found = Artifact.parse(row)
             except FormatError as error:
                 raise error.within(position).within("artifacts").within(f"ops/{self.op}.json:") from None
             self._parsed[position] = found
@@ -200,7 +209,7 @@ class OpIndex(Immutable, kw_only=True):
         """The bytes of ``ops/<op>.json``."""
         data = {
             "format": OP_FORMAT,
-            "version": VERSION,
+            "version": self.version,
             "op": self.op,
             "doc": self.doc,
             "keys": [key_to_json(k) for k in self.keys],
@@ -214,7 +223,7 @@ class OpIndex(Immutable, kw_only=True):
         text = fields.read_text(data, limit=OP_LIMIT)
         apart = split(text, place)
         root = fields.as_object(fields.parse_json(apart[0] if apart else text))
-        check_version(root, OP_FORMAT)
+        version = check_version(root, OP_FORMAT, newest=VERSION)
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this is not the file of {op!r}", "op")
@@ -226,14 +235,15 @@ class OpIndex(Immutable, kw_only=True):
             doc=fields.get(root, "doc", str, ""),
             rows=rows,
             tuning_rows=fields.items(root, "tuning", fields.as_object, most=TUNING_LIMIT, default=()),
+            version=version,
         )
 
 
-def _keys(rows: Sequence[fields.Object]) -> Sequence[Any]:
+def _keys(rows: Rows | Sequence[fields.Object]) -> Sequence[Any]:
     return rows.keys if isinstance(rows, Rows) else [row.get("key") for row in rows]
 
 
-def _refuse_repeats(rows: Sequence[fields.Object]) -> None:
+def _refuse_repeats(rows: Rows | Sequence[fields.Object]) -> None:
     """An artifact is known by its key, so no two may have the same one."""
     seen: set[str] = set()
     for position, key in enumerate(_keys(rows)):
@@ -253,15 +263,17 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def check_version(root: fields.Object, expected: str) -> None:
-    """Refuse a file that is not of this format, or of a version this reader does not know."""
+def check_version(root: fields.Object, expected: str, *, newest: int = _FIRST) -> int:
+    """The version of a file of this format; another format is refused, and a version this reader does not know."""
     name = fields.get(root, "format", str)
     if name != expected:
         raise FormatError(f"{name[:80]!r} is not {expected!r}", "format")
     version = fields.get(root, "version", int)
-    if version != VERSION:
-        newer = "upgrade precast-loader" if version > VERSION else "rebuild the cache"
-        raise FormatError(f"this reader knows version {VERSION}, not {version}: {newer}", "version")
+    if not _FIRST <= version <= newest:
+        newer = "upgrade precast-loader" if version > newest else "rebuild the cache"
+        known = f"version {_FIRST}" if newest == _FIRST else f"versions {_FIRST} to {newest}"
+        raise FormatError(f"this reader knows {known}, not {version}: {newer}", "version")
+    return version
 
 
 def key_to_json(key: Key) -> dict[str, Any]:

@@ -7,8 +7,8 @@ holds a line end; a file in another layout is parsed whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from precast.loader.errors import CacheError, FormatError
 from precast.loader.format import fields
@@ -21,7 +21,7 @@ _KEY = '\n   "key": "'
 Place = tuple[int, int]  # where a row begins in the text, and where it ends
 
 
-class Rows(Sequence[Mapping[str, Any]]):
+class Rows:
     """The rows of a file. ``configs`` and ``keys`` are theirs, in their order.
 
     >>> row = '  {\\n   "config": {\\n    "n": 1\\n   },\\n   "key": "' + "0" * 64 + '"\\n  }'
@@ -39,13 +39,10 @@ class Rows(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, position: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, position: slice) -> Sequence[Mapping[str, Any]]: ...
-    def __getitem__(self, position: int | slice) -> Any:
-        if isinstance(position, slice):
-            return [self[n] for n in range(*position.indices(len(self)))]
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, position: int) -> Mapping[str, Any]:
         found = self._read.get(position)
         if found is None:
             found = self._read[position] = self._parse(position)

@@ -109,14 +109,18 @@ def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 
 class Choice(Immutable):
-    """The artifact that was fastest in one measurement."""
+    """The artifact that was fastest in one measurement; ``gpu`` is the machine's, where it is known."""
 
     key: str
     measured: Measured
+    gpu: str | None = None
 
     def __str__(self) -> str:
         sizes = " ".join(f"{name}={size}" for name, size in sorted(self.measured.problem.items()))
-        return f"{self.measured.times[self.key]:g} us at {sizes} on {self.measured.gpu}"
+        told = f"{self.measured.times[self.key]:g} us at {sizes} on {self.measured.gpu}"
+        if self.gpu is None or self.gpu == self.measured.gpu:
+            return told
+        return f"{told}, which is another GPU than this {self.gpu}: measure here with 'precast bench'"
 
 
 def fastest(
@@ -139,7 +143,7 @@ def fastest(
         The artifacts to choose among, in the author's order, which settles a tie.
     gpu, capability
         The machine's. Measurements on a GPU of this name are taken alone where there are any that count, else those
-        on a GPU of this capability.
+        on a GPU of this capability, which the choice then says. A slice of a GPU has a name of its own.
 
     Returns
     -------
@@ -152,4 +156,4 @@ def fastest(
     if not near:
         return None
     best = min(near, key=lambda m: (distance(problem, m.problem), m.place))
-    return Choice(min((k for k in order if k in best.times), key=lambda k: best.times[k]), best)
+    return Choice(min((k for k in order if k in best.times), key=lambda k: best.times[k]), best, gpu)

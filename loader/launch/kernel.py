@@ -138,6 +138,14 @@ class Kernel:
                 f"{self.op} is built for {self.target}, and {machine.device or 'the device'} is {machine.capability}:"
                 " call loader.get without target= to get the variant for this device, or use one that it runs on"
             )
+        if self.artifact.assumes is not None:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.assumptions import unmet
+            wrong = unmet(self.artifact, machine)
+            if wrong:
+                return WrongDevice(
+                    f"{self.op} is {wrong}; or call loader.get without target=, where it is built already"
+                )
         return None
 
     def _ordered(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -212,7 +220,7 @@ class KernelOpener:
     def __init__(self, machine: Callable[[object], Machine], libraries: Libraries | None = None) -> None:
         self.machine = machine
         self.libraries = libraries or Libraries()
-        self._types: OnceTable[str, type[_FastKernel] | None] = OnceTable()
+        self._types = OnceTable()
 
     def open(self, cache: Cache, op: str, artifact: Artifact, device: object = None) -> Kernel:
         """Load an artifact of a cache and make a kernel of it.

@@ -58,8 +58,8 @@ class Libraries:
 
     def __init__(self, opener: Callable[[bytes, str, str], int] | None = None) -> None:
         self.open_bytes = opener or open_bytes
-        self._variants: OnceTable[tuple[str, str], Library] = OnceTable()
-        self._runtimes: OnceTable[tuple[str, str], Library] = OnceTable()
+        self._variants = OnceTable()
+        self._runtimes = OnceTable()
 
     @property
     def runtimes(self) -> tuple[Library, ...]:
@@ -184,23 +184,6 @@ def digest_path(sha256: str) -> str:
     return format(int(sha256, 16), "0256b").replace("0", "/").replace("1", "./")
 
 
-class _LinkMap(ctypes.Structure):
-    """The part of the linker's record of a library that ``<link.h>`` makes public."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
-
-
-class _Place(ctypes.Structure):
-    """``Dl_info`` of ``<dlfcn.h>``."""
-
-    _fields_ = (
-        ("path", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
 class LinkInfo(Immutable):
     """What the linker knows of an open library: the path by which it was opened first, and its base address."""
 
@@ -225,18 +208,19 @@ def address_in(handle: int, symbol: str) -> int | None:
 
 
 def _link_info(library: int) -> LinkInfo:
-    found = ctypes.POINTER(_LinkMap)()
+    found = ctypes.POINTER(ctypes.c_void_p)()  # to the public part of ``struct link_map``: base address, path
     handle = ctypes.c_void_p(library)
     if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(found)) != 0 or not found:
         return LinkInfo("", -1)
-    return LinkInfo((found.contents.name or b"").decode("ascii", "replace"), found.contents.address or 0)
+    base, path = found[:2]
+    return LinkInfo(ctypes.string_at(path).decode("ascii", "replace") if path else "", base or 0)
 
 
 def _base_of(address: int) -> int:
     """The base address of the library that an address belongs to; -2 for an address in no library."""
-    place = _Place()
+    place = (ctypes.c_void_p * 4)()  # ``Dl_info``: path, base address, symbol, its address
     found = _process().dladdr(ctypes.c_void_p(address), ctypes.byref(place))
-    return int(place.base or 0) if found else -2
+    return int(place[1] or 0) if found else -2
 
 
 def _open_under(soname: str) -> int | None:

@@ -49,8 +49,8 @@ class Cache:
         self.index = self._decode_index(data)
         if pins is not None:
             self._check_pin(pins)
-        self._ops: OnceTable[str, OpIndex] = OnceTable()
-        self._dictionary: OnceTable[str, Any] = OnceTable()
+        self._ops = OnceTable()
+        self._dictionary = OnceTable()
         self._decoders = threading.local()
 
     @property

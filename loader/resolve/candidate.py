@@ -10,7 +10,7 @@ from typing import Any
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, Value, config_text, dtype_name, normalise
+from precast.loader.format.config import Key, Value, canonical, config_text, dtype_name, normalise, to_json
 from precast.loader.format.index import Index, OpIndex
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -189,6 +189,12 @@ class Candidate(Immutable):
     def signature(self) -> Signature:
         """What it takes."""
         return self.artifact.signature
+
+    @property
+    def variant(self) -> tuple[bytes, Target]:
+        """The config and the target. Several candidates with the same were built for different GPUs, or as several
+        kinds, or stand in several caches."""
+        return canonical({name: to_json(value) for name, value in self.config.items()}), self.target
 
     @property
     def rank(self) -> tuple[Any, ...]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
 from precast.loader.format import fields
 from precast.loader.format.target import Target
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, bucketing, sort_key
 from precast.loader.resolve.machine import Machine
-from precast.loader.resolve.rules import objections
+from precast.loader.resolve.rules import objections, reservation
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 Refusal = ConfigError | CacheError
 
 _MALFORMED = (-1,)  # sorts before all others, so that it is parsed, refused and skipped
@@ -39,14 +43,20 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
             (_place(source, n, required), source, required, n) for n in may_serve(source, required, machine)
         ],
     )
+    best: Candidate | None = None
     for _, source, required, position in sorted(contenders, key=itemgetter(0)):
         try:
             candidate = Candidate(source, source.op.artifact(position))
         except FormatError:
             continue
-        if not objections(candidate, required, machine):
+        if best is not None and candidate.variant != best.variant:
+            continue
+        if objections(candidate, required, machine):
+            continue
+        if not reservation(candidate, machine):
             return candidate
-    return None
+        best = best or candidate  # unless the same variant was built for this very GPU, too
+    return best
 
 
 def ask_each(

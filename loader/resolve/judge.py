@@ -8,12 +8,14 @@ from typing import Any
 
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import replace
+from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 from precast.loader.resolve.choose import ask_each, may_serve
 from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
+from precast.loader.resolve.rules import reservation as reservation_of
 
 
 def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Accepted | Rejected:
@@ -24,7 +26,8 @@ def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Acc
         differing = required.differing(config)
         distance = sum(_distance(config.get(name), required.values[name]) for name in differing)
         return Rejected(candidate, reasons, differing, distance)
-    return Accepted(candidate, required.literal(config))
+    reservation = reservation_of(candidate, machine)
+    return Accepted(candidate, required.literal(config), reservation)
 
 
 def _distance(one: object, other: object) -> float:
@@ -80,7 +83,7 @@ def resolve(
     resolution = Resolution(
         request,
         machine,
-        tuple(sorted(accepted, key=lambda a: (not a.literal, *a.candidate.rank))),
+        preferred(accepted),
         tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.distance, *r.candidate.rank))),
         (*notes, *noted),
         sources,
@@ -100,11 +103,25 @@ def resolve_every(op: str, machine: Machine, sources: Iterable[CachedOp], *, not
         for source in sources
         for verdict in _verdicts(source, Requirements(source.op.keys, {}), machine, True, noted)
     ]
-    accepted = sorted((v for v in verdicts if isinstance(v, Accepted)), key=lambda a: a.candidate.rank)
+    accepted = preferred(v for v in verdicts if isinstance(v, Accepted))
     rejected = sorted(
         (v for v in verdicts if isinstance(v, Rejected)), key=lambda r: (len(r.reasons), *r.candidate.rank)
     )
-    return Resolution(Request(op=op), machine, tuple(accepted), tuple(rejected), tuple(noted), sources)
+    return Resolution(Request(op=op), machine, accepted, tuple(rejected), tuple(noted), sources)
+
+
+def preferred(accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:
+    """The best first. Which variant is best, its target, its cache and the author's order decide, as on any GPU; of the
+    artifacts of one variant those come first that were built for a GPU like this one."""
+    ordered = sorted(accepted, key=_place)
+    first: dict[tuple[bytes, Target], tuple[Any, ...]] = {}
+    for one in ordered:
+        first.setdefault(one.candidate.variant, _place(one))
+    return tuple(sorted(ordered, key=lambda a: (first[a.candidate.variant], bool(a.reservation), _place(a))))
+
+
+def _place(accepted: Accepted) -> tuple[Any, ...]:
+    return not accepted.literal, *accepted.candidate.rank
 
 
 def _verdicts(
@@ -126,7 +143,10 @@ def by_measurement(resolution: Resolution) -> Resolution:
     """
     problem, machine = resolution.request.problem, resolution.machine
     first = resolution.accepted[0]
-    peers = [a for a in resolution.accepted if _decided_by_author(a) == _decided_by_author(first)]
+    variants: dict[tuple[bytes, Target], Accepted] = {}
+    for one in resolution.accepted:
+        variants.setdefault(one.candidate.variant, one)  # of several, the one for this GPU
+    peers = [a for a in variants.values() if _decided_by_author(a) == _decided_by_author(first)]
     assert problem is not None
     try:
         table = first.candidate.source.op.tuning

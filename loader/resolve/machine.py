@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import field
 
 from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.format.target import Capability, Target
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]
+Ask = Callable[[str], int | str | None]
+"""Gives a fact of a device by its name (``precast.loader.resolve.facts``), or None where nobody can tell it."""
 
 
 class Machine(Immutable, kw_only=True):
     """What decides whether an artifact runs here. ``absent`` says why there is no capability, where there is none.
+
+    ``ask`` gives further facts of the device. Without it, as for a device that is only supposed, none can be compared.
 
     >>> Machine(arch="x86_64", capability=Capability(9, 0)).supposing(Target.parse("sm_100a")).capability
     Capability(major=10, minor=0)
@@ -27,10 +34,11 @@ class Machine(Immutable, kw_only=True):
     capability: Capability | None = None
     target: Target | None = None
     absent: str = ""
+    ask: Ask | None = field(default=None, compare=False, repr=False)
 
     def supposing(self, target: Target) -> Machine:
         """The same host with a device of the capability that ``target`` names, and a driver that serves it."""
-        return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="")
+        return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="", ask=None)
 
     def __str__(self) -> str:
         if self.target is not None:
@@ -44,6 +52,18 @@ class Machine(Immutable, kw_only=True):
             facts.append(f"driver for CUDA {version(self.driver)}")
         facts.append(f"tvm-ffi {self.tvm_ffi}" if self.tvm_ffi else "no tvm-ffi")
         return ", ".join(facts)
+
+
+class AskDriver:
+    """Asks the driver for facts of one device, and keeps the ``names`` of those that were asked for."""
+
+    def __init__(self, machines: Machines, ordinal: int) -> None:
+        self._machines, self._ordinal = machines, ordinal
+        self.names: set[str] = set()
+
+    def __call__(self, name: str) -> int | str | None:
+        self.names.add(name)
+        return self._machines.fact(self._ordinal, name)
 
 
 def version(pair: Version) -> str:
@@ -81,6 +101,7 @@ class Machines:
         self._host = host
         self._described = host is not None and bool(host.capability or host.absent)
         self._for_targets: dict[str, Machine] = {}
+        self._facts: dict[tuple[int, int, str], int | str | None] = {}  # by process, device and name
 
     @property
     def host(self) -> Machine:
@@ -90,10 +111,19 @@ class Machines:
             self._host = Machine(arch=os.uname().machine, glibc=_glibc(), tvm_ffi=ffi)
         return self._host
 
-    @property
-    def uniform(self) -> bool:
-        """Whether every device has the same capability, so that it does not matter which one is current."""
-        return self._described or self.driver.get().uniform
+    def any_like(self, machine: Machine) -> bool:
+        """Whether what was found out of a machine holds for each of its devices, so that it does not matter which one
+        is current: they have one capability, and each would give the answers that were asked for."""
+        if self._described:
+            return True
+        driver = self.driver.get()
+        if not isinstance(machine.ask, AskDriver) or not machine.ask.names or len(driver.devices) == 1:
+            return driver.uniform
+        # Counting the clusters of a device makes a context on it, which is not for a device that nobody uses.
+        names = machine.ask.names
+        if not driver.uniform or any(name.startswith("max_active_clusters_") for name in names):
+            return False
+        return all(self.fact(other.ordinal, name) == machine.ask(name) for other in driver.devices for name in names)
 
     def on(self, device: object = None) -> Machine:
         """The host with one of its devices: an int, ``"cuda:1"``, a ``torch.device``, or None for the current one."""
@@ -101,9 +131,21 @@ class Machines:
             return self.host
         try:
             found = self.driver.find(device)
-            return replace(self.host, device=found, capability=found.capability, driver=self.driver.get().version)
+            ask = AskDriver(self, found.ordinal)
+            version = self.driver.get().version
+            return replace(self.host, device=found, capability=found.capability, driver=version, ask=ask)
         except NoDriver as reason:
             return replace(self.host, absent=str(reason))
+
+    def fact(self, ordinal: int, name: str) -> int | str | None:
+        """One fact of a device, asked of the driver once; None where it cannot tell."""
+        driver = self.driver.get()
+        key = (driver.process, ordinal, name)
+        if key not in self._facts:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.facts import fact
+            self._facts[key] = fact(driver, ordinal, name)
+        return self._facts[key]
 
     def for_target(self, text: str) -> Machine:
         """The host with a device of the capability that a target such as ``sm_90a`` names."""

@@ -11,6 +11,7 @@ from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text, to_json, value_text
 from precast.loader.format.target import Capability
+from precast.loader.resolve.assumptions import unmet, unstated
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 from precast.loader.resolve.machine import Machine
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 
 class Accepted(Immutable):
-    """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request."""
+    """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request.
+
+    ``reservation`` says why one that was built for this very GPU is preferred.
+    """
 
     candidate: Candidate
     literal: bool = True
+    reservation: str = ""
 
 
 class Rejected(Immutable):
@@ -79,7 +84,10 @@ def render(resolution: Resolution, limit: int | None = None) -> str:
 
 
 def _why(position: int, resolution: Resolution) -> str:
-    return str(resolution.measured) if position == 0 and resolution.measured else ""
+    accepted = resolution.accepted[position]
+    measured = str(resolution.measured) if position == 0 and resolution.measured else ""
+    old = unstated(accepted.candidate.artifact, resolution.machine)
+    return "; ".join(filter(None, (measured, accepted.reservation, old)))
 
 
 def heading(resolution: Resolution) -> str:
@@ -94,7 +102,9 @@ def advice(resolution: Resolution) -> list[str]:
     fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     if fits:
         lines.append("nearest: " + " | ".join(_near(r) for r in fits))
-    lines.append("to build it, put this in a manifest, run 'precast build', and install the cache:")
+    here = any(not r.differing and unmet(r.candidate.artifact, resolution.machine) for r in fits)
+    build = "precast build --profile-from-device' on this GPU" if here else "precast build'"
+    lines.append(f"to build it, put this in a manifest, run '{build}, and install the cache:")
     return lines + [f"  {line}" for line in manifest_lines(resolution)]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.candidate import Candidate, Requirements
 from precast.loader.resolve.machine import Machine, version
 
@@ -80,12 +82,41 @@ def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> s
     return None
 
 
+def assumptions(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
+    if candidate.artifact.assumes is None or machine.ask is None:
+        return None
+    with IMPORT_LOCK:
+        from precast.loader.resolve.assumptions import unmet
+    return unmet(candidate.artifact, machine)
+
+
 RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
+LAST_RULES = (assumptions,)
+"""Rules that ask the driver: only about a candidate that nothing else is said against."""
 
 
 def objections(candidate: Candidate, required: Requirements, machine: Machine) -> tuple[str, ...]:
     """Every reason why a candidate does not serve a request on a machine; none where it does."""
-    return tuple(reason for rule in RULES if (reason := rule(candidate, required, machine)))
+    reasons = _reasons(RULES, candidate, required, machine)
+    return reasons or _reasons(LAST_RULES, candidate, required, machine)
+
+
+def reservation(candidate: Candidate, machine: Machine) -> str:
+    """Why a candidate that serves a request may be slower on this machine than one built for it; empty where not."""
+    if candidate.artifact.assumes is None or machine.ask is None:
+        return ""
+    with IMPORT_LOCK:
+        from precast.loader.resolve.assumptions import slower
+    return slower(candidate.artifact, machine)
+
+
+Rule = Callable[[Candidate, Requirements, Machine], "str | None"]
+
+
+def _reasons(
+    rules: tuple[Rule, ...], candidate: Candidate, required: Requirements, machine: Machine
+) -> tuple[str, ...]:
+    return tuple(reason for rule in rules if (reason := rule(candidate, required, machine)))
 
 
 def _runtime_hosts(candidate: Candidate) -> list[Any]:

@@ -13,22 +13,26 @@ import pytest
 
 from tests.helpers.builds import environment, events, manifest, module, precast, tree
 
-# Runs the command in this process and tells which programs it started, and whether the compiler was imported.
+# Runs the command in this process and tells which programs it started, and which large packages it tried to import.
 WATCH = """
 import json, sys
-started = []
+started, imported = [], set()
 def hook(event, arguments):
     if event == "subprocess.Popen":
         started.append(" ".join(map(str, arguments[1])))
+    elif event == "import":
+        imported.add(arguments[0])
 sys.addaudithook(hook)
 from precast.cli.main import run
 try:
     run(sys.argv[1:])
 except SystemExit as end:
     assert not end.code, end.code
-heavy = sorted({"cutlass", "torch", "tvm_ffi", "elftools"} & set(sys.modules))
+heavy = sorted({"cutlass", "torch", "tvm_ffi", "elftools"} & imported)
 print(json.dumps({"started": started, "heavy": heavy}))
 """
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 OPS = {f"k{i}": [1, 2] for i in range(3)}
 
 
@@ -66,7 +70,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 def watched(user: User, *arguments: object) -> dict[str, list[str]]:
     done = subprocess.run(
         [sys.executable, "-c", WATCH, "build", str(user.manifest), "-o", str(user.cache), *map(str, arguments)],
-        env=environment(user.store, PYTHONPATH=""), capture_output=True, text=True, check=False,
+        env=environment(user.store), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])

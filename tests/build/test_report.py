@@ -31,4 +31,6 @@ def test_events_are_json() -> None:
     assert started["event"] == "started" and started["variant"]["op"] == "mine.op"
     assert failed["reason"] == "no"
     assert last["event"] == "report" and last["built"] == 6
-    assert last["spilling"][0] == {"variant": str(variant(5)), "seconds": 5.0, "size": 95, "spilled": 5}
+    assert last["spilling"][0] == {
+        "variant": str(variant(5)), "seconds": 5.0, "size": 95, "spilled": 5, "unsteady": [],
+    }  # fmt: skip

@@ -17,6 +17,7 @@ from precast.build.plan.yaml_reader import read_yaml
 from precast.build.schema import NAMES, schema_of
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact, Blob, Host, Resources
+from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Config, Key
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
 from precast.loader.format.signature import Argument, Signature, Symbol
@@ -209,6 +210,7 @@ def an_op() -> Any:
     artifact = Artifact(
         key=SHA, config=config, target=Target(9, 0, "a"), kind="object", blob=BLOB, symbol="__tvm_ffi_x",
         signature=signature, host=HOST, resources=resources, provenance={"source": SHA}, evidence=({"verified": True},),
+        assumes=Assumptions(needs={"multiprocessor_count": 132}, speed={"name": "NVIDIA H200", "warp_size": 32}),
     )  # fmt: skip
     keys = (
         Key(name="dtype", type="dtype", choices=("bfloat16",)),
@@ -266,6 +268,11 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),
         ("op", (*ARTIFACT, "signature", "symbols", "n", "divisibility"), None),
+        ("op", ("version",), 1), ("op", ("version",), 3), ("op", (*ARTIFACT, "assumes"), {"needs": {}, "speed": {}}),
+        ("op", (*ARTIFACT, "assumes"), None), ("op", (*ARTIFACT, "assumes", "more"), {}),
+        ("op", (*ARTIFACT, "assumes", "needs", "x"), None), ("op", (*ARTIFACT, "assumes", "needs", "x"), 2**63),
+        ("op", (*ARTIFACT, "assumes", "needs", "x"), True), ("op", (*ARTIFACT, "assumes", "speed", "a-b"), 1),
+        ("op", (*ARTIFACT, "assumes", "speed", "x"), ""), ("op", (*ARTIFACT, "assumes", "speed", "x"), 1.5),
     ],
 )  # fmt: skip
 def test_reader_and_schema_refuse(name: str, path: tuple[Any, ...], to: Any) -> None:

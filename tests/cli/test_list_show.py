@@ -12,6 +12,8 @@ from precast.cli.inspect.show import NoSuchArtifact, find
 from precast.cli.main import app
 from precast.loader.errors import CacheError
 from precast.loader.fast_start.values import replace
+from precast.loader.format.assumptions import Assumptions
+from precast.loader.format.index import OpIndex
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 
@@ -54,6 +56,25 @@ def test_show(path: Path, cache: Cache) -> None:
     assert "arguments:  (x: " in text and "host:       " in text
     assert [row["key"] for row in json.loads(run("show", path, chosen.key, "--json"))] == [chosen.key]
     assert run("show", path, "scale").count("symbol:") == 12
+
+
+def test_what_is_assumed_of_a_gpu(native: Native, tmp_path: Path) -> None:
+    writer = demo(native)
+    listed = writer.ops["scale"]
+    assumes = Assumptions(needs={"multiprocessor_count": 78}, speed={"l2_cache_size": 1})
+    first, *others = listed.artifacts
+    first = replace(first, assumes=assumes, provenance={"profile": ["H20", "H20 NVL"]})
+    writer.ops["scale"] = OpIndex.of(op="scale", keys=listed.keys, doc="", artifacts=(first, *others))
+    path = writer.write(tmp_path / "assuming")
+    (row,) = (line for line in run("list", path).splitlines() if line.startswith(first.key[:12]))
+    assert f"{first.target} on H20, H20 NVL" in row
+    assert run("list", path).count(" on ") == 1
+    assert [a["assumes"] for a in json.loads(run("list", path, "--json"))["artifacts"] if "assumes" in a] == [
+        assumes.to_json()
+    ]
+    text = run("show", path, first.key)
+    assert "needs:      a GPU whose multiprocessor_count is 78\n" in text
+    assert "fastest on: a GPU whose l2_cache_size is 1\n" in text
 
 
 def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

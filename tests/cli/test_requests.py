@@ -59,7 +59,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
         (["--shard", "3/2"], "error: '3/2' is not a shard: write I/N"),
         (["--shard", "1"], "error: '1' is not a shard"),
         (["--profile", "H2"], "error: there is no profile 'H2'; did you mean 'H20'?"),
-        (["--profile", "H200", "--profile", "H100"], "are both of capability 9.0: choose one"),
         (["--executor", "dusk"], "'dusk' is not one of 'local', 'dask'"),
         (["--executor", "dask"], "--executor dask and --scheduler ADDRESS go together"),
         (["--scheduler", "tcp://h:1"], "--executor dask and --scheduler ADDRESS go together"),

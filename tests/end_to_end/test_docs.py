@@ -39,13 +39,13 @@ for statement in ast.parse(sys.stdin.read()).body:
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory, precast: Run) -> Path:
+def example(tmp_path_factory: pytest.TempPathFactory, precast: Run, no_torch: str) -> Path:
     """A folder with the whole example of docs/authoring.md, and the cache that is built of it."""
     folder = tmp_path_factory.mktemp("example")
     (module,), (manifest,) = blocks("docs/authoring.md", "python"), blocks("docs/authoring.md", "yaml")
     (folder / "mykernels.py").write_text(module)
     (folder / "mine.yaml").write_text(manifest)
-    built = precast("build", "mine.yaml", "-o", "cache", cwd=folder)
+    built = precast("build", "mine.yaml", "-o", "cache", cwd=folder, PYTHONPATH=no_torch)
     assert built.returncode == 0, built.stderr
     assert "8 variants built" in built.stdout
     return folder
@@ -93,7 +93,7 @@ def test_the_readme_shows_lines_of_the_example() -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run) -> None:
+def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run, no_torch: str) -> None:
     """Each line, in its order. Only the doctor may find something wrong with this machine."""
     folder = Path(shutil.copytree(example, tmp_path / "ci"))
     shutil.copytree(folder / "cache", folder / "old")
@@ -101,7 +101,7 @@ def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run)
     assert [line.split()[1] for line in lines] == README_COMMANDS
     for line in lines:
         _, *words = line.partition(" #")[0].split()
-        done = precast(*words, cwd=folder)
+        done = precast(*words, cwd=folder, PYTHONPATH=no_torch)
         assert done.returncode in ((0, 1) if words == ["doctor"] else (0,)), done.stdout + done.stderr
     assert next(path.name for path in (folder / "dist").iterdir()).startswith("precast_cache_mine-")
 

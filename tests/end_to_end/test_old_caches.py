@@ -15,11 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.index import VERSION, digest
 from precast.loader.resolve.cache import Cache
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "caches"
-DIGESTS = {1: "d1d5eb46cc8e14e212dd81212210f12beb4c5fa387932a4b4fa435f17e8d2872"}
+DIGESTS = {
+    1: "d1d5eb46cc8e14e212dd81212210f12beb4c5fa387932a4b4fa435f17e8d2872",
+    2: "750235793d3e79c55a51233985f2eaa249137ef8398c29ad57e3cb3f4e9f2aeb",
+}
 """The digest of each fixture's index, which vouches for every byte below it. Lines are added, and never changed."""
 
 
@@ -99,6 +103,13 @@ def test_values_mean_what_they_meant(old: Old) -> None:
     assert str(bare.signature).endswith("mask: None, mode: 'fast', pair: (n: int32, eps: float32), sizes: (n, 2))")
     (measured,) = cache.op("scale").tuning
     assert sorted(measured.times.values()) == [9.0, 10.0]
+
+
+def test_what_is_assumed_of_a_gpu_is_read_and_before_version_2_nothing_is(old: Old) -> None:
+    assumed = [a.assumes for a in Cache(old.cache).op("scale").artifacts if a.assumes]
+    needs = {"multiprocessor_count": 132, "max_active_clusters_2": 66}
+    expected = Assumptions(needs=needs, speed={"name": "NVIDIA H200"})
+    assert assumed == ([expected] if old.version >= 2 else [])
 
 
 def test_it_is_explained_for_any_machine(old: Old) -> None:

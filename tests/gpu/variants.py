@@ -47,8 +47,19 @@ def all_runnable() -> list[Any]:
     first: dict[tuple[str, str, str], Any] = {}  # a variant that two caches hold is taken from the preferred one
     for op, v in found:
         if v.artifact.target.runs_on(capability):
-            first.setdefault((op, v.artifact.kind, str(sorted(v.artifact.config.items()))), (op, v))
+            key = (op, v.artifact.kind, str(sorted(v.artifact.config.items())))
+            if key not in first or (_for_this_gpu(v) and not _for_this_gpu(first[key][1])):
+                first[key] = (op, v)
     return list(first.values())
+
+
+def _for_this_gpu(candidate: Any) -> bool:
+    """Whether all that it assumes of its GPU holds here, where it was built for several."""
+    from precast.loader import session
+    from precast.loader.resolve.assumptions import slower, unmet
+
+    machine = session.default.machines.on()
+    return not unmet(candidate.artifact, machine) and not slower(candidate.artifact, machine)
 
 
 def name(case: Any) -> str:

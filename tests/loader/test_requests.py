@@ -117,7 +117,7 @@ def test_a_session_has_its_own_caches_and_can_be_the_default(native: Native, tmp
 
 def test_a_described_host_is_asked_for_no_driver() -> None:
     nowhere = replace(HOPPER, capability=None, absent="described")
-    assert Machines(HOPPER).on(3) == HOPPER and Machines(HOPPER).uniform
+    assert Machines(HOPPER).on(3) == HOPPER and Machines(HOPPER).any_like(HOPPER)
     assert Machines(nowhere).on() == nowhere
     assert Machines(nowhere).for_target("sm_100a").target == Target.parse("sm_100a")
     machines = Machines()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from precast.kernels.adapters.attention import cases, library
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import kernel
+from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -181,6 +181,7 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     tolerance=cases.tolerance,
     cost=cases.cost,
     arguments=ARGUMENTS,
+    speed_only=GRID,  # its persistent schedulers launch a block an SM, which take tiles in turn and wait for none
 )
 def attention(
     dtype: DType,
@@ -233,6 +234,7 @@ def attention(
     targets=library.TARGETS,
     supports=split_supports,
     arguments=ARGUMENTS,
+    speed_only=GRID,
 )
 def attention_split(
     dtype: DType,

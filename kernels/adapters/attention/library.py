@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from precast.kernels.adapters.fake_tensors import fake_tensors
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring import configs
@@ -64,13 +65,11 @@ def run(function: str, arguments: Any, *caches: str) -> Any:
     ``arguments`` makes the arguments by name, where tensors have no memory. The caches are those of functions of the
     same module. Each is replaced by an empty one, so that nothing comes from an earlier run or from a disk.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     interface = FLASH.module(INTERFACE)
     compiled: list[dict[Any, Any]] = []
     for name in caches:
         compiled.append({})
         getattr(interface, name).compile_cache = compiled[-1]
-    with FakeTensorMode():
+    with fake_tensors():
         FLASH.call(f"{INTERFACE}:{function}", **arguments())
     return tuple(one for cache in compiled for one in cache.values())

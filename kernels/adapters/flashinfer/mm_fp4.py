@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from precast.kernels.adapters.flashinfer import blocks, library
 from precast.kernels.authoring import rounding, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
@@ -146,6 +146,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     cost=cost,
     arguments=_NAMES,
+    speed_only=GRID,  # a static persistent grid of clusters, none of which waits for another
 )
 def mm_fp4(
     out_dtype: DType,

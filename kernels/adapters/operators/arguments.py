@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from precast.kernels.adapters.fake_tensors import fake_tensors
 from precast.kernels.adapters.operators.config import Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.dtypes import to_cutlass, to_torch
@@ -55,9 +56,7 @@ Question = Operands | Scaled | Grouped
 
 def make(question: Question) -> Any:
     """The operators' own description of a call."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
+    with fake_tensors():
         if isinstance(question, Scaled):
             return _scaled(question)
         return _grouped(question) if isinstance(question, Grouped) else _dense(question)

@@ -4,6 +4,9 @@ The config is the operators' own metadata: what is computed (dtypes, which dimen
 for the loader to choose among, how (tile, cluster, scheduler). The operators say what they support; a config that none
 of them has is refused with a reason before anything is compiled. Any other operator class that is registered
 with its provider is a kernel without change: ``compile: "my_module:MyOperator"``.
+
+The persistent ones bake in how many clusters run at once, and launch that many at most. Each takes one tile after
+another, by its number or by a counter, and none waits for another: with another GPU's number they are only slower.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from precast.kernels.adapters.operators.catalogue import refusal
 from precast.kernels.adapters.operators.compile import compile_operator
 from precast.kernels.adapters.operators.config import Design, Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
-from precast.kernels.authoring.declare import Declaration, attach, declaration_of, kernel
+from precast.kernels.authoring.declare import GRID, Declaration, attach, declaration_of, kernel
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
@@ -57,6 +60,7 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     reference=cases.reference,
     tolerance=cases.tolerance,
     cost=cases.cost,
+    speed_only=GRID,
 )
 def gemm(
     dtype: DType,
@@ -105,6 +109,7 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
     reference=cases.scaled_reference,
     tolerance=cases.tolerance,
     cost=cases.scaled_cost,
+    speed_only=GRID,
 )
 def gemm_blockscaled(
     format: Literal["nvfp4", "mxfp4", "mxfp8"],
@@ -144,6 +149,7 @@ def grouped_supports(config: Config, target: Target) -> str | None:
     reference=cases.grouped_reference,
     tolerance=cases.tolerance,
     cost=cases.grouped_cost,
+    speed_only=GRID,
 )
 def gemm_grouped(
     dtype: DType,
@@ -190,5 +196,7 @@ def kernel_of(operator: type) -> Callable[..., Any]:
 
     compile_it.__name__, compile_it.__doc__ = operator.__name__, operator.__doc__ or family.__doc__
     compile_it.__signature__ = inspect.signature(family)  # type: ignore[attr-defined]
-    declared: Declaration = replace(declaration_of(family), targets=(), supports=supports)
+    known = operator.__module__.startswith("cutlass.")  # of anybody else's, nobody knows whether its blocks wait
+    speed_only = GRID if known else ()
+    declared: Declaration = replace(declaration_of(family), targets=(), supports=supports, speed_only=speed_only)
     return attach(compile_it, declared)

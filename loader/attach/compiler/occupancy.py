@@ -1,40 +1,10 @@
-"""How many clusters of a size a GPU runs at once, counted by the CUDA driver itself.
-
-Libraries ask the DSL for it, which is not always installed. The driver counts for a kernel: here for an empty one, of
-one thread, with all the shared memory that a block may have.
-"""
+"""How many clusters of a size a GPU runs at once, for libraries that ask the DSL for it: it is not always installed."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from typing import Any
-
 from precast.loader import session
-from precast.loader.errors import LaunchError
-
-_PTX = b".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
-_MAX_SHARED_OPTIN = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-_SHARED, _NON_PORTABLE = 8, 14  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, .._NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-_CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-
-
-class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute`` with the value of a cluster's dimensions."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int32), ("padding", ctypes.c_int32), ("extent", ctypes.c_uint32 * 3),
-        ("rest", ctypes.c_uint8 * 52),
-    )  # fmt: skip
-
-
-class _Launch(ctypes.Structure):
-    """``CUlaunchConfig``."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("shared", ctypes.c_uint32),
-        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint32),
-    )  # fmt: skip
+from precast.loader.resolve.facts import CLUSTERS
+from precast.loader.resolve.occupancy import count_clusters
 
 
 def max_active_clusters(cluster_size: int, device: object = None) -> int:
@@ -47,38 +17,8 @@ def max_active_clusters(cluster_size: int, device: object = None) -> int:
     device
         ``None``, an int, ``"cuda:1"`` or a ``torch.device``.
     """
-    return _counted(session.default.machines.driver.find(device).ordinal, cluster_size)
-
-
-@functools.cache
-def _counted(ordinal: int, cluster_size: int) -> int:
-    found = session.default.machines.driver.get()
-    cuda, handle = found.library, found.handle(ordinal)
-    context, module, kernel, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
-
-    def ask(name: str, *arguments: Any) -> None:
-        code = getattr(cuda, name)(*arguments)
-        if code:
-            raise LaunchError(
-                f"the driver cannot count clusters of {cluster_size} ({name}: error {code}): choose another size"
-            )
-
-    ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
-    ask("cuCtxPushCurrent_v2", context)
-    try:
-        ask("cuModuleLoadData", ctypes.byref(module), _PTX)
-        try:
-            ask("cuModuleGetFunction", ctypes.byref(kernel), module, b"empty")
-            shared = found.attribute(ordinal, _MAX_SHARED_OPTIN) or 0
-            ask("cuFuncSetAttribute", kernel, _SHARED, shared)
-            ask("cuFuncSetAttribute", kernel, _NON_PORTABLE, 1)
-            attribute = _Attribute(kind=_CLUSTER, extent=(cluster_size, 1, 1))
-            launch = _Launch(
-                grid=(cluster_size, 1, 1), block=(1, 1, 1), shared=shared, attributes=ctypes.pointer(attribute), count=1
-            )
-            ask("cuOccupancyMaxActiveClusters", ctypes.byref(count), kernel, ctypes.byref(launch))
-        finally:
-            cuda.cuModuleUnload(module)
-    finally:
-        cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
-    return count.value
+    machines = session.default.machines
+    ordinal = machines.driver.find(device).ordinal
+    found = machines.fact(ordinal, f"{CLUSTERS}{cluster_size}")
+    # Where there is no answer, asking again says why.
+    return found if isinstance(found, int) else count_clusters(machines.driver.get(), ordinal, cluster_size)

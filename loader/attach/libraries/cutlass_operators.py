@@ -48,13 +48,19 @@ class OperatorCompile(Seam):
             original = operator.compile
 
             def compile_(self: Any, args: Any, target_sm: Any = None) -> Any:
-                calls.arguments = args
+                outer, calls.arguments = getattr(calls, "arguments", None), args
                 try:
                     return original(self, args, target_sm)
                 finally:
-                    del calls.arguments
+                    calls.arguments = outer
 
             operator.compile = compile_
+
+        def noted_arguments() -> Mapping[str, Any]:
+            arguments = getattr(calls, "arguments", None)
+            if arguments is None:
+                raise UnknownKey("the operator was compiled outside of its compile(), whose arguments a build needs")
+            return {"arguments": encode(arguments, tensors=True, describe=_describe_arguments)}
 
         def serve(module: ModuleType) -> None:
             if placeholder.is_installed():
@@ -64,8 +70,7 @@ class OperatorCompile(Seam):
 
             def cute_compile(self: Any, entry: Any, *args: Any, target_sm: Any = None) -> Any:
                 key = _Compilation(operator=self, entry=entry, arguments=args, target=target_sm)
-                call = lambda: {"arguments": encode(calls.arguments, tensors=True, describe=_describe_arguments)}  # noqa: E731
-                kernel = attachment.obtain(library, _PLACE, {"key": key}, call=call)
+                kernel = attachment.obtain(library, _PLACE, {"key": key}, call=noted_arguments)
                 with asking() if kernel is None else answered_by(Answers([kernel])):
                     return original(self, entry, *args, target_sm=target_sm)
 

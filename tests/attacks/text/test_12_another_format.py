@@ -6,6 +6,7 @@ A reader knows one version. Guessing at another would launch wrong code.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,41 @@ def test_another_version(path: Path, refused: Refused, version: int, words: str)
     refused(path, "this reader knows version 1", words)
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (3, "upgrade precast-loader")])
 def test_an_op_of_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     forge_op(path, "scale", lambda op: op.update(version=version))
+    refused(path, words)
+
+
+def test_a_field_of_a_later_version(path: Path, refused: Refused) -> None:
+    """A file says which version it is of: a reader of that version would not see what must hold."""
+    assumes = {"needs": {"multiprocessor_count": 132}, "speed": {}}
+    forge_op(path, "scale", lambda op: op.update(artifacts=[{**one, "assumes": assumes} for one in op["artifacts"]]))
+    refused(path, "no variant fits", "a file of version 1 has no such field")
+
+
+@pytest.mark.parametrize(
+    ("assumes", "words"),
+    [
+        ({"needs": {}, "speed": {}}, "it names no fact"),
+        ({"needs": {"multiprocessor_count": 132}}, "missing"),
+        ({"needs": {"multiprocessor_count": True}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"multiprocessor_count": None}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"multiprocessor_count": 1 << 70}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"name": "x\ny"}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"two words": 1}, "speed": {}}, "not the name of a fact"),
+        ({"needs": {"warp_size": 1}, "speed": {"warp_size": 1}}, "stands under needs, too"),
+        ({"needs": {"warp_size": 1}, "speed": {}, "hope": {}}, "unknown key in"),
+        ([], "expected"),
+    ],
+)
+def test_assumptions_that_are_none(path: Path, refused: Refused, assumes: object, words: str) -> None:
+    def change(op: dict[str, Any]) -> None:
+        op["version"] = 2
+        for one in op["artifacts"]:
+            one["assumes"] = assumes
+
+    forge_op(path, "scale", change)
     refused(path, words)
 
 

@@ -73,7 +73,9 @@ def test_our_own_errors_say_it_all() -> None:
 def test_an_error_in_a_kernel_shows_the_path_through_the_authors_code(tmp_path: Path) -> None:
     (tmp_path / "adding.py").write_text(FAILING)
     with Worker(Target.parse("sm_90a"), {}, [tmp_path], profile_named("H200")) as worker:
-        worker.send(Message({"source": "adding:compile_add", "config": {"value": 3}, "symbols": ["entry"]}))
+        worker.send(
+            Message({"source": "adding:compile_add", "config": {"value": 3}, "symbols": ["entry"], "seconds": 60})
+        )
         reply = worker.receive(120).header
     assert reply["error"] == "ValueError: three is too many"
     shown = [line.split(" in ")[1] for line in reply["traceback"].splitlines() if line.startswith("  File")]

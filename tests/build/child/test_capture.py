@@ -39,6 +39,7 @@ kernels:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_torch")
 def test_a_kernel_that_takes_only_pointers_needs_a_stream_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("cutlass")
     (tmp_path / "pointers.py").write_text(POINTERS)

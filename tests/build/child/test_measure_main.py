@@ -16,10 +16,14 @@ class FakeDriver:
     """A driver of an older CUDA than the bindings: it does not know most attributes."""
 
     version = (12, 4)
+    library = None  # it counts no clusters
     devices = (Device(ordinal=0, name="NVIDIA H200", capability=Capability(9, 0)),)
 
     def memory(self, ordinal: int) -> int:
         return 150 << 30
+
+    def handle(self, ordinal: int) -> int:
+        return ordinal
 
     def attribute(self, ordinal: int, which: int) -> int | None:
         return KNOWN.get(which)

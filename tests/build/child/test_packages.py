@@ -11,12 +11,14 @@ import pytest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import HEAD, events, manifest, precast, tree
 
-ASKING = """
-import torch
-from adding import compile_add
+pytestmark = pytest.mark.usefixtures("without_torch")
 
-MAJOR, MINOR = torch.cuda.get_device_capability()
-SMS = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+ASKING = """
+from adding import compile_add
+from cuda.bindings import runtime
+
+GPU = runtime.cudaGetDeviceProperties(0)[1]
+MAJOR, MINOR, SMS = GPU.major, GPU.minor, GPU.multiProcessorCount
 
 
 def add(n: int):

@@ -33,7 +33,14 @@ class FakeWorker:
     size = SMALL
 
     def __init__(
-        self, target: Target, env: Mapping[str, str], search: Sequence[Path], profile: object, *, memory: int
+        self,
+        target: Target,
+        env: Mapping[str, str],
+        search: Sequence[Path],
+        profile: object,
+        *,
+        memory: int,
+        rules: object,
     ) -> None:
         self.pid = len(self.made) + 1
         self.sent: list[int] = []
@@ -133,26 +140,20 @@ def test_a_variant_that_ends_a_fresh_worker_is_blamed_once_and_alone(run: Run) -
     assert [w.sent[: w.answered + 1] for w in made] == [[0], [1, 2], [2], [3, 4]]
 
 
-def test_too_few_objects_in_a_used_worker_are_no_verdict(run: Run) -> None:
-    """The function may have answered out of a cache of its own."""
-
-    def answer(self: FakeWorker, number: int) -> Message:
-        return Message({"error": f"{'empty' if self.answered else 'done'} {number}", "again": bool(self.answered)})
-
-    outcomes, made = run(answer, 3)
-    assert [o.reason for _, o in sorted(outcomes.items())] == ["done 0", "done 1", "done 2"]
-    assert len(made) == 3
-
-
 def test_what_was_printed_goes_to_who_printed_it(run: Run) -> None:
     outcomes, _ = run(refusal, 4)
     assert [o.details for _, o in sorted(outcomes.items())] == [f"printed while {n}" for n in range(4)]
 
 
-def test_a_worker_that_has_grown_makes_way(run: Run) -> None:
-    _, made = run(refusal, 9, size=800 << 20)
-    assert all(w.answered <= 3 for w in made)
-    assert len(made) >= 3
+def test_a_worker_whose_variants_do_not_fit_beside_others_makes_way(run: Run) -> None:
+    def answer(self: FakeWorker, number: int) -> Message:
+        time.sleep(0.01)
+        live.append(sum(not worker.ended.is_set() for worker in self.made))
+        return Message({"error": f"done {number}", "memory": 1500 << 20})
+
+    live: list[int] = []
+    run(answer, 20, jobs=2, budget=MemoryBudget(2 << 30))
+    assert max(live) == 2 and live[-5:] == [1] * 5
 
 
 def test_workers_that_do_not_fit_together_leave_but_one(run: Run) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from precast.build.errors import ToolError
 from precast.build.gpu.measure import measure, profile_from
-from precast.build.gpu.profile import Profiles
+from precast.build.gpu.profile import Profiles, profile_named
 from precast.build.plan.planner import plan_files
 from precast.loader.errors import TargetError
 from precast.loader.format.target import Target
@@ -75,8 +75,13 @@ def test_a_device_of_another_architecture_is_refused(tmp_path: Path) -> None:
         plan_files([tmp_path / "m.yaml"], profiles=Profiles().over([profile_from(reply())]))
 
 
-def test_two_gpus_of_one_capability_contradict_each_other() -> None:
-    with pytest.raises(TargetError, match="choose one"):
-        Profiles.named(["H100", "H200"])
+def test_several_gpus_of_one_capability() -> None:
+    target, chosen = Target.parse("sm_90a"), Profiles.named(["H200", "B200", "H20", "H200"])
+    assert [p.name for p in chosen.all_of(target)] == ["H200", "H20"]
+    assert (chosen.of(target).name, chosen.of(target, "H20").name) == ("H200", "H20")
+    assert [p.name for p in chosen.over([profile_named("H100 PCIe")]).all_of(target)] == ["H100 PCIe"]
+    assert (chosen.chosen_for(Target.parse("sm_80")), chosen.all_of(Target.parse("sm_80"))[0].name) == ((), "A100")
+    with pytest.raises(TargetError, match="H20 is chosen twice: choose it once"):
+        Profiles().over([profile_named("H20"), profile_named("H20")])
     with pytest.raises(TargetError, match="did you mean 'B200'"):
         Profiles.named(["b200"])

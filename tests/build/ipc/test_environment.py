@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.ipc.environment import DEFAULTS, child_environment
+from precast.build.ipc.environment import DEFAULTS, FIXED, child_environment, passed_variables
+from precast.loader.errors import FormatError
 from precast.loader.format.target import Target
 
 SM90A = Target.parse("sm_90a")
@@ -24,6 +25,27 @@ def test_the_callers_compiler_variables_are_not_inherited() -> None:
 def test_a_default_yields_to_the_manifest_and_not_to_the_caller(name: str) -> None:
     assert child_environment({name: "caller"})[name] == DEFAULTS[name]
     assert child_environment({name: "caller"}, env={name: "manifest"})[name] == "manifest"
+
+
+@pytest.mark.parametrize("name", ["ACME_TILE", "TORCH_LOGS", "LD_PRELOAD", "PYTHONOPTIMIZE", "COVERAGE_PROCESS_START"])
+def test_what_could_change_a_kernel_is_not_inherited(name: str) -> None:
+    assert name not in child_environment({name: "1"}, target=SM90A)
+    assert child_environment({}, target=SM90A, env=passed_variables([name], {name: "1"}))[name] == "1"
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "TMPDIR", "LC_ALL", "XDG_CACHE_HOME", "PYTHONPATH", "CUDA_HOME"])
+def test_where_things_are_is_inherited(name: str) -> None:
+    assert child_environment({name: "1"}, target=SM90A)[name] == "1"
+
+
+def test_what_cannot_be_passed() -> None:
+    for name in (*FIXED, "CUTE_DSL_ARCH", "CUTE_DSL_ENABLE_TVM_FFI", "CUDA_VISIBLE_DEVICES"):
+        with pytest.raises(FormatError, match=f"--pass-env: {name} cannot be passed: .*(remove it|under)"):
+            passed_variables([name], {})
+    with pytest.raises(FormatError, match="is not the name of a variable"):
+        passed_variables(["A=B"], {})
+    with pytest.raises(FormatError, match="set it by env: in the manifest"):
+        passed_variables(["A"], {"A": "${target.name}"})
 
 
 def test_a_manifest_cannot_change_the_target_or_show_the_gpu() -> None:

@@ -73,7 +73,7 @@ def _compile(variants: list[Variant]) -> Iterator[Any]:
     worker = Worker(TARGET, {}, (), Profiles().of(TARGET))
     try:
         for variant in variants:
-            worker.send(Message(request_for(variant)))
+            worker.send(Message(request_for(variant, 120)))
             yield outcome_of(variant, worker.receive(300), worker.output)
     finally:
         worker.close()

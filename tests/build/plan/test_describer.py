@@ -283,6 +283,20 @@ def test_an_entrys_variables_are_set_when_its_kernel_is_described(folder: Path) 
     assert {(v.op, v.config["stages"]) for v in made.variants} == {("acme.env", 3), ("acme.g", 1), ("acme.h", 4)}
 
 
+def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an entry sets comes before them; a kernel that is described again sees the new value."""
+    monkeypatch.setenv("ACME_STAGES", "5")
+    f = "compile: 'tuned_by_env:f', config: {n: 1}, targets: [sm_90a]"
+    manifest = env_manifest(folder, f, "compile: 'tuned_by_env:g', op: acme.g, config: {n: 1}, env: {ACME_STAGES: 4}")
+    found = []
+    for passed in ({}, {"ACME_STAGES": "5"}, {"ACME_STAGES": "6"}):
+        made = plan_files([manifest], notes=Memo(folder / "notes"), passed=passed)
+        stages = {v.op: v.config["stages"] for v in made.variants}
+        found.append((stages["acme.env"], stages["acme.g"], made.variants[0].identity))
+    assert [row[:2] for row in found] == [(1, 4), (5, 4), (6, 4)]
+    assert len({str(identity) for *_, identity in found}) == 3
+
+
 def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> None:
     variables = "env: {ACME_REFUSES: 'not ${target.name}'}"
     entry = f"compile: 'tuned_by_env:f', config: {{n: [1, 2]}}, {variables}, skip_unsupported: true"

@@ -155,6 +155,18 @@ def test_its_variables_and_its_gpu_are_those_that_it_is_built_with(plan: Plan, t
     assert json.loads(done.stdout)["variants"][0]["env"] == {"MINE": "132"}
 
 
+def test_each_gpu_is_built_what_the_program_asks_for_on_it(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "home" / "ask.py").write_text(
+        f"{ASKS}from torch.cuda import get_device_properties\n"
+        "compiled_alone(get_device_properties(0).multi_processor_count)\ncompiled_alone(7)\n"
+    )
+    entry = "  - {script: ask.py, libraries: toy}\n"
+    done = plan(entry, head=HEAD.replace("kernels:", "profiles: [H200, H20, H100]\nkernels:"))
+    assert done.returncode == 0, done.stderr
+    found = [(v["config"]["value"], v["profile"]) for v in json.loads(done.stdout)["variants"]]
+    assert sorted(found) == [(7, "H100"), (7, "H20"), (7, "H200"), (78, "H20"), (132, "H100"), (132, "H200")]
+
+
 def test_a_manifest_with_programs_takes_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(f'{HEAD}  - call: "a:b"\n')

@@ -48,7 +48,7 @@ path: .
 kernels:
   - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
      env: {X: 1}, parts: p, skip_unsupported: true}
-  - {compile: "m:f", op: o}
+  - {compile: "m:f", op: o, speed_only: max_active_clusters}
   - {call: "m:f", with: {x: 1}, backward: true, libraries: quack}
   - {script: test_wrong_manifests.py, arguments: [1]}
 """
@@ -59,7 +59,8 @@ kernels:
     made = parse_manifest(text, Path(__file__))
     plain = parse_manifest(b'{version: 1, name: y, targets: sm_90a, kernels: [{compile: "m:g"}]}', Path("m.yaml"))
     assert unchanged(made, plain) == {"targets"}
-    assert unchanged(made.entries[0], plain.entries[0]) == {"program"}
+    assert unchanged(made.entries[0], plain.entries[0]) == {"program", "speed_only", "gpus"}
+    assert made.entries[1].speed_only == ("max_active_clusters",)
     call, script = (entry.program for entry in made.entries[2:])
     assert isinstance(call, Call) and (call.place, call.backward, call.libraries) == ("m:f", True, ("quack",))
     assert call.request({})["arguments"] == {"x": 1}

@@ -52,7 +52,15 @@ def test_a_record_keeps_what_the_function_returned(returns: object) -> None:
 
 
 def test_a_structure_in_a_workers_answer_is_checked() -> None:
-    header = {"signatures": [], "seconds": 1.0, "assumed": {}, "launch_plan": None, "returns": 8}
+    header = {
+        "signatures": [],
+        "seconds": 1.0,
+        "assumed": {},
+        "launch_plan": None,
+        "returns": 8,
+        "inputs": {},
+        "unsteady": [],
+    }
     outcome = outcome_of(variant(1), Message({**header, "signatures": [{"arguments": [], "symbols": {}}]}, (b"",)), "")
     assert isinstance(outcome, Failed)
     assert "not what a compile function returned" in outcome.reason

@@ -87,7 +87,7 @@ def test_it_compiles_without_a_gpu_and_takes_what_is_said(
     assert declared.refusal(full, Target.parse(target)) is None
     if target not in workers:
         workers[target] = Worker(Target.parse(target), {}, [], Profiles().of(Target.parse(target)))
-    request = {"source": str(find_op(op)), "config": dict(full), "symbols": ["entry"]}
+    request = {"source": str(find_op(op)), "config": dict(full), "symbols": ["entry"], "seconds": 300}
     workers[target].send(Message(request))
     reply = workers[target].receive(300).header
     assert "error" not in reply, f"{reply['error']}\n{reply['traceback']}"
@@ -121,7 +121,12 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
     worker = Worker(target, {}, [tmp_path], Profiles().of(target))
     try:
         config = complete(declaration("flashinfer.rmsnorm").keys, NORM, op="flashinfer.rmsnorm")
-        request = {"source": str(find_op("flashinfer.rmsnorm")), "config": dict(config), "symbols": ["entry"]}
+        request = {
+            "source": str(find_op("flashinfer.rmsnorm")),
+            "config": dict(config),
+            "symbols": ["entry"],
+            "seconds": 300,
+        }
         worker.send(Message(request))
         error = worker.receive(300).header["error"]
     finally:

@@ -19,6 +19,7 @@ from precast.build.errors import ManifestError
 from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
+from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.epilogue import Epilogue
@@ -99,11 +100,16 @@ def write(path: Path, entries: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], str]:
-    entries = [{**entry(op, config, target), "skip_unsupported": True} for op, config, target, _ in MISTAKES]
-    good = entry("gemm", BF16, "sm_90a")  # a plan of nothing would prove nothing
-    plan = plan_files([write(tmp_path_factory.mktemp("refused") / "m.yaml", [good, *entries])])
-    assert len(plan.variants) == 1 and len(plan.skipped) == len(MISTAKES)
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The sample and, left out of it, the mistakes."""
+    mistakes = [{**entry(op, config, target), "skip_unsupported": True} for op, config, target, _ in MISTAKES]
+    sample = [entry(op, config, target) for target, op, config in SAMPLE]
+    return plan_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", [*sample, *mistakes])])
+
+
+@pytest.fixture(scope="module")
+def refusals(plan: Plan) -> dict[tuple[str, str, str], str]:
+    assert len(plan.variants) == len(SAMPLE) and len(plan.skipped) == len(MISTAKES)
     return {key(s.variant.op, s.variant.config, s.variant.target): s.reason for s in plan.skipped}
 
 
@@ -120,9 +126,7 @@ def test_a_mistake_is_refused_with_what_would_work(
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Object]:
-    entries = [entry(op, config, target) for target, op, config in SAMPLE]
-    plan = plan_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", entries)])
+def compiled(plan: Plan) -> dict[tuple[str, str, str], Object]:
     found = {}
     for outcome in Local(2).compile(plan, plan.variants, seconds=600):
         assert isinstance(outcome, Compiled), outcome

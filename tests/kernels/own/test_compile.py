@@ -50,7 +50,7 @@ for i, (op, config) in enumerate(json.load(sys.stdin)):
 
 
 @pytest.fixture(scope="module", params=["sm_90a", "sm_100a", "sm_80"])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_torch: str) -> tuple[str, Path]:
     folder = tmp_path_factory.mktemp(request.param)
     subprocess.run(
         [sys.executable, "-c", WORKER, str(folder)],
@@ -58,7 +58,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         text=True,
         check=True,
         timeout=300,
-        env={**os.environ, "CUTE_DSL_ARCH": request.param},
+        env={**os.environ, "CUTE_DSL_ARCH": request.param, "PYTHONPATH": no_torch},
     )
     return request.param, folder
 

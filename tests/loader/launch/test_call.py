@@ -6,10 +6,8 @@ import ctypes
 import enum
 import fractions
 import gc
-import sys
 import threading
 import time
-import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast.loader.launch import library
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
 from tests.helpers.caches import Native, echo_cache, run_alone
 from tests.helpers.echo import (
-    HOPPER,
     LEAVE_NO_ERROR,
     RAISE,
     RETURN_BOOL,
@@ -33,23 +30,11 @@ from tests.helpers.echo import (
     RETURN_INT,
     RETURN_TENSOR,
     RETURN_TEXT,
+    hands_over,
     outcome,
     resident,
 )
 from tests.helpers.exchange import CPU, CUDA, Fake, Spiteful, exchange
-
-
-def hands_over(kernel: Kernel, *args: Any) -> bool:
-    """Whether a call leaves the call path for tvm_ffi."""
-    seen = []
-    kernel._launch, launch = (lambda *a: seen.append(a)), kernel._launch
-    try:
-        kernel(*args)
-    except Exception:
-        pass
-    finally:
-        kernel._launch = launch
-    return bool(seen)
 
 
 def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
@@ -330,32 +315,6 @@ def test_an_exchange_of_another_major_version(kernels: tuple[Kernel, Kernel]) ->
 
     assert not hands_over(kernels[0], 0, Newer(64, (1,)))
     assert hands_over(kernels[0], 0, Alien(64, (1,)))
-
-
-def test_more_types_than_are_remembered(kernels: tuple[Kernel, Kernel]) -> None:
-    fast, plain = kernels
-    before = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
-    for number in range(20):
-        kind = type(f"Fake{number}", (Fake,), {})
-        one = kind(64 * number, (number,))
-        assert outcome(fast, RETURN_TEXT, one, one) == outcome(plain, RETURN_TEXT, one, one)
-    after = sys.getrefcount(Fake.__dlpack_c_exchange_api__)
-    assert after == before
-
-
-def test_a_type_that_is_remembered_stays(native: Native, tmp_path: Path) -> None:
-    """Another type at its address would be taken for it."""
-    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"one that has met no type yet")
-    kernel = KernelOpener(lambda device: HOPPER).open(cache, "echo", chosen)
-
-    class Passing(Fake):
-        pass
-
-    seen = weakref.ref(Passing)
-    kernel(0, Passing(64, (1,)))
-    del Passing
-    gc.collect()
-    assert seen() is not None
 
 
 def test_more_dimensions_than_there_is_room_for(kernels: tuple[Kernel, Kernel]) -> None:

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
 
 def kernel(seen: list[Any]) -> Any:
     """A kernel whose entry keeps what it is called with."""
-    artifact: Any = SimpleNamespace(config={}, target=Target.parse("sm_90a"), signature=SIGNATURE)
+    artifact: Any = SimpleNamespace(config={}, target=Target.parse("sm_90a"), signature=SIGNATURE, assumes=None)
     return Kernel("op", artifact, lambda *args: seen.append(args), lambda: HOPPER)
 
 

@@ -32,7 +32,7 @@ def test_the_facts(machines: Machines) -> None:
     assert machine.capability == Capability(9, 0) and machine.driver == (12, 9) and not machine.absent
     assert str(machine.device) == "device 0 (Fake Hopper, 9.0)"
     assert machines.on("cuda:1").capability == machines.on(1).capability == Capability(10, 0)
-    assert not machines.uniform
+    assert not machines.any_like(machine)
     assert "there is no CUDA device 2: this process sees device 0 (Fake Hopper, 9.0), device 1" in machines.on(2).absent
 
 

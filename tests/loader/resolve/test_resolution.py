@@ -277,7 +277,7 @@ def test_resolution(
     assert choose(Request(op="scale", config=config), machine, sources) == found.chosen
 
     def shuffle(s: CachedOp) -> CachedOp:
-        rows = tuple(data.draw(st.permutations(s.op.rows)))
+        rows = tuple(data.draw(st.permutations(list(s.op.rows))))
         return replace(s, op=replace(s.op, rows=rows, _parsed={}, _buckets=[]))
 
     shuffled = [shuffle(s) for s in sources]

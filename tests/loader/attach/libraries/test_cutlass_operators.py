@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("cutlass.operators")
 
 import cutlass.operators as ops
+import cutlass.operators.base as base
+import cutlass.operators.providers.cutedsl.operator as cutedsl
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -17,11 +21,11 @@ from precast.loader.attach.libraries import cutlass_operators
 from precast.loader.attach.libraries.cutlass_operators import _Compilation, describe
 
 
-def arguments(m: int = 512, *, b_major: str = "n", dtype: Any = torch.bfloat16, **more: Any) -> Any:
-    with FakeTensorMode():
+def arguments(m: int = 512, *, b_major: str = "n", dtype: Any = torch.bfloat16, real: bool = False) -> Any:
+    with nullcontext() if real else FakeTensorMode():
         a, b = torch.empty(m, 256, dtype=dtype), torch.empty(256, 1024, dtype=dtype)
         b = b if b_major == "n" else torch.empty(1024, 256, dtype=dtype).T
-        return ops.GemmArguments(a, b, torch.empty(m, 1024, dtype=dtype), accumulator_type=torch.float32, **more)
+        return ops.GemmArguments(a, b, torch.empty(m, 1024, dtype=dtype), accumulator_type=torch.float32)
 
 
 def operators(given: Any) -> list[Any]:
@@ -75,6 +79,28 @@ def test_what_a_key_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cutlass_operators, "_uses_tvm_ffi", lambda: False)
     with pytest.raises(UnknownKey, match="leave it on"):
         key(given, first)
+
+
+def test_what_is_compiled_outside_of_an_operators_compile_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.Operator, "compile", lambda self, given, target=None: self.cute_compile(self.impl))
+    monkeypatch.setattr(cutedsl.CuteDslOperator, "cute_compile", lambda self, entry, *, target_sm=None: None)
+    calls: list[Any] = []
+    source: Any = SimpleNamespace(obtain=lambda *asked, call: calls.append((call, _outcome(call))))
+    cutlass_operators.OperatorCompile().install(source, cast(Any, None))
+    given = arguments(real=True)
+    operator = next(one for one in operators(given) if isinstance(one, cutedsl.CuteDslOperator))
+    operator.compile(given)
+    operator.cute_compile(operator.impl)
+    (inside, noted), (_, refused) = calls
+    assert set(noted) == {"arguments"} and "outside of its compile()" in str(refused)
+    assert isinstance(_outcome(inside), UnknownKey)  # the arguments are not kept beyond the call
+
+
+def _outcome(call: Any) -> Any:
+    try:
+        return call()
+    except UnknownKey as error:
+        return error
 
 
 def test_classes_of_operators_are_named_by_their_place_and_not_as_the_compilers() -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from precast.build.child.fact_recorder import packages_here
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.format.signature import Argument, Dim, Signature, Symbol
 
@@ -36,8 +34,7 @@ class Caught:
 class Catcher:
     """Collects every object that ``cute.compile`` makes; compilations inside a compilation do not count.
 
-    It cannot be removed: the compiler keeps the first hook that it finds. ``packages`` names the packages that took
-    part in a compilation: they may hold compiled objects in caches of their own.
+    It cannot be removed: the compiler keeps the first hook that it finds.
     """
 
     def __init__(self) -> None:
@@ -46,7 +43,6 @@ class Catcher:
         self._pointers: dict[str, tuple[str, int]] = {}
         self._defaults: dict[str, Any] = {}
         self._depth = 0
-        self.packages: set[str] = set()
 
     def install(self) -> Catcher:
         """Hook into the compiler. Call once, before anything is compiled."""
@@ -64,7 +60,6 @@ class Catcher:
         @functools.wraps(compile_call)
         def record_compiled(callable_: Any, *args: Any, **kwargs: Any) -> Any:
             self._depth += 1
-            self.packages |= packages_here()[0]
             with _asked_for_tvm_ffi(callable_, kwargs.get("options")) as asked:
                 try:
                     self._specs = None
@@ -115,15 +110,6 @@ def _plain_defaults(wrapper: Any) -> dict[str, Any]:
     last = wrapper.arg_names[len(wrapper.arg_names) - len(wrapper.arg_defaults) :]
     defaults = {**dict(zip(last, wrapper.arg_defaults, strict=True)), **wrapper.kwonly_defaults}
     return {name: value for name, value in defaults.items() if value is None or type(value) in (bool, int, float)}
-
-
-def forget_compiled(package: str) -> None:
-    """Empty the function caches of a package, so that a function that has compiled before compiles again."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == package.partition(".")[0] and module is not None:
-            for value in list(vars(module).values()):
-                if isinstance(value, functools._lru_cache_wrapper):
-                    value.cache_clear()
 
 
 def signature_of(specs: list[Any], pointers: Mapping[str, tuple[str, int]]) -> Signature:

@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from precast.build.child.capture import Caught
+from precast.build.child.compiler.capture import Caught
 from precast.loader.attach.returned import MOST, structure_of
 from precast.loader.errors import PrecastError
 
 
 class Refused(PrecastError):
     """What the function compiled cannot be shipped. The message needs no traceback."""
-
-
-class WrongCount(Refused):
-    """A function compiled more or fewer objects than asked for. It may have a cache of its own."""
 
 
 def select_objects(caught: Sequence[Caught], returned: object, *, source: object, expected: int) -> tuple[Caught, ...]:
@@ -32,7 +28,7 @@ def select_objects(caught: Sequence[Caught], returned: object, *, source: object
     """
     chosen = _returned(caught, returned) or tuple(caught)
     if len(chosen) != expected:
-        raise WrongCount(_message(source, len(chosen), expected))
+        raise Refused(_message(source, len(chosen), expected))
     return chosen
 
 
@@ -44,7 +40,7 @@ def select_returned(caught: Sequence[Caught], returned: object, *, source: objec
     [['$made:kernel'], ['$made:kernel', 1]]
     """
     if not caught:
-        raise WrongCount(f"{source} compiled nothing: record it again, with the versions that are installed here")
+        raise Refused(f"{source} compiled nothing: record it again, with the versions that are installed here")
     form, objects = structure_of(returned, [one.compiled for one in caught])
     if len(objects) > MOST:
         raise Refused(f"{source} compiled {len(objects)} objects, and a key has at most {MOST}: remove this entry")

@@ -1,0 +1,56 @@
+"""Freshness: whether a cache holds what a build would make now, by what its artifacts were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.inputs import is_name, shortened
+from precast.build.plan.plan import Plan
+from precast.loader.format.artifact import Artifact
+
+INPUTS = "inputs"
+"""Where the provenance of an artifact has the inputs that its author may edit: a digest of all, and each by name."""
+
+
+def read_by_author(artifact: Artifact) -> dict[str, str]:
+    """The author's own inputs of an artifact, by name, with shortened answers; none where it has no such note."""
+    noted = artifact.provenance.get(INPUTS)
+    read = noted.get("read") if isinstance(noted, Mapping) else None
+    if not isinstance(read, Mapping):
+        return {}
+    return {n: a for n, a in read.items() if isinstance(n, str) and isinstance(a, str) and is_name(n)}
+
+
+def stale(plan: Plan, cache: CacheContents, answers: InputAnswers) -> dict[ArtifactId, str]:
+    """The artifacts that a plan asks for and that were made of something else than there is now: what has changed.
+
+    An artifact of another host is compared as well: its sources are the same.
+    """
+    asked = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
+    found = {}
+    for identity, artifact in cache.artifacts.items():
+        if identity.whole in asked and (name := next(_changed(artifact, answers), None)) is not None:
+            found[identity] = name
+    return found
+
+
+def _changed(artifact: Artifact, answers: InputAnswers) -> Iterator[str]:
+    for name, then in sorted(read_by_author(artifact).items()):
+        if shortened(answers.answer(name)) != then:
+            yield name
+
+
+def differently_made(caches: Sequence[CacheContents]) -> Iterator[str]:
+    """A line for each input that one function was compiled from in one state for one cache, in another for another."""
+    seen: dict[tuple[str, str, str], tuple[str, CacheContents]] = {}
+    told = set()
+    for cache in caches:
+        for identity, artifact in cache.artifacts.items():
+            function = str(artifact.provenance.get("function"))
+            for name, answer in read_by_author(artifact).items():
+                held, other = seen.setdefault((identity.op, function, name), (answer, cache))
+                if held != answer and (name, function) not in told:
+                    told.add((name, function))
+                    yield f"{function} was compiled from another state of {name} in {other} than in {cache}"

@@ -1,0 +1,183 @@
+"""A process for each variant, forked from one that has imported the module of its kernel.
+
+A worker that has started the compiler forks a process for each module of kernels, which imports the module. That one
+forks a process for each variant. So a variant sees what the import of its own module left, and nothing that another
+module or another variant did: what it compiles to does not depend on what was compiled before it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, BinaryIO, NoReturn
+
+from precast.build.child.serve import failure, flush_output
+from precast.build.ipc.capacity import resident
+from precast.build.ipc.exit_status import describe_exit
+from precast.build.ipc.message import Message
+from precast.build.ipc.process_tree import adopt_orphans, descendants, end_descendants, end_with_parent, reap
+from precast.build.ipc.timed_pipe import TimedPipe
+from precast.loader.errors import FormatError, PrecastError
+
+Import = Callable[[Mapping[str, Any]], None]
+Compile = Callable[[Mapping[str, Any]], Message]
+
+
+class ProcessLost(PrecastError):
+    """A module's process, or that of its variant, hung or grew too large, and was ended."""
+
+
+class ModuleProcess:
+    """A forked process that imports the module of the first request, then forks a process for each request."""
+
+    def __init__(self, import_: Import, compile_: Compile) -> None:
+        requests, self._requests = os.pipe()
+        replies, answers = os.pipe()
+        self.pid = _fork()
+        if self.pid == 0:
+            os.close(self._requests)
+            os.close(replies)
+            _run_and_exit(lambda: _serve(os.fdopen(requests, "rb"), answers, import_, compile_))
+        os.close(requests)
+        os.close(answers)
+        self._replies = os.fdopen(replies, "rb", buffering=0)
+
+    def ask(self, request: Mapping[str, Any], *, seconds: float, memory: int, build: int) -> Message:
+        """The answer to a request; raises ProcessLost. ``memory`` is what a process may take in bytes; 0: no bound.
+
+        ``build`` is this process's parent. Without it there is nobody to answer, and this process ends.
+        """
+
+        def check() -> None:
+            if os.getppid() != build:
+                self.end()
+                os._exit(1)
+            for pid in (self.pid, *descendants(self.pid)) if memory else ():
+                if (size := resident(pid)) > memory:
+                    raise MemoryError(f"it took {size >> 20} MiB of memory, and may take {memory >> 20} MiB")
+
+        try:
+            _write(self._requests, Message(request))
+            reply = Message.read(TimedPipe(self._replies, seconds, check))
+        except TimeoutError:
+            reason = f"no answer in {seconds:g} s; the worker was ended"
+        except MemoryError as error:
+            reason = f"{error}; the worker was ended"
+        except (FormatError, OSError) as error:
+            reason = f"the answer of the worker cannot be read: {error}"
+        else:
+            if reply is not None:
+                return reply
+            reason = "the process of its module was ended"
+        self.end()
+        raise ProcessLost(reason)
+
+    def end(self) -> None:
+        """End the process and all that it has started."""
+        end_descendants(self.pid)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        os.close(self._requests)
+        self._replies.close()
+
+
+def _serve(requests: BinaryIO, replies: int, import_: Import, compile_: Compile) -> None:
+    """Answer requests in the module's own process, until its parent closes the pipe."""
+    adopt_orphans()
+    imported: list[str] | None = None
+    while (request := Message.read(requests)) is not None:
+        if imported is None:
+            before = set(sys.modules)
+            try:
+                import_(request.header)
+            except (Exception, SystemExit) as error:
+                _write(replies, failure(error, imported=[]))
+                break
+            imported = [name for name in sys.modules if name not in before]
+        _answer_in_process(request.header, imported, compile_, replies)
+        end_descendants(os.getpid())
+        reap()
+
+
+def _answer_in_process(request: Mapping[str, Any], imported: list[str], compile_: Compile, replies: int) -> None:
+    """Answer one request from a process of its own; with how that ended, where it gives no answer."""
+    answer, theirs = os.pipe()
+    pid = _fork()
+    if pid == 0:
+        os.close(answer)
+        _run_and_exit(lambda: _write(theirs, _answer(request, imported, compile_)))
+    os.close(theirs)
+    with os.fdopen(answer, "rb") as pipe:
+        if _ends_first(pid, pipe.fileno()):
+            end_descendants(os.getpid())  # one of them may hold the other end of the pipe
+        with suppress(FormatError):
+            if (reply := Message.read(pipe)) is not None:
+                _write(replies, reply)  # at once: that the process ends takes a while
+                pid = 0
+    if pid:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said = f"the worker {describe_exit(status)}"
+        _write(replies, Message({"error": said, "traceback": "", "imported": imported}))
+
+
+def _answer(request: Mapping[str, Any], imported: list[str], compile_: Compile) -> Message:
+    """The answer to one request, in its own process, with the modules that were imported for it."""
+    own, before = os.getpid(), set(sys.modules)
+    reply = compile_(request)
+    if os.getpid() != own:  # a copy of the process that the kernel's function has made
+        os._exit(0)
+    more = [*imported, *(name for name in sys.modules if name not in before)]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    flush_output()
+    return Message({**reply.header, "imported": more, "memory": peak}, reply.parts)
+
+
+def _ends_first(pid: int, pipe: int) -> bool:
+    """Wait for an answer or the end of a process: whether it ends without having written anything."""
+    try:
+        ended = os.pidfd_open(pid)
+    except OSError:  # an older kernel: the limit of seconds ends a wait for a pipe that another process holds open
+        return False
+    try:
+        return pipe not in select.select([pipe, ended], [], [])[0]
+    finally:
+        os.close(ended)
+
+
+def _run_and_exit(work: Callable[[], None]) -> NoReturn:
+    """Do the work of a forked process, which must not go on as a second copy of its parent."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        flush_output()
+        os._exit(status)
+
+
+def _fork() -> int:
+    """Fork. The child ends with this process."""
+    flush_output()
+    gc.freeze()  # a collection in the child would write to, and so copy, every page that holds an object
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent(parent)
+    return pid
+
+
+def _write(pipe: int, message: Message) -> None:
+    data = memoryview(message.encode())
+    while data:
+        data = data[os.write(pipe, data) :]

@@ -1,0 +1,1 @@
+"""What a compilation reads beside its arguments: files, modules, variables, and what is never the same twice."""

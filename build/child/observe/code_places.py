@@ -1,0 +1,63 @@
+"""Code places: the file of the code that a frame runs, where it is somebody's; the standard library is nobody's."""
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+
+HIDDEN = "<hidden>"  # what is asked from here is not recorded
+LOOK_ON = "<look on>"  # the caller asks, through this frame
+
+_STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
+_OBSERVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_OWN = ("precast.build", "precast.loader", "precast.cli", "precast.manifests")
+_AUTHORING = "precast.kernels.authoring"  # it looks for kernels among all that is installed
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is in a folder that distributions are installed into.
+
+    >>> is_installed("/usr/lib/python3/dist-packages/yaml/__init__.py"), is_installed("/home/me/kernels/norm.py")
+    (True, False)
+    """
+    return "-packages/" in path and any(part in path for part in _INSTALLED)
+
+
+def is_standard(path: str) -> bool:
+    """Whether a file is of the standard library.
+
+    >>> is_standard(os.__file__), is_standard("/home/me/kernels/os.py")
+    (True, False)
+    """
+    return path.startswith(_STANDARD) and not is_installed(path)
+
+
+def is_own(module: str) -> bool:
+    """Whether a module is precast's machinery. Its kernels are not: they count as any author's."""
+    return module == "precast" or any(module == name or module.startswith(f"{name}.") for name in _OWN)
+
+
+def place_of_code(frame: FrameType) -> str:
+    """The file whose code asks, or what to do where it is nobody's.
+
+    Code that was generated has no file of its own: its module's counts.
+    """
+    file = frame.f_code.co_filename
+    if file.startswith("<"):
+        if file.startswith("<frozen "):
+            return LOOK_ON
+        found = frame.f_globals.get("__file__")
+        if not isinstance(found, str):
+            return LOOK_ON
+        file = found
+    file = os.path.abspath(file)
+    if file.startswith(_OBSERVE):
+        return LOOK_ON
+    module = str(frame.f_globals.get("__name__", ""))
+    if file.startswith(_BUILD) or is_own(module) or module.startswith(_AUTHORING):
+        return HIDDEN
+    if is_standard(file):
+        return HIDDEN if frame.f_code.co_name == "<module>" or file.endswith("/tempfile.py") else LOOK_ON
+    return file

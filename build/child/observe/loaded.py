@@ -1,0 +1,104 @@
+"""What is loaded in this process: Python's modules and the libraries that are mapped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from precast.build.child.observe.code_places import is_own, is_standard
+
+_LONGEST = 8192
+Row = tuple[str, str | None, bool]
+
+
+class LoadedModules:
+    """The modules of this process. What it found once it keeps, for a fork that asks again.
+
+    >>> found = LoadedModules()
+    >>> [file for name, file, package in found.rows() if name == "json"] == [__import__("json").__file__]
+    True
+    """
+
+    def __init__(self) -> None:
+        self.complete = True
+        self._known: dict[str, tuple[object, str | None, Row | None]] = {}
+
+    def rows(self) -> list[Row]:
+        """The modules by name, with their file (None for a namespace package) and whether each is a package.
+
+        Left out: what is built into Python, what stands in packages of the standard library, what was made at run time
+        and has no file, and precast's own machinery.
+        """
+        return sorted((row for _, _, row in self._update().values() if row is not None), key=lambda row: row[0])
+
+    def files(self) -> set[str]:
+        """The files of all modules, precast's too."""
+        return {file for _, file, _ in self._update().values() if file is not None}
+
+    def _update(self) -> dict[str, tuple[object, str | None, Row | None]]:
+        for name, module in list(sys.modules.items()):
+            known = self._known.get(name)
+            if known is None or known[0] is not module:
+                file = _file(module)
+                row = _row(name, module, file)
+                if row is not None and not is_text(name, file or ""):
+                    self.complete, row = False, None
+                self._known[name] = (module, file, row)
+        return self._known
+
+
+def is_text(*values: str) -> bool:
+    """Whether these can be written as UTF-8, at a fair length: names of files may be bytes that are no text.
+
+    >>> is_text("/kernels/größe.py"), is_text("/kernels/\\udcff.py")
+    (True, False)
+    """
+    for value in values:
+        surrogates = not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)
+        if len(value) > _LONGEST or "\0" in value or surrogates:
+            return False
+    return True
+
+
+def _row(name: str, module: object, file: str | None) -> Row | None:
+    if module is None or is_own(name) or name in ("__main__", "__mp_main__"):
+        return None
+    spec = _attributes(module).get("__spec__")
+    package = getattr(spec, "submodule_search_locations", None) is not None
+    if file is None:
+        return (name, None, True) if package and getattr(spec, "origin", None) is None else None
+    return None if is_standard(file) and "." in name else (name, file, package)
+
+
+def _file(module: object) -> str | None:
+    facts = _attributes(module)
+    spec = facts.get("__spec__")
+    file = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else facts.get("__file__")
+    return os.path.abspath(file) if isinstance(file, str) else None
+
+
+def _attributes(module: object) -> dict[str, Any]:
+    """What a module holds, asked for without its own ways to answer: some import more when they are asked."""
+    try:
+        found = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def loaded_libraries() -> list[str]:
+    """The files of the libraries that are mapped into this process.
+
+    >>> all(path.startswith("/") for path in loaded_libraries())
+    True
+    """
+    found = set()
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            start = line.find("/")
+            if start > 0 and ".so" in line:
+                path = line[start:].rstrip("\n")
+                if not path.endswith("(deleted)") and not path.startswith(("/memfd:", "/dev/", "/SYSV")):
+                    found.add(path)
+    return sorted(found)

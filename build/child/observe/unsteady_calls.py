@@ -1,0 +1,120 @@
+"""Unsteady calls: the clock and randomness, which no key can cover.
+
+Not counted: ``perf_counter`` and ``monotonic``, by which durations are reported; arguments that are given where they
+replace the clock (``time.localtime(0)``), and generators with a seed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+Note = Callable[[str, str], None]
+
+_DRAWS = (
+    "betavariate", "choice", "choices", "expovariate", "gammavariate", "gauss", "getrandbits", "lognormvariate",
+    "normalvariate", "paretovariate", "randbytes", "randint", "random", "randrange", "sample", "shuffle", "triangular",
+    "uniform", "vonmisesvariate", "weibullvariate",
+)  # fmt: skip
+_NUMPY_DRAWS = (
+    "bytes", "choice", "normal", "permutation", "rand", "randint", "randn", "random", "random_integers",
+    "random_sample", "ranf", "sample", "shuffle", "standard_normal", "uniform",
+)  # fmt: skip
+
+
+def watch_unsteady_calls(note: Note) -> None:
+    """Note each such call."""
+
+    def watch(module: ModuleType, name: str, kind: str, when: Callable[[tuple[Any, ...]], bool] | None = None) -> None:
+        original = getattr(module, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def watched(*arguments: Any, **named: Any) -> Any:
+            if when is None or when(arguments):
+                note(kind, f"{module.__name__}.{name}")
+            return original(*arguments, **named)
+
+        setattr(module, name, watched)
+
+    for name in ("time", "time_ns"):
+        watch(time, name, "clock")
+    for name in ("localtime", "gmtime", "ctime", "asctime"):
+        watch(time, name, "clock", lambda arguments: not arguments or arguments[0] is None)
+    watch(time, "strftime", "clock", lambda arguments: len(arguments) < 2)
+    _watch_dates(note)
+    for name in ("urandom", "getrandom"):
+        watch(os, name, "randomness")
+    watch(random, "_urandom", "randomness")
+    for name in ("uuid1", "uuid4"):
+        watch(uuid, name, "randomness")
+    _watch_generator(random, _DRAWS, watch)
+    if (numpy := sys.modules.get("numpy.random")) is not None:
+        _watch_generator(numpy, _NUMPY_DRAWS, watch)
+    _watch_new_generators(note)
+
+
+def _watch_generator(module: ModuleType, draws: tuple[str, ...], watch: Callable[..., None]) -> None:
+    """A module's own generator counts until it is given a seed."""
+    seeded: list[bool] = []
+    seed = module.seed
+
+    @functools.wraps(seed)
+    def watched_seed(*arguments: Any, **named: Any) -> Any:
+        if any(one is not None for one in (*arguments, *named.values())):
+            seeded.append(True)
+        return seed(*arguments, **named)
+
+    module.seed = watched_seed  # type: ignore[attr-defined]
+    for name in draws:
+        watch(module, name, "randomness", lambda _: not seeded)
+
+
+def _watch_new_generators(note: Note) -> None:
+    seed = random.Random.seed
+
+    def watched_seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None:
+            note("randomness", "random.Random")
+        seed(generator, a, version)
+
+    random.Random.seed = watched_seed  # type: ignore[method-assign, assignment]
+
+
+def _watch_dates(note: Note) -> None:
+    """The types are written in C and cannot be changed: a type stands before each, and makes values of the original."""
+    for name, methods in (("date", ("today",)), ("datetime", ("now", "utcnow", "today"))):
+        setattr(datetime, name, _watched_type(getattr(datetime, name), methods, note))
+
+
+def _watched_type(original: Any, methods: tuple[str, ...], note: Note) -> Any:
+    class Watching(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, original) if cls is watched else super().__instancecheck__(value)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, original) if cls is watched else super().__subclasscheck__(other)
+
+    def make(cls: Any, *arguments: Any, **named: Any) -> Any:
+        return original.__new__(original if cls is watched else cls, *arguments, **named)
+
+    def method(name: str) -> Any:
+        def call(cls: Any, *arguments: Any, **named: Any) -> Any:
+            note("clock", f"datetime.{original.__name__}.{name}")
+            owner = original if cls is watched else super(watched, cls)
+            return getattr(owner, name)(*arguments, **named)
+
+        return classmethod(call)
+
+    body = {name: method(name) for name in methods}
+    watched: Any = Watching(original.__name__, (original,), {**body, "__new__": make, "__module__": "datetime"})
+    return watched

@@ -1,0 +1,148 @@
+"""Input answers: what each input of a compilation is now, found out without running anything."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from importlib.machinery import FrozenImporter
+from pathlib import Path
+
+from precast.build.disk.memo import Memo
+from precast.build.inputs.contents import Contents
+from precast.build.inputs.inputs import Inputs, parse_names
+from precast.build.inputs.installation import Installation
+from precast.build.inputs.module_finder import ModuleFinder
+from precast.build.inputs.roots import PYTHON, Roots
+from precast.loader.format.config import canonical
+
+STANDARD = "standard library"
+_LIBRARY_FOLDERS = (
+    "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib/{}-linux-gnu", "/usr/lib/{}-linux-gnu", "/usr/local/lib",
+)  # fmt: skip
+
+
+class InputAnswers:
+    """The answers of one build. Each is found out once, so that all variants are of the same moment.
+
+    >>> answers = InputAnswers(Roots.here([], {"TILE": "64"}))
+    >>> answers.answer("module:json"), answers.answer("module:no_such_module"), answers.answer("variable:OTHER")
+    ('standard library', None, None)
+    """
+
+    def __init__(self, roots: Roots, memo: Memo | None = None) -> None:
+        importlib.invalidate_caches()
+        self.lock = threading.RLock()  # what is found out once is found out by one thread
+        self.roots = roots
+        self.contents = Contents(memo)
+        self.installation = Installation(roots.path, memo)
+        self._finder = ModuleFinder([Path(one) for one in roots.search], roots.path, standard=True)
+        self._found: dict[str, str | None] = {}
+        self._digests: dict[tuple[str, ...], str] = {}
+        self._kinds: dict[str, Callable[[str], str | None]] = {
+            "file": self._file,
+            "folder": self._folder,
+            "distribution": self.installation.answer,
+            "module": self._module,
+            "variable": self._variable,
+            "library": self._library,
+            "program": self._program,
+            "python": self._python,
+            "variables": self._variables,
+        }
+
+    def answer(self, name: str) -> str | None:
+        """What the input of this name is now; None where it is not there. An unknown kind is a FormatError."""
+        with self.lock:
+            if name not in self._found:
+                parse_names([name])
+                kind, _, rest = name.partition(":")
+                self._found[name] = self._kinds[kind](rest)
+            return self._found[name]
+
+    def answers(self, names: Iterable[str]) -> dict[str, str | None]:
+        """The answers of several inputs, sorted by name."""
+        return {name: self.answer(name) for name in sorted(set(names))}
+
+    def digest(self, names: tuple[str, ...]) -> str:
+        """The digest of the inputs of these names; taken once for all variants that read the same."""
+        if names not in self._digests:
+            self._digests[names] = Inputs.of(self.answers(names)).digest
+        return self._digests[names]
+
+    def module_file(self, name: str) -> str | None:
+        """The file that an import of this name would find now."""
+        if _is_built_in(name):
+            return None
+        spec = self._finder.spec(name)
+        return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+    def library_file(self, name: str) -> str | None:
+        """The file that the system would find for a library's name; its own settings of ``/etc`` are not read."""
+        given = self.roots.environment.get("LD_LIBRARY_PATH", "").split(":")
+        usual = [folder.format(platform.machine()) for folder in _LIBRARY_FOLDERS]
+        files = (os.path.join(folder, name) for folder in [*given, *usual] if folder)
+        return next((file for file in files if os.path.isfile(file)), None)
+
+    def _file(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None else self._read(path)
+
+    def _folder(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None else self.contents.folder(path)
+
+    def _module(self, name: str) -> str | None:
+        if _is_built_in(name):
+            return STANDARD
+        spec = self._finder.spec(name)
+        if spec is None:
+            return None
+        if not spec.has_location or not spec.origin:
+            return STANDARD if spec.submodule_search_locations is None else "namespace package"
+        file = os.path.abspath(spec.origin)
+        owner = self.installation.owner(file)
+        if owner is not None:
+            return f"distribution:{owner}"
+        if self.roots.place(file)[0] == PYTHON:
+            return STANDARD
+        # The place counts beside the content: data that the module reads stands relative to it.
+        return f"file:{self.roots.portable(file)} {self._read(file)}"
+
+    def _variable(self, name: str) -> str | None:
+        """A digest, since answers are kept in stores that others may read, and a value may be a secret."""
+        value = self.roots.environment.get(name)
+        return None if value is None else _digest(value)
+
+    def _variables(self, _: str) -> str:
+        return _digest(dict(self.roots.environment))
+
+    def _library(self, name: str) -> str | None:
+        file = self.library_file(name)
+        return None if file is None else self._read(file)
+
+    def _program(self, name: str) -> str | None:
+        file = shutil.which(name, path=self.roots.environment.get("PATH", os.defpath))
+        return None if file is None else self._read(os.path.realpath(file))
+
+    def _python(self, _: str) -> str:
+        version = ".".join(map(str, sys.version_info[:3]))
+        optimised = self.roots.environment.get("PYTHONOPTIMIZE")
+        return f"{platform.python_implementation()} {version}" + (f" optimised {optimised}" if optimised else "")
+
+    def _read(self, path: str) -> str | None:
+        return self.contents.read(path, installed=self.roots.is_site(path)).digest
+
+
+def _is_built_in(name: str) -> bool:
+    """Whether nothing on the path can stand before a module: it is part of the interpreter."""
+    return name in sys.builtin_module_names or ("." not in name and FrozenImporter.find_spec(name) is not None)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical(value)).hexdigest()

@@ -1,0 +1,168 @@
+"""Inputs: what a compilation depends on beside its key, each by a name that means the same anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+from precast.loader.format.config import canonical
+
+MOST = 50_000
+MOST_UNSTEADY = 1000
+_LONGEST = 4096
+_ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|)"
+_PATH = re.compile(rf"{_ROOT}(?:/[^\0]+)?")
+_WORD = re.compile(r"[^\0/]+")
+_NAMES = {
+    "file": _PATH,
+    "folder": _PATH,
+    "distribution": re.compile(r"[a-z0-9][a-z0-9-]*"),
+    "module": re.compile(r"[^\0/]+"),
+    "variable": re.compile(r"[^\0=]+"),
+    "library": _WORD,
+    "program": _WORD,
+}
+_ALONE = ("python", "variables")
+_NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may wait for ever, or do something
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Names with their answers, sorted. An answer is a text, or None for what is not there.
+
+    - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
+    - ``module:NAME`` where an import finds it now, with the content of a file that no distribution owns
+    - ``distribution:NAME`` its version and the digest of its files, with what was edited in place
+    - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all
+    - ``library:NAME``, ``program:NAME`` the digest of what the system would find by this name
+    - ``python`` the interpreter
+
+    >>> Inputs.of({"variable:B": None, "python": "CPython 3.12.1"}).names
+    ('python', 'variable:B')
+    """
+
+    answers: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, answers: Mapping[str, str | None]) -> Inputs:
+        """The inputs with these answers."""
+        return cls(MappingProxyType(dict(sorted(answers.items()))))
+
+    @classmethod
+    def parse(cls, value: object) -> Inputs:
+        """Read what ``to_json`` gave; raises FormatError."""
+        data = fields.as_object(value)
+        names = parse_names(list(data))
+        return cls.of({name: fields.parsed(data, name, _answer) for name in names})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What was asked for."""
+        return tuple(self.answers)
+
+    def to_json(self) -> dict[str, str | None]:
+        """The inputs as JSON."""
+        return dict(self.answers)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all names and answers."""
+        return hashlib.sha256(canonical(self.to_json())).hexdigest()
+
+    def split(self, module: str) -> tuple[Inputs, Inputs]:
+        """What the author of a kernel in this module may edit, and what belongs to Python and installed distributions.
+
+        The first is exact, and part of a record's key. The second may have more than the kernel's own, since processes
+        share what they import: it must be as it was, and is not part of a key. The module's own distribution is in the
+        first.
+
+        >>> inputs = Inputs.of({"file:search/tiles.json": "0" * 64, "distribution:numpy": "2.0 ..."})
+        >>> mine, others = inputs.split("mine")
+        >>> mine.names, others.names
+        (('file:search/tiles.json',), ('distribution:numpy',))
+        """
+        own = self.answers.get(f"module:{module.partition('.')[0]}")
+        first = {name: answer for name, answer in self.answers.items() if _is_authors(name, answer, own)}
+        return Inputs.of(first), Inputs.of({n: a for n, a in self.answers.items() if n not in first})
+
+    def changed(self, now: Mapping[str, str | None]) -> tuple[str, ...]:
+        """The names whose answers are others now.
+
+        >>> Inputs.of({"variable:B": None}).changed({"variable:B": "1"})
+        ('variable:B',)
+        """
+        return tuple(name for name, answer in self.answers.items() if now.get(name) != answer)
+
+
+def shortened(answer: str | None) -> str:
+    """An answer as an index has it.
+
+    >>> shortened(None), len(shortened("2.0 " + "0" * 64))
+    ('', 16)
+    """
+    return "" if answer is None else hashlib.sha256(answer.encode()).hexdigest()[:16]
+
+
+def _is_authors(name: str, answer: str | None, own: str | None) -> bool:
+    kind, _, rest = name.partition(":")
+    if kind == "distribution":
+        return name == own
+    if kind == "module":
+        return rest.partition(".")[0] != "precast" and (answer or "").startswith(("file:search", "file:path"))
+    return kind in ("variable", "variables") or (kind in ("file", "folder") and not rest.startswith("site"))
+
+
+def parse_names(value: object) -> tuple[str, ...]:
+    """Names of inputs, of known kinds and well formed; raises FormatError.
+
+    >>> parse_names(["file:search/tiles.json", "python"])
+    ('file:search/tiles.json', 'python')
+    """
+    if not isinstance(value, list):
+        raise FormatError("expected a list of names")
+    if len(value) > MOST:
+        raise FormatError(f"{len(value)} names, more than the {MOST} this reader takes")
+    return tuple(_checked(value))
+
+
+def is_name(name: str) -> bool:
+    """Whether a text is the name of an input.
+
+    >>> is_name("file:search/tiles.json"), is_name("file:search/../../x"), is_name("file:/dev/zero"), is_name("clock")
+    (True, False, False, False)
+    """
+    if name in _ALONE:
+        return True
+    kind, colon, rest = name.partition(":")
+    known = _NAMES.get(kind)
+    if not colon or known is None or len(name) > _LONGEST or not known.fullmatch(rest) or not _is_text(rest):
+        return False
+    if known is not _PATH:
+        return True
+    parts = rest.split("/")
+    return rest != "" and not {".", ".."} & set(parts) and "" not in parts[1:] and not f"{rest}/".startswith(_NO_FILES)
+
+
+def _checked(names: Iterable[object]) -> Iterator[str]:
+    for name in names:
+        if not isinstance(name, str) or not is_name(name):
+            raise FormatError(f"{str(name)[:80]!r} is not the name of an input")
+        yield name
+
+
+def _answer(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or len(value) > _LONGEST or not _is_text(value)):
+        raise FormatError("an answer must be a short text or null")
+    return value
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+NO_INPUTS = Inputs.of({})

@@ -1,0 +1,203 @@
+"""The installation: which distribution owns a file, and what a distribution is now, with what was edited in place."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.inputs.contents import hash_file
+from precast.build.inputs.stamp import Stamp, is_young, stamp_of
+from precast.loader.format.config import canonical
+
+_INFO = ".dist-info"
+_COUNTED = ("METADATA", "entry_points.txt")  # of a distribution's own facts; the others say how it was installed
+
+
+class _Info(NamedTuple):
+    folder: str
+    name: str  # of the folder with its facts
+
+    @property
+    def distribution(self) -> str:
+        return normalised(self.name.removesuffix(_INFO).rpartition("-")[0])
+
+    @property
+    def version(self) -> str:
+        return self.name.removesuffix(_INFO).rpartition("-")[2]
+
+
+class Installation:
+    """The distributions in the folders of Python's path that have a list of their files (``RECORD``).
+
+    A file that no list names belongs to nobody: that of an editable install, or one that somebody put there.
+
+    >>> import sys, yaml
+    >>> Installation(sys.path).owner(yaml.__file__)
+    'pyyaml'
+    """
+
+    def __init__(self, path: Sequence[str], memo: Memo | None = None) -> None:
+        self._path = tuple(dict.fromkeys(os.path.abspath(one) for one in path if one))
+        self._memo = memo
+        self._infos: dict[str, _Info] | None = None
+        self._tops: dict[str, dict[str, list[_Info]]] = {}
+        self._records: dict[_Info, dict[str, str]] = {}
+        self._owners: dict[str, str | None] = {}
+
+    def owner(self, file: str) -> str | None:
+        """The distribution whose list names this file; None where there is none."""
+        if file not in self._owners:
+            self._owners[file] = self._owner(file)
+        return self._owners[file]
+
+    def answer(self, name: str) -> str | None:
+        """The version of a distribution and the digest of its files: by its list, and by their content where that
+        differs from the list. None where it is not installed."""
+        info = self._installed().get(name)
+        if info is None:
+            return None
+        listed = self._record(info)
+        counted = [file for file in listed if _counts(file)]
+        stamps = _stamps(info.folder, counted)
+        key = memo_key("distribution", info.folder, info.name, _digest(listed), _digest(stamps))
+        noted = self._memo.get("distributions", key) if self._memo else None
+        if isinstance(noted, str) and re.fullmatch(r"\S+ [0-9a-f]{64}", noted):
+            return noted
+        record = stamp_of(os.path.join(*info, "RECORD"))
+        unsure = _unsure(record, counted, stamps, listed)
+        found = f"{info.version} {_content(info.folder, {file: listed[file] for file in counted}, unsure)}"
+        if self._memo and not _are_young(info.folder, counted):
+            self._memo.put("distributions", key, found)
+        return found
+
+    def _owner(self, file: str) -> str | None:
+        first = self._installed()
+        for folder in self._path:
+            if not file.startswith(os.path.join(folder, "")):
+                continue
+            inside = file[len(folder) :].lstrip("/")
+            for info in self._tops.get(folder, {}).get(inside.partition("/")[0], ()):
+                # One that another of its name hides is not what Python takes for the distribution.
+                if inside in self._record(info) and first[info.distribution] == info:
+                    return info.distribution
+        return None
+
+    def _record(self, info: _Info) -> dict[str, str]:
+        if info not in self._records:
+            self._records[info] = dict(_rows(os.path.join(info.folder, info.name, "RECORD")))
+        return self._records[info]
+
+    def _installed(self) -> Mapping[str, _Info]:
+        """The distributions by name, and for each folder those that have files under a top name."""
+        if self._infos is None:
+            self._infos = {}
+            infos = [info for folder in self._path for info in _listed(folder)]
+            key = memo_key("owners", [[*info, stamp_of(os.path.join(*info, "RECORD"))] for info in infos])
+            noted = _parse_tops(self._memo.get("owners", key), len(infos)) if self._memo else None
+            tops = noted or [sorted({file.partition("/")[0] for file in self._record(info)}) for info in infos]
+            if self._memo and noted is None:
+                self._memo.put("owners", key, tops)
+            for info, names in zip(infos, tops, strict=True):
+                self._infos.setdefault(info.distribution, info)
+                for name in names:
+                    self._tops.setdefault(info.folder, {}).setdefault(name, []).append(info)
+        return self._infos
+
+
+def normalised(name: str) -> str:
+    """The one spelling of a distribution's name.
+
+    >>> normalised("Foo.Bar_baz")
+    'foo-bar-baz'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _listed(folder: str) -> list[_Info]:
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(_INFO))
+    except OSError:
+        return []
+    return [_Info(folder, name) for name in names if os.path.isfile(os.path.join(folder, name, "RECORD"))]
+
+
+def _rows(record: str) -> Iterable[tuple[str, str]]:
+    """A list's files, each with its digest as the list spells it."""
+    try:
+        with open(record, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        row = next(csv.reader([line]), []) if '"' in line else line.rsplit(",", 2)
+        if len(row) == 3 and row[0]:
+            yield row[0], row[1]
+
+
+def _counts(file: str) -> bool:
+    """Whether a file can change what is compiled: not byte code, nor what says how a distribution was installed."""
+    if file.endswith(".pyc") or file.startswith(("..", "/")):
+        return False
+    folder, slash, name = file.partition("/")
+    return not slash or not folder.endswith(_INFO) or name in _COUNTED
+
+
+def _stamps(folder: str, files: Iterable[str]) -> list[str]:
+    """The stamps of files, one text each: there are tens of thousands, and every build reads them."""
+    stamps = []
+    for file in files:
+        try:
+            facts = os.stat(f"{folder}/{file}")
+        except OSError:
+            stamps.append("")
+        else:
+            stamps.append(f"{facts.st_mtime_ns} {facts.st_size} {facts.st_ino} {facts.st_ctime_ns}")
+    return stamps
+
+
+def _are_young(folder: str, files: Iterable[str]) -> bool:
+    stamps = (stamp_of(f"{folder}/{file}") for file in files)
+    return any(stamp is not None and is_young(stamp) for stamp in stamps)
+
+
+def _unsure(record: Stamp | None, files: Sequence[str], stamps: Sequence[str], listed: Mapping[str, str]) -> list[str]:
+    """The files that the list has no digest of, or that were written, or changed in any way, after the list.
+
+    An installer writes the list last. Only these files are hashed: a distribution may have gigabytes. No program can
+    set the time of a change.
+    """
+    then = 0 if record is None else record[3]
+    rows = zip(files, stamps, strict=True)
+    return [f for f, stamp in rows if not listed[f] or not stamp or int(stamp.rpartition(" ")[2]) > then]
+
+
+def _content(folder: str, listed: Mapping[str, str], unsure: Sequence[str]) -> str:
+    """The digest of a list of files, and of the content of those among the unsure ones that are not what it says."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = list(pool.map(lambda file: hash_file(f"{folder}/{file}"), unsure))
+    edited = {file: digest for file, digest in zip(unsure, digests, strict=True) if _spelled(digest) != listed[file]}
+    return _digest([dict(listed), edited])
+
+
+def _spelled(digest: str | None) -> str:
+    if digest is None:
+        return ""
+    return "sha256=" + base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _parse_tops(value: Any, count: int) -> list[list[str]] | None:
+    right = isinstance(value, list) and len(value) == count
+    if not right or not all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value):
+        return None
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,109 @@
+"""The module finder: where an import would find a module, without importing anything."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModule:
+    """A module with a file: its name, the file, and whether it is a package."""
+
+    name: str
+    file: Path
+    package: bool
+
+
+class ModuleFinder:
+    """Finds the files of modules the way the import system would, importing nothing.
+
+    ``path`` is searched after the search folders. The standard library is part of Python: its modules are not found,
+    unless ``standard`` asks where they would come from.
+    """
+
+    def __init__(self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False) -> None:
+        self.roots = tuple(folder.resolve() for folder in search)
+        self._path = [*map(str, search), *path]
+        self._standard = standard
+        self._specs: dict[str, ModuleSpec | None] = {}
+        self._modules: dict[str, FoundModule] = {}
+
+    def spec(self, name: str) -> ModuleSpec | None:
+        """What an import of this name would find; None where it would find nothing, or something built in."""
+        for _ in self._walk(name):
+            pass
+        return self._specs.get(name)
+
+    def chain(self, name: str) -> tuple[FoundModule, ...]:
+        """The module and the packages that it is in, outermost first, as far as they have files."""
+        return tuple(self._walk(name))
+
+    def homes(self, chain: tuple[FoundModule, ...]) -> tuple[Path, ...]:
+        """The folder of the outermost package; outside any package, the folder of the namespace or the file itself.
+
+        A package that stands inside another, and is installed elsewhere, is a home of its own.
+        """
+        inside = (m for m in chain if m.package and chain[-1].file.is_relative_to(m.file.parent))
+        outermost = next(inside, chain[0])
+        if any(outermost.file.is_relative_to(root) for root in self.roots):
+            return self.roots
+        return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
+
+    def _walk(self, name: str) -> Iterator[FoundModule]:
+        path: Sequence[str] = self._path
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            dotted = ".".join(parts[:depth])
+            if dotted not in self._specs:
+                builtin = depth == 1 and not self._standard and dotted in sys.stdlib_module_names
+                found = None if builtin else _find(dotted, path, top=depth == 1)
+                self._specs[dotted] = found or self._elsewhere(dotted)
+            spec = self._specs[dotted]
+            if spec is None:
+                return
+            if spec.has_location and spec.origin:
+                if dotted not in self._modules:
+                    file = Path(spec.origin).resolve()
+                    self._modules[dotted] = FoundModule(spec.name, file, spec.submodule_search_locations is not None)
+                yield self._modules[dotted]
+            if spec.submodule_search_locations is None:
+                return
+            path = list(spec.submodule_search_locations)
+
+    def _elsewhere(self, name: str) -> ModuleSpec | None:
+        """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
+        *parents, _ = name.split(".")
+        folders = [os.path.join(folder, *parents) for folder in self._path]
+        return _find(name, [one for one in folders if os.path.isdir(one)], top=False) if parents else None
+
+
+def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
+    """What an import of this name would find in these folders.
+
+    The import system's own search looks for the parents of a namespace package among the loaded modules; here none is
+    loaded.
+    """
+    if not name:
+        return None
+    portions: list[str] = []
+    for folder in path:
+        finder = pkgutil.get_importer(folder)
+        spec = finder.find_spec(name) if finder is not None else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        if spec is not None:
+            portions += spec.submodule_search_locations or ()
+    if portions:
+        namespace = ModuleSpec(name, None, is_package=True)
+        namespace.submodule_search_locations = portions
+        return namespace
+    for other in sys.meta_path if top else ():  # editable installs have finders of their own
+        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
+            return found
+    return None

@@ -1,0 +1,147 @@
+"""Observations: what a child process says that it read. It runs an author's code, so its word is checked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from precast.build.inputs.stamp import Stamp
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+
+Row = TypeVar("Row")
+
+_MOST = 200_000
+_LONGEST = 8192
+_KINDS = (
+    "file",
+    "folder",
+    "variable",
+    "variables",
+    "library",
+    "program",
+    "distribution",
+    "distributions",
+    "clock",
+    "randomness",
+    "network",
+)
+
+
+class Ask(NamedTuple):
+    """Something that code asked for, and the place of that code; no file where the import system asked."""
+
+    kind: str
+    what: str
+    file: str
+    line: int
+
+
+class LoadedModule(NamedTuple):
+    """A module of the process; a namespace package has no file."""
+
+    name: str
+    file: str | None
+    package: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one compilation read. ``missing`` has the modules that were not found, ``libraries`` the files of mapped
+    libraries, ``path`` what Python searched at the end; ``complete`` says that nothing was left out.
+
+    >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "modules": [], "missing": [],
+    ...                    "libraries": [], "path": [], "complete": True}).asked[0].what
+    'TILE'
+    """
+
+    asked: tuple[Ask, ...]
+    stamps: Mapping[str, Stamp | None]
+    modules: tuple[LoadedModule, ...]
+    missing: tuple[str, ...]
+    libraries: tuple[str, ...]
+    path: tuple[str, ...]
+    complete: bool
+
+    @classmethod
+    def parse(cls, value: object) -> Observation:
+        """Read what ``Observer.observed`` gave; raises FormatError."""
+        data = fields.known(
+            fields.as_object(value), ("asked", "stamps", "modules", "missing", "libraries", "path", "complete")
+        )
+        return cls(
+            asked=_rows(data, "asked", 4, _ask),
+            stamps={_absolute(path): stamp for path, stamp in fields.table(data, "stamps", _stamp, most=_MOST).items()},
+            modules=_rows(data, "modules", 3, _module),
+            missing=fields.items(data, "missing", _text, most=_MOST),
+            libraries=fields.items(data, "libraries", _absolute, most=_MOST),
+            path=fields.items(data, "path", _text, most=_MOST),
+            complete=fields.get(data, "complete", bool),
+        )
+
+
+def _rows(data: fields.Object, name: str, size: int, parse: Callable[..., Row]) -> tuple[Row, ...]:
+    """A list of lists of plain values, each through ``parse``, which remembers: most are as in the last observation."""
+
+    def row(value: object) -> Row:
+        if not isinstance(value, list) or len(value) != size:
+            raise FormatError(f"expected a list of {size}")
+        if not all(one is None or isinstance(one, (str, int)) for one in value):
+            raise FormatError("expected texts and whole numbers")
+        return parse(*value)
+
+    return fields.items(data, name, row, most=_MOST)
+
+
+@functools.lru_cache(maxsize=1 << 15, typed=True)
+def _ask(kind: object, what: object, file: object, line: object) -> Ask:
+    if kind not in _KINDS:
+        raise FormatError(f"{str(kind)[:80]!r} is not one of {', '.join(_KINDS)}")
+    if file != "":
+        _absolute(file)
+    if kind in ("file", "folder"):
+        _absolute(what)
+    return Ask(str(kind), _text(what), _text(file), _number(line))
+
+
+@functools.lru_cache(maxsize=1 << 15, typed=True)
+def _module(name: object, file: object, package: object) -> LoadedModule:
+    if not isinstance(package, bool):
+        raise FormatError("expected bool")
+    return LoadedModule(_text(name), None if file is None else _absolute(file), package)
+
+
+def _stamp(value: object) -> Stamp | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 4:
+        raise FormatError("expected a list of 4")
+    first, second, third, fourth = map(_number, value)
+    return (first, second, third, fourth)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
+        raise FormatError("expected a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    text = fields.text(value)
+    surrogates = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+    if len(text) > _LONGEST or "\0" in text or surrogates:
+        raise FormatError("a text that is too long, or that holds what no name holds")
+    return text
+
+
+def _absolute(value: object) -> str:
+    return _absolute_path(_text(value))
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _absolute_path(text: str) -> str:
+    if not text.startswith("/"):
+        raise FormatError(f"{text[:80]!r} is not an absolute path")
+    return text

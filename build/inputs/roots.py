@@ -1,0 +1,111 @@
+"""Roots: the folders that names of files are relative to, so that a checkout may move and machines share a store."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+PYTHON = "python"
+TEMPORARY = "temporary"
+_SITES = ("site-packages", "dist-packages")
+
+
+class Roots:
+    """The folders that a child process imports from, the user's home, and the folder of temporary files.
+
+    ``search`` has the folders of the manifest, ``path`` what Python searches after them. A file is named by the
+    innermost root that holds it: ``search/norm.py``, ``search2/...`` for the second such folder, ``site/...`` for
+    folders of installed distributions, ``path/...`` for other folders of Python's path (``PYTHONPATH``, ``.pth``
+    files), ``~/...``, or its absolute path. ``environment`` is that of the child process.
+
+    >>> roots = Roots([Path("/work/kernels")], ["/opt/tools"], {"HOME": "/home/me"})
+    >>> roots.portable("/work/kernels/a/norm.py"), roots.portable("/home/me/.rc"), roots.portable("/etc/rc")
+    ('search/a/norm.py', '~/.rc', '/etc/rc')
+    >>> roots.path_of("path/data.json")
+    '/opt/tools/data.json'
+    """
+
+    def __init__(self, search: Sequence[Path | str], path: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.search = tuple(os.path.abspath(one) for one in search)
+        self.path = tuple(dict.fromkeys(os.path.abspath(one) for one in path))
+        self.environment = environment
+        self._folders = {PYTHON: os.path.dirname(os.path.abspath(os.__file__))}
+        numbers: dict[str, int] = {}
+        standard: list[str] = []
+        searched = [("search", one) for one in self.search]
+        for label, folder in [*searched, *((self._label(one), one) for one in self.path)]:
+            if label == PYTHON:
+                standard.append(folder)
+                continue
+            numbers[label] = number = numbers.get(label, 0) + 1
+            self._folders[label if number == 1 else f"{label}{number}"] = folder
+        self._folders.setdefault("~", os.path.abspath(environment.get("HOME") or Path.home()))
+        self._folders[TEMPORARY] = os.path.abspath(environment.get("TMPDIR") or "/tmp")
+        self._prefixes = _longest_first([*((PYTHON, one) for one in standard), *self._folders.items()])
+
+    @classmethod
+    def here(cls, search: Sequence[Path | str], environment: Mapping[str, str]) -> Roots:
+        """The roots of a child process that this process would start with these search folders and this environment."""
+        first = sys.path[:1] if not getattr(sys.flags, "safe_path", False) else []
+        started = {os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}  # a child does not import from there
+        path = [one for one in sys.path if one and not (one in first and os.path.realpath(one) in started)]
+        return cls(search, path, environment)
+
+    def place(self, path: str) -> tuple[str, str]:
+        """The root that holds an absolute path, and the rest; an empty root where none does.
+
+        >>> Roots([], [], {"HOME": "/home/me"}).place("/home/me/.config/rc")
+        ('~', '.config/rc')
+        """
+        for prefix, label in self._prefixes:
+            if path.startswith(prefix):
+                return label, path[len(prefix) :]
+            if path == prefix[:-1]:
+                return label, ""
+        return "", path
+
+    def portable(self, path: str) -> str:
+        """The name of an absolute path."""
+        label, rest = self.place(path)
+        return "/".join(filter(None, (label, rest))) if label else path
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The folders that distributions are installed into."""
+        return tuple(folder for folder in self.path if self._label(folder) == "site")
+
+    def is_site(self, path: str) -> bool:
+        """Whether a path is in a folder that distributions are installed into.
+
+        >>> Roots([], ["/usr/lib/python3/dist-packages"], {}).is_site("/usr/lib/python3/dist-packages/yaml/__init__.py")
+        True
+        """
+        return any(f"/{name}/" in path for name in _SITES)
+
+    def path_of(self, name: str) -> str | None:
+        """The absolute path of a name; None where there is no such root."""
+        if name.startswith("/"):
+            return name
+        label, _, rest = name.partition("/")
+        folder = self._folders.get(label)
+        return os.path.join(folder, rest) if folder is not None and rest else folder
+
+    def _label(self, folder: str) -> str:
+        if os.path.basename(folder) in _SITES:
+            return "site"
+        standard = os.path.join(self._folders[PYTHON], "")
+        inside = os.path.join(folder, "").startswith((standard, os.path.realpath(standard)))
+        return PYTHON if inside or re.fullmatch(r"python3[0-9]+\.zip", os.path.basename(folder)) else "path"
+
+
+def _longest_first(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Prefixes with their roots. A folder that is a link counts by both of its paths."""
+    found: dict[str, str] = {}
+    for label, folder in folders:
+        for one in (folder, os.path.realpath(folder)):
+            found.setdefault(os.path.join(one, ""), label)
+    found.pop("/", None)
+    return sorted(found.items(), key=lambda row: -len(row[0]))

@@ -1,0 +1,24 @@
+"""Stamps of files: by them it is seen that a file has changed since it was read."""
+
+from __future__ import annotations
+
+import os
+import time
+
+Stamp = tuple[int, int, int, int]
+"""A file's time of change, size, number on disk, and the time of the last change of these facts."""
+_YOUNG = 3 * 10**9  # nanoseconds: a file that changed so lately may change again within the same stamp
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of a file as it is now; None where there is none."""
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_ctime_ns)
+
+
+def is_young(stamp: Stamp) -> bool:
+    """Whether a file changed so lately that its stamp proves nothing."""
+    return time.time_ns() - max(stamp[0], stamp[3]) < _YOUNG

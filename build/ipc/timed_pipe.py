@@ -1,0 +1,30 @@
+"""Reading from a pipe until a deadline."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+
+_CHECK_SECONDS = 0.1
+_MOST = 1 << 20
+
+
+class TimedPipe:
+    """Reads from a pipe until a deadline, and calls ``check`` now and then while it waits."""
+
+    def __init__(self, pipe: BinaryIO, seconds: float, check: Callable[[], None]) -> None:
+        self._pipe, self._deadline, self._check = pipe, time.monotonic() + seconds, check
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, none at the end; raises TimeoutError."""
+        while True:
+            left = self._deadline - time.monotonic()
+            ready, _, _ = select.select([self._pipe], [], [], max(0.0, min(left, _CHECK_SECONDS)))
+            if ready:
+                return os.read(self._pipe.fileno(), min(size, _MOST))
+            if left <= 0:
+                raise TimeoutError
+            self._check()

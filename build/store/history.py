@@ -1,0 +1,108 @@
+"""History: what a variant was made of when it was last built, to say why it is built again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.gpu.profile import Profile
+from precast.build.plan.variant import Variant
+from precast.build.store.store import Store
+from precast.loader.format.config import canonical
+
+_KIND = "history"
+_CODE = ("source", "seam")  # digests of code: named by its files where these are known
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that a variant was made of, and that is another now; "" for what was not, or is not, there.
+
+    >>> str(Change("file:search/tiles.json", "60e05bd1b195af2f", ""))
+    'file:search/tiles.json: 60e05bd1b195af2f, now nothing'
+    """
+
+    name: str
+    then: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.then or 'nothing'}, now {self.now or 'nothing'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a variant is reused; if not, what has changed since it was built. Nothing changed: it was never built."""
+
+    variant: Variant
+    reused: bool
+    changes: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        if self.reused:
+            return f"{self.variant}: reused"
+        why = "; ".join(map(str, self.changes)) or "this store has no record of it"
+        return f"{self.variant}: built, {why}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``precast plan --explain --json`` prints it."""
+        changes = [{"name": c.name, "then": c.then, "now": c.now} for c in self.changes]
+        return {**self.variant.to_json(), "reused": self.reused, "changes": changes}
+
+
+def note_built(memo: Memo, variant: Variant, parts: Mapping[str, Any], record: str) -> None:
+    """Remember what a variant's key was made of, and the key of its record."""
+    memo.put(_KIND, memo_key(variant.identity_on_gpu), {"parts": _flat(parts), "record": record})
+
+
+def explain(store: Store, variant: Variant, key: str, parts: Mapping[str, Any], profile: Profile) -> Verdict:
+    """Whether a build would reuse a variant, or why not. The store's answers are those of this moment."""
+    if store.get(key, profile) is not None:
+        return Verdict(variant, reused=True)
+    noted = store.notes.get(_KIND, memo_key(variant.identity_on_gpu))
+    if not isinstance(noted, dict) or not isinstance(noted.get("parts"), dict):
+        return Verdict(variant, reused=False)
+    then, now = {str(name): str(value) for name, value in noted["parts"].items()}, _flat(parts)
+    changes = [*_inputs(store, str(noted.get("record")), profile), *_differing(then, now)]
+    named = [change for change in changes if change.name.partition(".")[0] not in _CODE]
+    return Verdict(variant, reused=False, changes=tuple(named or changes))
+
+
+def _inputs(store: Store, record_key: str, profile: Profile) -> Iterator[Change]:
+    """What the last record read, or asked of its GPU, and what is another now."""
+    record = store.read(record_key) if len(record_key) == 64 and record_key.isalnum() else None
+    if record is None or store.answers is None:
+        return
+    for inputs in (record.inputs, record.installed):
+        answers = store.answers.answers(inputs.names)
+        for name in inputs.changed(answers):
+            yield Change(name, _short(inputs.answers[name]), _short(answers[name]))
+    for name, answer in profile.answers(record.assumed).items():
+        if answer != record.assumed[name]:
+            yield Change(f"gpu {name}", str(record.assumed[name]), str(answer))
+
+
+def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    for name in sorted(then.keys() | now.keys()):
+        if then.get(name) != now.get(name):
+            yield Change(name, _short(then.get(name)), _short(now.get(name)))
+
+
+def _flat(parts: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of a key by dotted names, as texts."""
+    flat: dict[str, str] = {}
+    for name, value in parts.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": str(one) for inner, one in value.items()}
+        else:
+            flat[name] = value if isinstance(value, str) else canonical(value).decode()
+    return flat
+
+
+def _short(answer: str | None) -> str:
+    """An answer for people: the end of a long digest says no more than its beginning."""
+    if answer is None:
+        return ""
+    return " ".join(word[:12] if len(word) >= 40 else word for word in answer.split())

@@ -1,0 +1,126 @@
+"""A variant sees nothing of another one, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.builds import command, environment, events, manifest, module, precast, tree
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
+
+SHARED = "def number():\n    return 100\n"
+# One changes what the other uses: when it is imported, when it is called, and in a class.
+CHANGING = """
+import shared
+
+shared.number = lambda: 5
+
+
+def change(n: int):
+    shared.number = lambda: 6
+    compile_add.__defaults__ = (7,)
+    return compile_add(n)
+"""
+USING = """
+import shared
+
+
+def use(n: int):
+    return compile_add(shared.number() + n)
+"""
+
+
+def test_what_a_module_or_a_variant_changes_reaches_no_other(tmp_path: Path) -> None:
+    (tmp_path / "shared.py").write_text(SHARED)
+    module(tmp_path, "changing", CHANGING)
+    module(tmp_path, "using", USING)
+    alone = precast(tmp_path / "a", "build", manifest(tmp_path, {"using:use": [1, 2]}), "-o", tmp_path / "alone")
+    assert alone.returncode == 0, alone.stderr
+    kernels = {"changing:change": [1, 2, 3], "using:use": [1, 2]}
+    blobs = {name: data for name, data in tree(tmp_path / "alone").items() if name.startswith("blobs/")}
+    for number, order in enumerate([kernels, dict(reversed(kernels.items()))]):
+        mine, cache = manifest(tmp_path, order), tmp_path / f"both{number}"
+        done = precast(tmp_path / f"b{number}", "build", mine, "-o", cache, "-j", 1)
+        assert done.returncode == 0, done.stderr
+        assert blobs.items() <= tree(cache).items()
+
+
+STARTING = """
+import os, subprocess, time
+
+
+def copied(n: int):
+    '''The function returns twice, in two processes.'''
+    os.fork()
+    return compile_add(n)
+
+
+def outliving(n: int):
+    subprocess.Popen(["sleep", "MARK"], start_new_session=True)
+    return compile_add(n)
+
+
+def waiting(n: int):
+    subprocess.Popen(["sleep", "MARK"], start_new_session=True)
+    time.sleep(600)
+"""
+
+
+def sleepers(mark: str) -> list[int]:
+    """The processes ``sleep MARK``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == f"sleep\0{mark}\0".encode():
+                found.append(int(path.parent.name))
+    return found
+
+
+def gone(mark: str, seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while sleepers(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not sleepers(mark)
+
+
+def test_what_a_variant_starts_ends_with_it_and_answers_nothing(tmp_path: Path) -> None:
+    mark = "987651"
+    module(tmp_path, "starting", STARTING.replace("MARK", mark))
+    mine = manifest(tmp_path, {"starting:copied": [1, 2, 3], "starting:outliving": [1]})
+    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", "-j", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    assert events(done)[-1]["built"] == 4
+    assert not sleepers(mark)
+
+
+def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_does_not_remove(tmp_path: Path) -> None:
+    mark, scratch = "987652", tmp_path / "tmp"
+    scratch.mkdir()
+    module(tmp_path, "starting", STARTING.replace("MARK", mark))
+    place = environment(tmp_path / "store", TMPDIR=str(scratch))
+    mine = manifest(tmp_path, {"starting:copied": list(range(8)), "starting:waiting": [1]})
+    build = subprocess.Popen(
+        command("build", mine, "-o", tmp_path / "cache", "-j", 2), env=place, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 60
+        while not sleepers(mark) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert sleepers(mark)
+    finally:
+        os.kill(build.pid, signal.SIGKILL)
+        build.wait()
+    assert gone(mark)
+    assert [path.name for path in scratch.iterdir() if path.name.startswith("precast")]
+    mine = manifest(tmp_path, {"starting:copied": [100]})
+    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", TMPDIR=str(scratch))
+    assert done.returncode == 0, done.stderr
+    assert not [path.name for path in scratch.iterdir() if path.name.startswith("precast")]

@@ -1,0 +1,171 @@
+"""Builds after edits: a variant is built again when something changed that it read, in whichever way, and only then.
+
+``tests/build/inputs/test_routes.py`` has more ways, one process each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.builds import HEAD, events, manifest, module, precast, tree
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
+
+READING = {
+    "data": "import json, pathlib\ndef made(n: int):\n"
+    "    return compile_add(json.loads((pathlib.Path(__file__).parent / 'tiles.json').read_text())[0] + n)\n",
+    "computed": "import importlib\ndef made(n: int):\n"
+    "    return compile_add(importlib.import_module('til' + 'ing').SIZE + n)\n",
+    "star": "from pk import *\ndef made(n: int):\n    return compile_add(inner.SIZE + n)\n",
+    "inserted": "import sys\nsys.path.insert(0, OUTSIDE)\nimport outside\n"
+    "def made(n: int):\n    return compile_add(outside.SIZE + n)\n",
+    "home": "import pathlib\ndef made(n: int):\n"
+    "    return compile_add(int((pathlib.Path.home() / '.tiles').read_text()) + n)\n",
+    "packaged": "from importlib.resources import files\ndef made(n: int):\n"
+    "    return compile_add(int((files('pk') / 'size.txt').read_text()) + n)\n",
+    "optional": "try:\n    import faster\n    SIZE = faster.SIZE\nexcept ImportError:\n    SIZE = 3\n"
+    "def made(n: int):\n    return compile_add(SIZE + n)\n",
+    "generated": "import made_up\ndef made(n: int):\n    return compile_add(made_up.SIZE + n)\n",
+    "nothing": "def made(n: int):\n    return compile_add(n)\n",
+}
+
+
+class Project:
+    """Modules that each read something in another way, and a build of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home, self.outside = folder / "src", folder / "home", folder / "home" / "lib"
+        for place in (self.folder / "pk", self.home, self.outside):
+            place.mkdir(parents=True)
+        for name, text in READING.items():
+            module(
+                self.folder, name, text.replace("OUTSIDE", repr(str(self.outside))).replace("made(", f"{name}_made(")
+            )
+        self.write("tiles.json", "[1]")
+        self.write("tiling.py", "SIZE = 1\n")
+        self.write("pk/__init__.py", "__all__ = ['inner']\n")
+        self.write("pk/inner.py", "SIZE = 1\n")
+        self.write("pk/size.txt", "1")
+        self.write("made_up.py", "SIZE = 1\n")
+        (self.home / ".tiles").write_text("1")
+        (self.outside / "outside.py").write_text("SIZE = 1\n")
+        self.manifest = manifest(self.folder, {f"{name}:{name}_made": [1] for name in READING})
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def precast(self, store: str, *arguments: object) -> Any:
+        done = precast(self.folder / store, *arguments, HOME=str(self.home))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def to_build(self) -> dict[str, list[str]]:
+        """The ops that a build would build, with the names of what has changed."""
+        done = self.precast("store", "plan", self.manifest, "--explain", "--json")
+        found = json.loads(done.stdout)["variants"]
+        return {v["op"]: [c["name"] for c in v["changes"]] for v in found if not v["reused"]}
+
+
+def regenerate(project: Project) -> None:
+    """Another content of the same length, under the same time stamp."""
+    path = project.folder / "made_up.py"
+    before = path.stat()
+    path.write_text("SIZE = 2\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+EDITS: dict[str, tuple[Callable[[Project], object], str]] = {
+    "data": (lambda p: p.write("tiles.json", "[2]"), "file:search/tiles.json"),
+    "computed": (lambda p: p.write("tiling.py", "SIZE = 2\n"), "module:tiling"),
+    "star": (lambda p: p.write("pk/inner.py", "SIZE = 2\n"), "module:pk.inner"),
+    "inserted": (lambda p: (p.outside / "outside.py").write_text("SIZE = 2\n"), "file:~/lib/outside.py"),
+    "home": (lambda p: (p.home / ".tiles").write_text("2"), "file:~/.tiles"),
+    "packaged": (lambda p: p.write("pk/size.txt", "2"), "file:search/pk/size.txt"),
+    "optional": (lambda p: p.write("faster.py", "SIZE = 4\n"), "module:faster"),
+    "generated": (regenerate, "module:made_up"),
+}
+
+
+def test_each_way_of_reading_is_noticed_and_nothing_else(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.precast("store", "build", project.manifest, "-o", tmp_path / "cache")
+    assert project.to_build() == {}
+    for name, (edit, noticed) in EDITS.items():
+        before = project.to_build()
+        edit(project)
+        found = project.to_build()
+        assert found.keys() - before.keys() == {f"user.{name}_made"}, (name, found)
+        assert any(noticed in change for change in found[f"user.{name}_made"]), (name, found)
+    stale = precast(project.folder / "store", "check", project.manifest, tmp_path / "cache", HOME=str(project.home))
+    assert stale.returncode == 1 and "file:search/tiles.json has changed since" in stale.stdout
+    done = project.precast("store", "build", project.manifest, "-o", tmp_path / "cache", "--json")
+    assert events(done)[-1]["built"] == len(EDITS)
+    project.precast("fresh", "build", project.manifest, "-o", tmp_path / "scratch")
+    assert tree(tmp_path / "cache") == tree(tmp_path / "scratch")
+
+
+class RandomPackage:
+    """A small package whose modules import each other and read a file, and random edits of it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.random = folder, random.Random(seed)
+        self.constants = dict.fromkeys(("a", "b", "c"), 1)
+        self.uses: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"]}
+        self.data, self.shadow = 1, False
+        (folder / "pk").mkdir(parents=True)
+        (folder / "adding.py").write_text(HEAD)
+        (folder / "pk" / "__init__.py").write_text("")
+        self.manifest = manifest(folder, {f"pk.k{n}:make{n}": [1] for n in range(3)})
+        self.write()
+
+    def write(self) -> None:
+        for name, constant in self.constants.items():
+            imports = "".join(f"    from pk.{other} import value as {other}\n" for other in self.uses[name])
+            total = " + ".join([str(constant), *(f"{other}()" for other in self.uses[name])])
+            (self.folder / "pk" / f"{name}.py").write_text(f"def value():\n{imports}    return {total}\n")
+        (self.folder / "pk" / "data.txt").write_text(str(self.data))
+        read = "    from pathlib import Path\n    extra = int((Path(__file__).parent / 'data.txt').read_text())\n"
+        lazy = "    import importlib\n    extra = importlib.import_module('pk.' + 'c').value()\n"
+        tried = "    try:\n        from pk.shadow import extra\n    except ImportError:\n        extra = 0\n"
+        for number, (user, code) in enumerate([("a", read), ("b", lazy), ("c", tried)]):
+            text = f"from adding import compile_add\nfrom pk.{user} import value\n\n\ndef make{number}(n: int):\n{code}"
+            text += "    return compile_add(value() + extra + n)\n"
+            (self.folder / "pk" / f"k{number}.py").write_text(text)
+        shadow = self.folder / "pk" / "shadow.py"
+        shadow.write_text("extra = 100\n") if self.shadow else shadow.unlink(missing_ok=True)
+
+    def edit(self) -> None:
+        kind = self.random.choice(["constant", "data", "use", "shadow", "touch", "restore"])
+        if kind == "constant":
+            self.constants[self.random.choice("abc")] = self.random.randrange(1, 5)
+        elif kind == "data":
+            self.data = self.random.randrange(1, 5)
+        elif kind == "use":
+            self.uses["c"] = self.random.choice([[], ["a"], ["b"], ["a", "b"]])
+        elif kind == "shadow":
+            self.shadow = not self.shadow
+        self.write()
+        if kind == "restore":
+            for path in (self.folder / "pk").glob("*.py"):
+                os.utime(path, (1, 1))
+
+
+def test_after_random_edits_the_cache_is_what_a_build_from_scratch_makes(tmp_path: Path) -> None:
+    """``PRECAST_EDITS`` says how many edits; each takes a build from scratch."""
+    package = RandomPackage(tmp_path / "src", seed=int(os.environ.get("PRECAST_SEED", "7")))
+    for number in range(int(os.environ.get("PRECAST_EDITS", "3"))):
+        package.edit()
+        done = precast(tmp_path / "store", "build", package.manifest, "-o", tmp_path / "cache", "-j", 1)
+        assert done.returncode == 0, done.stderr
+        fresh = precast(tmp_path / f"store{number}", "build", package.manifest, "-o", tmp_path / "scratch", "-j", 2)
+        assert fresh.returncode == 0, fresh.stderr
+        assert tree(tmp_path / "cache") == tree(tmp_path / "scratch"), number
+        shutil.rmtree(tmp_path / f"store{number}")
