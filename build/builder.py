@@ -14,7 +14,7 @@ from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.pack import pack
 from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
 from precast.build.compile.executor import Executor, Local
-from precast.build.compile.outcome import Failed, Outcome
+from precast.build.compile.outcome import Failed, Outcome, entry_names
 from precast.build.compile.worker import answers_here
 from precast.build.disk.scratch import sweep_temporary
 from precast.build.gpu.profile import Profile
@@ -201,6 +201,9 @@ class _Run:
         missing: list[Variant] = []
         for variant in self.plan.variants:
             record = self.store.get(self.keys[variant.identity_on_gpu], self._profile(variant))
+            if record is not None and not _is_of(variant, record):
+                self.store.refuse(self.store.record_file(record.key), f"it is not the record of {variant}")
+                record = None
             if record is None or not record.serves(variant.emit):
                 missing.append(variant)
             else:
@@ -278,6 +281,14 @@ def _completed(
         if len(waiting) <= most:
             return
         wait(waiting, return_when=FIRST_COMPLETED)
+
+
+def _is_of(variant: Variant, record: Record) -> bool:
+    """Whether a record holds this variant: its objects have names that no other variant's have."""
+    names, symbols = entry_names(variant), [product.symbol for product in record.products]
+    if variant.attached:
+        names, symbols = names[:1], symbols[:1]
+    return symbols == [f"__tvm_ffi_{name}" for name in names]
 
 
 def _needed_bytes(variant: Variant, record: Record) -> Record:

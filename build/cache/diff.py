@@ -8,6 +8,7 @@ from typing import Any
 
 from precast.build.cache.compare import artifact_facts, differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
+from precast.build.cache.freshness import INPUTS, read_by_author
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.index import key_to_json
 
@@ -29,6 +30,21 @@ class Change:
         numbers = all(isinstance(value, int) for value in (self.before, self.after))
         sign = f" ({self.after - self.before:+d})" if numbers else ""
         return f"{self.what} {_show(self.before)} -> {_show(self.after)}{sign}"
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """An input that artifacts of both caches were made of, in another state each: digests, "" where it was not read."""
+
+    name: str
+    before: str
+    after: str
+    artifacts: tuple[ArtifactId, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``precast diff --inputs --json`` prints it."""
+        made = [one.to_json() for one in self.artifacts]
+        return {"name": self.name, "before": self.before, "after": self.after, "artifacts": made}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +87,17 @@ def difference(before: CacheContents, after: CacheContents) -> Difference:
     )
 
 
+def input_changes(before: CacheContents, after: CacheContents) -> tuple[InputChange, ...]:
+    """What the artifacts that both caches have were made of, and that differs: by what their indexes say."""
+    found: dict[tuple[str, str, str], list[ArtifactId]] = {}
+    for identity in sorted(before.artifacts.keys() & after.artifacts.keys(), key=str):
+        was, is_ = read_by_author(before.artifacts[identity]), read_by_author(after.artifacts[identity])
+        for name in sorted(was.keys() | is_.keys()):
+            if was.get(name, "") != is_.get(name, ""):
+                found.setdefault((name, was.get(name, ""), is_.get(name, "")), []).append(identity)
+    return tuple(InputChange(*change, tuple(made)) for change, made in sorted(found.items()))
+
+
 def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
     """Changes of a cache as a whole: its name, its toolchain, its runtime libraries, its ops, its size."""
     old, new = before.index, after.index
@@ -110,9 +137,24 @@ def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
         yield Change("bytes", old.blob.size, new.blob.size)
     if "resources" in names:
         yield from _resources(old, new)
-    yield from (Change(name, mine[name], theirs[name]) for name in names if name not in ("bytes", "key", "resources"))
+    if "provenance" in names:
+        yield from _provenance(old, new)
+    others = [name for name in names if name not in ("bytes", "key", "provenance", "resources")]
+    yield from (Change(name, mine[name], theirs[name]) for name in others)
     if names == ["key"]:
         yield Change("key", old.key[:12], new.key[:12])
+
+
+def _provenance(old: Artifact, new: Artifact) -> Iterator[Change]:
+    """What each was made of, a fact at a time, and of its inputs those that differ."""
+    mine, theirs = old.provenance, new.provenance
+    for name in sorted(mine.keys() | theirs.keys()):
+        if name != INPUTS and mine.get(name) != theirs.get(name):
+            yield Change(name, mine.get(name), theirs.get(name))
+    was, is_ = read_by_author(old), read_by_author(new)
+    for name in sorted(was.keys() | is_.keys()):
+        if was.get(name) != is_.get(name):
+            yield Change(name, was.get(name, "nothing")[:12], is_.get(name, "nothing")[:12])
 
 
 def _resources(old: Artifact, new: Artifact) -> Iterator[Change]:

@@ -26,7 +26,7 @@ from precast.build.ipc.process_tree import adopt_orphans, descendants, end_desce
 from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
-Import = Callable[[Mapping[str, Any]], None]
+Import = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # gives what the first answer of its process also says
 Compile = Callable[[Mapping[str, Any]], Message]
 
 
@@ -93,52 +93,52 @@ class ModuleProcess:
 def _serve(requests: BinaryIO, replies: int, import_: Import, compile_: Compile) -> None:
     """Answer requests in the module's own process, until its parent closes the pipe."""
     adopt_orphans()
-    imported: list[str] | None = None
+    first: Mapping[str, Any] | None = None
     while (request := Message.read(requests)) is not None:
-        if imported is None:
+        more: Mapping[str, Any] = {}
+        if first is None:
             before = set(sys.modules)
             try:
-                import_(request.header)
+                first = import_(request.header)
             except (Exception, SystemExit) as error:
-                _write(replies, failure(error, imported=[]))
+                _write(replies, failure(error))
                 break
-            imported = [name for name in sys.modules if name not in before]
-        _answer_in_process(request.header, imported, compile_, replies)
+            more = {**first, "imported": [name for name in sys.modules if name not in before]}
+        reply = _answer_in_process(request.header, compile_)
+        imported = [*more.get("imported", ()), *reply.header.get("imported", ())]
+        _write(replies, Message({**reply.header, **more, "imported": imported}, reply.parts))
         end_descendants(os.getpid())
         reap()
 
 
-def _answer_in_process(request: Mapping[str, Any], imported: list[str], compile_: Compile, replies: int) -> None:
-    """Answer one request from a process of its own; with how that ended, where it gives no answer."""
+def _answer_in_process(request: Mapping[str, Any], compile_: Compile) -> Message:
+    """The answer to one request from a process of its own; how that ended, where it gives no answer."""
     answer, theirs = os.pipe()
     pid = _fork()
     if pid == 0:
         os.close(answer)
-        _run_and_exit(lambda: _write(theirs, _answer(request, imported, compile_)))
+        _run_and_exit(lambda: _write(theirs, _answer(request, compile_)))
     os.close(theirs)
     with os.fdopen(answer, "rb") as pipe:
         if _ends_first(pid, pipe.fileno()):
             end_descendants(os.getpid())  # one of them may hold the other end of the pipe
         with suppress(FormatError):
             if (reply := Message.read(pipe)) is not None:
-                _write(replies, reply)  # at once: that the process ends takes a while
-                pid = 0
-    if pid:
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        said = f"the worker {describe_exit(status)}"
-        _write(replies, Message({"error": said, "traceback": "", "imported": imported}))
+                return reply  # at once: that the process ends takes a while
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return Message({"error": f"the worker {describe_exit(status)}", "traceback": ""})
 
 
-def _answer(request: Mapping[str, Any], imported: list[str], compile_: Compile) -> Message:
+def _answer(request: Mapping[str, Any], compile_: Compile) -> Message:
     """The answer to one request, in its own process, with the modules that were imported for it."""
     own, before = os.getpid(), set(sys.modules)
     reply = compile_(request)
     if os.getpid() != own:  # a copy of the process that the kernel's function has made
         os._exit(0)
-    more = [*imported, *(name for name in sys.modules if name not in before)]
+    imported = [name for name in sys.modules if name not in before]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     flush_output()
-    return Message({**reply.header, "imported": more, "memory": peak}, reply.parts)
+    return Message({**reply.header, "imported": imported, "memory": peak}, reply.parts)
 
 
 def _ends_first(pid: int, pipe: int) -> bool:

@@ -16,10 +16,11 @@ from precast.build.inputs.roots import Roots
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.loader.errors import PrecastError
+from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.target import Target
 
 _GRACE = 30.0  # seconds
+_MOST_BEFORE = 16  # a worker keeps fewer processes of modules
 
 
 class Worker(ChildProcess):
@@ -42,6 +43,7 @@ class Worker(ChildProcess):
     ) -> None:
         self._given = frozenset(env)
         self._rules = rules or InputRules(answers_here(search))
+        self._before: dict[object, Observation] = {}  # what each process of a module had read before it compiled
         super().__init__(
             "worker_main",
             name="worker",
@@ -53,15 +55,27 @@ class Worker(ChildProcess):
     def receive(self, seconds: float) -> Message:
         """The next answer, or ChildLost. The worker bounds the seconds itself, and needs some to say so."""
         reply = super().receive(seconds + _GRACE)
-        if "observed" not in reply.header:
-            return reply
         header = dict(reply.header)
         try:
-            inputs, unsteady = self._rules.inputs_of(Observation.parse(header.pop("observed")), self._given)
+            if "observed_before" in header:
+                self._keep(header.get("process"), Observation.parse(header.pop("observed_before")))
+            if "observed" in header:
+                header |= self._inputs(Observation.parse(header.pop("observed")), header.get("process"))
         except PrecastError as error:
             return Message({"error": str(error), "traceback": "", "request": header.get("request")})
-        header |= {"inputs": inputs.to_json(), "unsteady": [str(one) for one in unsteady[:MOST_UNSTEADY]]}
         return Message(header, reply.parts)
+
+    def _keep(self, process: object, observation: Observation) -> None:
+        while len(self._before) >= _MOST_BEFORE:
+            self._before.pop(next(iter(self._before)))
+        self._before[process] = observation
+
+    def _inputs(self, observation: Observation, process: object) -> dict[str, object]:
+        """The inputs of a variant, by what its process has read and what that of its module had read before."""
+        if process not in self._before:
+            raise FormatError("the worker did not say what it had read before")
+        inputs, unsteady = self._rules.inputs_of(observation, self._given, before=self._before[process])
+        return {"inputs": inputs.to_json(), "unsteady": [str(one) for one in unsteady[:MOST_UNSTEADY]]}
 
 
 def answers_here(search: Sequence[Path], memo: Memo | None = None) -> InputAnswers:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from precast.build.inputs.contents import changed
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
@@ -22,8 +22,9 @@ from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
 from precast.build.inputs.observation import Ask, LoadedModule, Observation
 from precast.build.inputs.roots import PYTHON, TEMPORARY
-from precast.build.inputs.stamp import stamp_of
+from precast.build.inputs.stamp import Stamp, stamp_of
 
+_MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
 _UNSTEADY_FILES = ("temporary file", "system")
@@ -57,31 +58,57 @@ class InputRules:
         self._answers = answers
         self._modules: dict[LoadedModule, _Found] = {}
         self._files: dict[tuple[str, str, bool], str] = {}
+        self._before: dict[tuple[int, frozenset[str]], tuple[Observation, _Summary]] = {}
 
-    def inputs_of(self, observation: Observation, given: Collection[str] = ()) -> tuple[Inputs, tuple[Unsteady, ...]]:
+    def inputs_of(
+        self, observation: Observation, given: Collection[str] = (), *, before: Observation | None = None
+    ) -> tuple[Inputs, tuple[Unsteady, ...]]:
         """The inputs of a compilation with their answers, and what can be no input.
 
-        ``given`` names the variables that the variant's key covers: those of the manifest. A file that changed after it
-        was read raises a ChangedInputError.
+        ``given`` names the variables that the variant's key covers: those of the manifest. ``before`` is what the
+        process had read that the compilation's own was forked from. A file that changed after it was read raises a
+        ChangedInputError.
         """
+        variables = frozenset(given)
         with self._answers.lock:
-            return self._inputs_of(observation, given)
+            earlier = self._summary_before(before, variables) if before is not None else _NOTHING
+            found = self._summary(observation, variables, earlier)
+            # The content of a module counts under the module's own name.
+            names = found.names - found.covers
+            return Inputs.of(self._answers.answers(names)), tuple(sorted(found.unsteady))
 
-    def _inputs_of(self, observation: Observation, given: Collection[str]) -> tuple[Inputs, tuple[Unsteady, ...]]:
+    def _summary_before(self, before: Observation, given: frozenset[str]) -> _Summary:
+        """The summary of what many compilations share, made once."""
+        key = (id(before), given)
+        if key not in self._before:
+            while len(self._before) >= _MOST_BEFORE:
+                self._before.pop(next(iter(self._before)))
+            self._before[key] = (before, self._summary(before, given, _NOTHING))
+        return self._before[key][1]
+
+    def _summary(self, observation: Observation, given: frozenset[str], earlier: _Summary) -> _Summary:
+        """What an observation says, together with an earlier one."""
+        modules = {module.name: module for module in observation.modules}
+        whole = replace(observation, stamps={**earlier.stamps, **observation.stamps})
         names, unsteady = {"python"}, set()
-        for one in self._found(observation, frozenset(given)):
+        for one in self._found(whole, given, {**earlier.modules, **modules}):
             if isinstance(one, Unsteady):
                 unsteady.add(one)
-            else:
+            elif is_name(one):
                 names.add(one)
-        for name in [name for name in names if not is_name(name)]:
-            names.discard(name)
-            unsteady.add(Unsteady("unseen", name[:200], "", 0))
-        # The content of a module counts under the module's own name.
-        names -= {self._modules[module].covers for module in observation.modules}
-        return Inputs.of(self._answers.answers(names)), tuple(sorted(unsteady))
+            else:
+                unsteady.add(Unsteady("unseen", one[:200], "", 0))
+        return _Summary(
+            names=earlier.names | names,
+            unsteady=earlier.unsteady | unsteady,
+            covers=earlier.covers | {self._modules[module].covers for module in observation.modules},
+            modules={**earlier.modules, **modules},
+            stamps=whole.stamps,
+        )
 
-    def _found(self, observation: Observation, given: frozenset[str]) -> Iterator[str | Unsteady]:
+    def _found(
+        self, observation: Observation, given: frozenset[str], modules: Mapping[str, LoadedModule]
+    ) -> Iterator[str | Unsteady]:
         """The names of inputs, and what can be none; some more than once."""
         if not observation.complete:
             yield Unsteady("unseen", "more than an observer records", "", 0)
@@ -89,7 +116,6 @@ class InputRules:
             if module.file is not None and module.file in observation.stamps:
                 self._check(observation, module.file)
             yield from self._module(module).names
-        modules = {module.name: module for module in observation.modules}
         for name in observation.missing:
             yield from self._missing(name, modules.get(name.rpartition(".")[0]))
         for ask in observation.asked:
@@ -189,6 +215,20 @@ class InputRules:
 
     def _is_standard(self, file: str) -> bool:
         return self._answers.roots.place(file)[0] == PYTHON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What an observation says: the names of inputs, and what can be none; and what a later one builds upon."""
+
+    names: frozenset[str] = frozenset()
+    unsteady: frozenset[Unsteady] = frozenset()
+    covers: frozenset[str] = frozenset()
+    modules: Mapping[str, LoadedModule] = field(default_factory=dict)
+    stamps: Mapping[str, Stamp | None] = field(default_factory=dict)
+
+
+_NOTHING = _Summary()
 
 
 @dataclass(frozen=True, slots=True)

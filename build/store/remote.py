@@ -42,8 +42,8 @@ class SharedStore(Store):
     """A store that fetches from a remote what it lacks, and sends it what was built here, now or before."""
 
     def __init__(self, path: Path, remote: Remote, warn: Callable[[str], None]) -> None:
-        super().__init__(path)
-        self._remote, self._warn = remote, warn
+        super().__init__(path, warn)
+        self._remote = remote
         self._absent: set[str] = set()
         self._sent_or_fetched: set[str] = set()
 

@@ -6,7 +6,7 @@ It grows with every variant that is built, until it is pruned (``precast store -
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -17,7 +17,7 @@ from precast.build.disk.scratch import WRITING, sweep, write_atomically
 from precast.build.gpu.profile import Profile
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.store.asked import Asked, decode_asked, encode_asked
-from precast.build.store.key import record_key
+from precast.build.store.key import artifact_key, record_key
 from precast.build.store.record import Record
 from precast.loader.errors import FormatError
 
@@ -35,7 +35,7 @@ def default_store() -> Path:
 
 
 class Store:
-    """A folder of records. One that cannot be read completely counts as absent, and is built again.
+    """A folder of records. One that cannot be read completely counts as absent, with a warning, and is built again.
 
     A variant has a file with the names of what it asked: facts of its GPU, and inputs, such as files. And it has a
     record for every set of answers that it was built with: it is built again when one of those answers changes, and
@@ -44,10 +44,12 @@ class Store:
     asks for records. The time at which a file was last modified is that of its last use.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = path
         self.notes = Memo(path / "notes")
         self.answers: InputAnswers | None = None
+        self._warn = warn
+        self._refused: set[Path] = set()
 
     def sweep(self) -> None:
         """Remove the temporary files of builds that were killed."""
@@ -68,11 +70,11 @@ class Store:
         """Record the use of these variants by a build that does not read them, because its cache is up to date."""
         for key, profile in wanted:
             if (found := self.record_key(key, profile)) is not None:
-                mark_used(self._file(found, "record"))
+                mark_used(self.record_file(found))
 
     def record_key(self, key: str, profile: Profile) -> str | None:
         """The key of the record that a variant has with the answers of this moment; None where there is none here."""
-        return next((one for one in self._keys_now(key, profile) if self._file(one, "record").is_file()), None)
+        return next((one for one in self._keys_now(key, profile) if self.record_file(one).is_file()), None)
 
     def key_now(self, key: str, profile: Profile, asked: Asked) -> str | None:
         """The key of a record of a variant that asked for these names, with the answers of this moment.
@@ -96,8 +98,15 @@ class Store:
                 return record
         return None
 
+    def refuse(self, path: Path, why: object) -> None:
+        """Say once that a file of the store is not used."""
+        if path not in self._refused:
+            self._refused.add(path)
+            self._warn(f"{path} is not used: {why}; what it stands for is built again, and replaces it")
+
     def _agrees(self, record: Record, key: str, found: str) -> bool:
         if record_key(key, record.assumed, record.inputs.answers) != found:
+            self.refuse(self.record_file(found), "what it says that it was made of belongs to another key")
             return False
         return self.answers is None or not record.installed.changed(self.answers.answers(record.installed.names))
 
@@ -121,7 +130,8 @@ class Store:
         data = self._load(key, "asked")
         try:
             return (Asked(),) if data is None else decode_asked(data)
-        except FormatError:
+        except FormatError as error:
+            self.refuse(self._file(key, "asked"), error)
             return (Asked(),)
 
     def read(self, key: str) -> Record | None:
@@ -129,8 +139,20 @@ class Store:
         data = self._load(key, "record")
         try:
             return None if data is None else _record(data, key)
-        except FormatError:
+        except FormatError as error:
+            self.refuse(self.record_file(key), error)
             return None
+
+    def made(self, artifact: str, op: str, kind: str) -> Record | None:
+        """The record that an artifact was made of, by the artifact's key, if it is here."""
+        for path in sorted(self.path.glob("??/*.record")):
+            if artifact_key(path.stem, op, kind) == artifact:
+                return self.read(path.stem)
+        return None
+
+    def record_file(self, key: str) -> Path:
+        """Where the record with this key is, or would be."""
+        return self._file(key, "record")
 
     def _check(self, key: str, kind: str, data: bytes) -> None:
         """Raise FormatError unless these bytes are a file as this store writes them."""

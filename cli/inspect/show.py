@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text, suggest
 from precast.loader.resolve.cache import Cache
+
+if TYPE_CHECKING:
+    from precast.build.store.record import Record
 
 _SHORTEST = 4
 
@@ -26,11 +29,27 @@ def command(
     key: Annotated[
         str, typer.Argument(help="The beginning of an artifact's key, or the name of an op.", metavar="KEY")
     ],
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Show what each was made of: files, variables, installed packages.")
+    ] = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Where --inputs looks for the whole record.", envvar="PRECAST_STORE", metavar="DIR"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the artifacts as JSON.")] = False,
 ) -> None:
-    """Show all that a cache says of one artifact, or of every artifact of an op."""
+    """Show all that a cache says of one artifact, or of every artifact of an op.
+
+    With --inputs: what it was made of. A cache has the digests of what its author can edit; the store of the build, if
+    it is here, has the rest too.
+    """
     opened = Cache(cache)
     found = find(opened, key)
+    if inputs:
+        made = inputs_of(found, store)
+        blocks = ["\n".join([one["op"] + " " + config_text(one["config"]), *_input_lines(one)]) for one in made]
+        emit(made, "\n\n".join(blocks), as_json)
+        return
     text = "\n\n".join("\n".join(describe(op, artifact, opened.op(op).doc)) for op, artifact in found)
     emit([{"op": op, **artifact.to_json()} for op, artifact in found], text, as_json)
 
@@ -49,6 +68,38 @@ def find(cache: Cache, key: str) -> list[tuple[str, Artifact]]:
             f" Run 'precast list' for the keys, of which {_SHORTEST} characters or more will do"
         )
     return found
+
+
+def inputs_of(found: list[tuple[str, Artifact]], store: Path | None) -> list[dict[str, Any]]:
+    """What each artifact was made of, as ``precast show --inputs --json`` prints it."""
+    from precast.build.cache.freshness import read_by_author
+    from precast.build.store.store import Store, default_store
+
+    records = Store(store or default_store())
+    made = []
+    for op, artifact in found:
+        record = records.made(artifact.key, op, artifact.kind)
+        one = {"op": op, **{name: artifact.to_json()[name] for name in ("key", "config", "target", "kind")}}
+        one["inputs"] = read_by_author(artifact) if record is None else record.inputs.to_json()
+        made.append(one | ({} if record is None else _rest(record)))
+    return made
+
+
+def _rest(record: Record) -> dict[str, Any]:
+    """What only the record has: what belongs to installed packages, facts of the GPU, and what no key covers."""
+    gpu = dict(sorted(record.assumed.items()))
+    return {"installed": record.installed.to_json(), "gpu": gpu, "unsteady": list(record.unsteady)}
+
+
+def _input_lines(made: dict[str, Any]) -> Iterator[str]:
+    """What an artifact was made of, an input a line."""
+    for title in ("inputs", "installed", "gpu"):
+        for name, answer in made.get(title, {}).items():
+            shown = "not there" if answer in (None, "") else answer
+            yield f"  {'gpu ' if title == 'gpu' else ''}{name} = {shown}"
+    yield from (f"  unsteady: {one}" for one in made.get("unsteady", ()))
+    if "installed" not in made:
+        yield "  The store has no record of it: what it read of installed packages is not known here."
 
 
 def describe(op: str, artifact: Artifact, doc: str = "") -> list[str]:
@@ -84,6 +135,7 @@ def _facts(op: str, artifact: Artifact, doc: str) -> Iterator[tuple[str, Any]]:
         for name, value in sorted(artifact.assumes.speed.items()):
             yield "fastest on", f"a GPU whose {name} is {value!r}"
     for name, value in sorted(artifact.provenance.items()):
-        yield "made", f"{name}: {value}"
+        read = value.get("read") if name == "inputs" and isinstance(value, Mapping) else None
+        yield "made", f"inputs: {len(read)}, --inputs shows them" if isinstance(read, Mapping) else f"{name}: {value}"
     for entry in artifact.evidence:
         yield "evidence", config_text(entry)

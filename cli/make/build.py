@@ -162,16 +162,15 @@ def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Stor
     """The store at a path, or the user's; with a remote one behind it, where one is named."""
     from precast.build.store.store import Store, default_store
 
-    path = path or default_store()
-    if not remote_cache:
-        return Store(path)
-    from precast.build.store.remote import Remote, SharedStore
-
-    _check_scheme(remote_cache)
-
     def warn(text: str) -> None:
         tell(f"warning: {text}")
 
+    path = path or default_store()
+    if not remote_cache:
+        return Store(path, warn)
+    from precast.build.store.remote import Remote, SharedStore
+
+    _check_scheme(remote_cache)
     return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
 
 

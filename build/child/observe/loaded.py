@@ -13,39 +13,41 @@ Row = tuple[str, str | None, bool]
 
 
 class LoadedModules:
-    """The modules of this process. What it found once it keeps, for a fork that asks again.
+    """The modules of this process.
 
     >>> found = LoadedModules()
-    >>> [file for name, file, package in found.rows() if name == "json"] == [__import__("json").__file__]
+    >>> [file for name, file, package in found.new_rows() if name == "json"] == [__import__("json").__file__]
     True
+    >>> found.new_rows()
+    []
     """
 
     def __init__(self) -> None:
         self.complete = True
-        self._known: dict[str, tuple[object, str | None, Row | None]] = {}
+        self.files: set[str] = set()  # of all modules, precast's too
+        self._known: dict[str, object] = {}
 
-    def rows(self) -> list[Row]:
-        """The modules by name, with their file (None for a namespace package) and whether each is a package.
+    def new_rows(self) -> list[Row]:
+        """The modules that were not there at the last call, with their file (None for a namespace package) and whether
+        each is a package.
 
         Left out: what is built into Python, what stands in packages of the standard library, what was made at run time
         and has no file, and precast's own machinery.
         """
-        return sorted((row for _, _, row in self._update().values() if row is not None), key=lambda row: row[0])
-
-    def files(self) -> set[str]:
-        """The files of all modules, precast's too."""
-        return {file for _, file, _ in self._update().values() if file is not None}
-
-    def _update(self) -> dict[str, tuple[object, str | None, Row | None]]:
+        rows = []
         for name, module in list(sys.modules.items()):
-            known = self._known.get(name)
-            if known is None or known[0] is not module:
-                file = _file(module)
-                row = _row(name, module, file)
-                if row is not None and not is_text(name, file or ""):
-                    self.complete, row = False, None
-                self._known[name] = (module, file, row)
-        return self._known
+            if self._known.get(name, self) is module:
+                continue
+            self._known[name] = module
+            file = _file(module)
+            row = _row(name, module, file)
+            if file is not None:
+                self.files.add(file)
+            if row is not None and is_text(name, file or ""):
+                rows.append(row)
+            elif row is not None:
+                self.complete = False
+        return sorted(rows, key=lambda row: row[0])
 
 
 def is_text(*values: str) -> bool:
@@ -87,7 +89,7 @@ def _attributes(module: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def loaded_libraries() -> list[str]:
+def loaded_libraries() -> set[str]:
     """The files of the libraries that are mapped into this process.
 
     >>> all(path.startswith("/") for path in loaded_libraries())
@@ -101,4 +103,4 @@ def loaded_libraries() -> list[str]:
                 path = line[start:].rstrip("\n")
                 if not path.endswith("(deleted)") and not path.startswith(("/memfd:", "/dev/", "/SYSV")):
                     found.add(path)
-    return sorted(found)
+    return found

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from precast.build.child.observe.code_places import HIDDEN, LOOK_ON, is_installed, place_of_code
 from precast.build.child.observe.loaded import LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.inputs.stamp import Stamp, stamp_of
+
+T = TypeVar("T")
 
 _MOST = 100_000  # entries; a compilation that asks for more is not understood
 
@@ -39,7 +42,9 @@ class Observer:
         self._asked: dict[tuple[str, str, str, int], None] = {}
         self._stamps: dict[str, Stamp | None] = {}
         self._imported: set[str] = set()
-        self._missing: set[str] = set()
+        self._missing: dict[str, None] = {}
+        self._libraries: set[str] = set()
+        self._told = {"asked": 0, "stamps": 0, "missing": 0}  # how many of each were given before
         self._written: set[str] = set()
         self._places: dict[CodeType, str] = {}
         self._complete = True
@@ -76,23 +81,33 @@ class Observer:
             self._note(kind, what, *place)
 
     def observed(self) -> dict[str, Any]:
-        """All that was recorded until now, as JSON can hold it. A call before a fork makes that of the fork quick."""
-        modules = self._modules.rows()
+        """What was recorded since the last call, as JSON can hold it, and what Python searches now.
+
+        In a process that was forked after a call this is what it alone has read.
+        """
+        modules = self._modules.new_rows()
         self._complete &= self._modules.complete
-        for path in self._imported - self._modules.files():  # a module that failed to import, or was run by a path
+        for path in self._imported - self._modules.files:  # a module that failed to import, or was run by a path
             self._note("file", path, "", 0)
         for _, file, _ in modules:
             if file is not None and file not in self._stamps and not is_installed(file):
                 self._stamps[file] = stamp_of(file)
+        libraries = loaded_libraries() - self._libraries
+        self._libraries |= libraries
         return {
-            "asked": [list(one) for one in sorted(self._asked)],
-            "stamps": {path: None if stamp is None else list(stamp) for path, stamp in sorted(self._stamps.items())},
+            "asked": [list(one) for one in sorted(self._new("asked", self._asked))],
+            "stamps": {path: self._stamps[path] for path in sorted(self._new("stamps", self._stamps))},
             "modules": [list(one) for one in modules],
-            "missing": [name for name in sorted(self._missing) if self._texts(name)],
-            "libraries": loaded_libraries(),
+            "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
+            "libraries": sorted(libraries),
             "path": [one for one in sys.path if isinstance(one, str) and self._texts(one)],
             "complete": self._complete,
         }
+
+    def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
+        """What was recorded since the last call: a dictionary keeps its order, and nothing is taken out of these."""
+        told, self._told[name] = self._told[name], len(recorded)
+        return islice(list(recorded), told, None)
 
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
         if len(self._asked) >= _MOST:
@@ -192,12 +207,12 @@ class Observer:
 class _LastFinder:
     """The last of the import system's finders: a name that comes here was found by none of the others."""
 
-    def __init__(self, missing: set[str]) -> None:
+    def __init__(self, missing: dict[str, None]) -> None:
         self._missing = missing
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Record the name. It stays missing."""
-        self._missing.add(name)
+        self._missing[name] = None
 
 
 def _importing() -> bool:
