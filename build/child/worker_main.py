@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.child.compiler.capture import Catcher, Caught
+from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
 from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.module_process import ModuleProcess, ProcessLost
@@ -43,6 +44,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
     install_fake_gpu(facts)
     with toolkit():
         catcher = Catcher().install()
+        compile_for_export_only()
     facts.forget()  # what the compiler itself asks is no fact of a kernel
     read_installed()  # what is read for it is no kernel's input
     adopt_orphans()

@@ -1,0 +1,118 @@
+"""Records that a store holds under a key which is not theirs, or that are damaged: never used, and not in silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from precast.build.gpu.profile import profile_of
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.inputs import NO_INPUTS, Inputs
+from precast.build.inputs.roots import Roots
+from precast.build.store.asked import Asked, encode_asked
+from precast.build.store.key import record_key
+from precast.build.store.record import Record
+from precast.build.store.store import Store
+from precast.loader.format.target import Target
+from tests.helpers.builds import precast, tree
+from tests.helpers.builds import write_package as write
+
+KEY = "ab" * 32
+H200 = profile_of(Target.parse("sm_90a"))
+
+
+def variables(**values: str) -> Inputs:
+    """What was made where these variables were set."""
+    answers = InputAnswers(Roots.here([], values))
+    return Inputs.of(answers.answers(f"variable:{name}" for name in values))
+
+
+class Warned:
+    """A store, and what it warned of."""
+
+    def __init__(self, path: Path, **values: str) -> None:
+        self.texts: list[str] = []
+        self.store = Store(path, self.texts.append)
+        self.store.answers = InputAnswers(Roots.here([], values))
+
+    def get(self) -> Record | None:
+        return self.store.get(KEY, H200)
+
+
+def record(inputs: Inputs | None = None, installed: Inputs = NO_INPUTS, key: str = "") -> Record:
+    inputs = inputs or variables(TILE="1")
+    key = key or record_key(KEY, {}, inputs.answers)
+    return Record(key=key, products=(), seconds=1.0, inputs=inputs, installed=installed)
+
+
+def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path) -> None:
+    warned = Warned(tmp_path, TILE="1", OTHER="1")
+    warned.store.put(KEY, record(installed=variables(OTHER="1")))
+    assert warned.get() is not None
+    for values in ({"TILE": "2", "OTHER": "1"}, {"TILE": "1"}):
+        other = Warned(tmp_path, **values)
+        assert other.get() is None
+        assert other.texts == []  # it is another state, and nothing is wrong
+
+
+def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:
+    warned = Warned(tmp_path, TILE="1")
+    warned.store.put(KEY, record())
+    path = warned.store.record_file(record().key)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert warned.get() is None
+    assert warned.get() is None
+    [text] = warned.texts
+    assert str(path) in text
+    assert "built again" in text
+
+
+def test_a_record_that_says_it_was_made_of_something_else_is_refused(tmp_path: Path) -> None:
+    """Its file and its key agree with each other, and what it read does not with either."""
+    warned = Warned(tmp_path, TILE="1")
+    key = record().key
+    warned.store.put(KEY, record(inputs=variables(TILE="2"), key=key))
+    warned.store._keep(KEY, "asked", encode_asked([Asked.of(record())]))
+    assert warned.get() is None
+    [text] = warned.texts
+    assert "belongs to another key" in text
+
+
+def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+    warned = Warned(tmp_path, TILE="1")
+    warned.store.put(KEY, record())
+    warned.store._keep(KEY, "asked", b"{")
+    assert warned.get() is None
+    [text] = warned.texts
+    assert f"{KEY}.asked" in text
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_torch")
+def test_the_record_of_another_variant_costs_a_rebuild_and_a_warning(tmp_path: Path) -> None:
+    """What was once put under a wrong key is built again, and replaced."""
+    manifest = write(tmp_path, "1, 2")
+    store = tmp_path / "store"
+    assert precast(store, "build", manifest, "-o", tmp_path / "right").returncode == 0
+    first, second = sorted(store.glob("??/*.record"))
+    opened = Store(store)
+    wrong = opened.read(second.stem)
+    assert wrong is not None
+    symbols = [product.symbol for one in [opened.read(first.stem)] if one for product in one.products]
+    opened._keep(first.stem, "record", _compressed(replace(wrong, key=first.stem)))
+    done = precast(store, "build", manifest, "-o", tmp_path / "cache")
+    assert done.returncode == 0
+    assert f"warning: {first} is not used: it is not the record of" in done.stderr
+    assert "1 variant built, 1 reused" in done.stdout
+    assert tree(tmp_path / "cache") == tree(tmp_path / "right")
+    again = opened.read(first.stem)
+    assert again is not None
+    assert [product.symbol for product in again.products] == symbols
+
+
+def _compressed(record: Record) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=3, write_checksum=False).compress(record.encode())
