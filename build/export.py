@@ -27,7 +27,6 @@ from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.build.store.key import artifact_key
 from precast.build.store.record import Product
 from precast.build.store.store import Store
 from precast.loader.attach.returned import first_op
@@ -130,12 +129,9 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
 
 
 def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None:
-    """The product of this artifact in the store. Its key is derived from the record's, the name of the file."""
-    for file in sorted(store.path.glob("??/*.record")):
-        if artifact_key(file.stem, op, artifact.kind) == artifact.key:
-            record = store.read(file.stem)
-            return next((p for p in record.products if p.op == op), None) if record else None
-    return None
+    """The product of this artifact in the store."""
+    record = store.made(artifact.key, op, artifact.kind)
+    return next((p for p in record.products if p.op == op), None) if record else None
 
 
 def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None, seconds: float) -> _Rebuilt:

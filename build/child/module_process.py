@@ -14,9 +14,9 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, Protocol
 
 from precast.build.child.serve import failure, flush_output
 from precast.build.ipc.capacity import resident
@@ -26,8 +26,21 @@ from precast.build.ipc.process_tree import adopt_orphans, descendants, end_desce
 from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
-Import = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # gives what the first answer of its process also says
-Compile = Callable[[Mapping[str, Any]], Message]
+
+class Work(Protocol):
+    """What a module's process does; ``compile`` is done in a process of its own."""
+
+    def load(self, request: Mapping[str, Any]) -> None:
+        """Import the module of a request."""
+
+    def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
+        """Import what the last variant has imported, where the next ones may have it from here."""
+
+    def observed(self) -> Mapping[str, Any]:
+        """What this process has read since it was asked last."""
+
+    def compile(self, request: Mapping[str, Any]) -> Message:
+        """Compile a variant."""
 
 
 class ProcessLost(PrecastError):
@@ -37,14 +50,14 @@ class ProcessLost(PrecastError):
 class ModuleProcess:
     """A forked process that imports the module of the first request, then forks a process for each request."""
 
-    def __init__(self, import_: Import, compile_: Compile) -> None:
+    def __init__(self, work: Work) -> None:
         requests, self._requests = os.pipe()
         replies, answers = os.pipe()
         self.pid = _fork()
         if self.pid == 0:
             os.close(self._requests)
             os.close(replies)
-            _run_and_exit(lambda: _serve(os.fdopen(requests, "rb"), answers, import_, compile_))
+            _run_and_exit(lambda: _serve(os.fdopen(requests, "rb"), answers, work))
         os.close(requests)
         os.close(answers)
         self._replies = os.fdopen(replies, "rb", buffering=0)
@@ -90,28 +103,31 @@ class ModuleProcess:
         self._replies.close()
 
 
-def _serve(requests: BinaryIO, replies: int, import_: Import, compile_: Compile) -> None:
+def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     """Answer requests in the module's own process, until its parent closes the pipe."""
     adopt_orphans()
-    first: Mapping[str, Any] | None = None
+    told = False
+    shared: Sequence[str] = ()
     while (request := Message.read(requests)) is not None:
-        more: Mapping[str, Any] = {}
-        if first is None:
-            before = set(sys.modules)
-            try:
-                first = import_(request.header)
-            except (Exception, SystemExit) as error:
-                _write(replies, failure(error))
-                break
-            more = {**first, "imported": [name for name in sys.modules if name not in before]}
-        reply = _answer_in_process(request.header, compile_)
-        imported = [*more.get("imported", ()), *reply.header.get("imported", ())]
-        _write(replies, Message({**reply.header, **more, "imported": imported}, reply.parts))
+        before = set(sys.modules)
+        try:
+            if not told:
+                work.load(request.header)
+            work.import_shared(shared, request.header)
+        except (Exception, SystemExit) as error:
+            _write(replies, failure(error))
+            break
+        imported = [name for name in sys.modules if name not in before]
+        more = {"observed_before": work.observed()} if imported or not told else {}
+        told = True
+        reply = _answer_in_process(request.header, work.compile)
+        shared = reply.header.get("imported", ())
+        _write(replies, Message({**reply.header, **more, "imported": [*imported, *shared]}, reply.parts))
         end_descendants(os.getpid())
         reap()
 
 
-def _answer_in_process(request: Mapping[str, Any], compile_: Compile) -> Message:
+def _answer_in_process(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
     """The answer to one request from a process of its own; how that ended, where it gives no answer."""
     answer, theirs = os.pipe()
     pid = _fork()
@@ -129,7 +145,7 @@ def _answer_in_process(request: Mapping[str, Any], compile_: Compile) -> Message
     return Message({"error": f"the worker {describe_exit(status)}", "traceback": ""})
 
 
-def _answer(request: Mapping[str, Any], compile_: Compile) -> Message:
+def _answer(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
     """The answer to one request, in its own process, with the modules that were imported for it."""
     own, before = os.getpid(), set(sys.modules)
     reply = compile_(request)

@@ -48,74 +48,91 @@ def start(settings: Mapping[str, Any]) -> Answer:
     facts.forget()  # what the compiler itself asks is no fact of a kernel
     read_installed()  # what is read for it is no kernel's input
     adopt_orphans()
+    if settings["warm_up"]:
+        from precast.build.child.compiler.warm_up import compile_once
+
+        with facts.unrecorded():
+            _export(compile_once(), "warm_up")
+        catcher.take()
     # From here on, so that what a library reads counts for all variants that find it imported.
-    return _Modules(catcher, facts, Observer().install(), int(settings["memory"])).answer
+    return _Modules(_Work(catcher, facts, Observer().install()), int(settings["memory"])).answer
 
 
 class _Modules:
     """The processes of the modules that were asked for last."""
 
-    def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer, memory: int) -> None:
-        self._catcher, self._facts, self._observer, self._memory = catcher, facts, observer, memory
+    def __init__(self, work: _Work, memory: int) -> None:
+        self._work, self._memory = work, memory
         self._processes: dict[str, ModuleProcess] = {}
-        self._tried: set[str] = set()
-        self._requests = 0
+        self._imported: list[tuple[Sequence[str], Mapping[str, Any]]] = []
         self._build = os.getppid()  # now, since it may be gone when a request is read
 
     def answer(self, request: Mapping[str, Any]) -> Message:
         """The answer to a request, from a process of its own."""
-        source = FunctionRef.parse(request["source"])
-        self._requests += 1
-        if self._requests == 2:  # for a single variant it would not pay
-            self._end_processes(0)
-            self._warm_up()
-        process = self._processes.pop(str(source.module), None) or ModuleProcess(self._load, self._compile)
+        module = FunctionRef.parse(request["source"]).module
+        process = self._processes.pop(module, None) or self._new_process()
         try:
             reply = process.ask(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
             return Message({"error": str(error), "traceback": ""})
-        self._processes[source.module] = process
         header = {**reply.header, "process": process.pid}
-        if self._import(header.pop("imported", ()), source) or "error" in header:
-            self._end_processes(0)  # those that are forked from now on have it, and need not import it each
+        self._imported.append((header.pop("imported", ()), request))
+        if "observed_before" in header or "observed" in header:
+            self._processes[module] = process
+        else:
+            process.end()  # it could not import its module
         self._end_processes(_MODULES)
         return Message(header, reply.parts)
 
-    def _warm_up(self) -> None:
-        from precast.build.child.compiler.warm_up import compile_once
-
-        with self._facts.unrecorded():
-            _export(compile_once(), "warm_up")
-        self._catcher.take()
+    def _new_process(self) -> ModuleProcess:
+        """A process for one more module. It inherits what the others had to import, and need not import it again."""
+        for names, request in self._imported:
+            self._work.import_shared(names, request)
+        self._imported.clear()
+        return ModuleProcess(self._work)
 
     def _end_processes(self, most: int) -> None:
         while len(self._processes) > most:
             self._processes.pop(next(iter(self._processes))).end()
 
-    def _import(self, names: Sequence[str], source: FunctionRef) -> bool:
-        """Import here what a process has imported of installed packages, since that takes seconds for a library.
+
+class _Work:
+    """What the processes of this worker do."""
+
+    def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer) -> None:
+        self._catcher, self._facts, self._observer = catcher, facts, observer
+        self._tried: set[str] = set()
+
+    def load(self, request: Mapping[str, Any]) -> None:
+        """Import the module of a request, and what its function says that it will import."""
+        from precast.kernels.authoring.declare import imports_of
+        from precast.kernels.authoring.registry import load
+
+        for name in imports_of(load(FunctionRef.parse(request["source"]))):
+            with suppress(ImportError):  # the function itself tells what is missing
+                importlib.import_module(name)
+
+    def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
+        """Import what a process has imported of installed packages, since that takes seconds for a library.
 
         Never of the package that the kernel itself is in: what one of its modules does when it is imported must not
         reach the others. Of an attached library all is taken: its functions are not its own kernels' authors.
         """
+        source = FunctionRef.parse(request["source"])
         package = "" if source.library else source.module.partition(".")[0]
         wanted = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
         self._tried.update(wanted)
-        before = len(sys.modules)
         for name in wanted:
             if name not in sys.modules and _is_installed(name):
                 with suppress(Exception, SystemExit):
                     importlib.import_module(name)
-        return len(sys.modules) > before
 
-    def _load(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Import the module of a request, and say what all variants of it have read thereby."""
-        from precast.kernels.authoring.registry import load
+    def observed(self) -> Mapping[str, Any]:
+        """What this process has read since it was asked last."""
+        return self._observer.observed()
 
-        load(FunctionRef.parse(request["source"]))
-        return {"observed_before": self._observer.observed()}
-
-    def _compile(self, request: Mapping[str, Any]) -> Message:
+    def compile(self, request: Mapping[str, Any]) -> Message:
+        """Compile a variant."""
         started = time.perf_counter()
         try:
             reply, parts = _compile(request, self._catcher, self._facts)

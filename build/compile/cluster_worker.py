@@ -91,7 +91,8 @@ class _IdleWorkers:
         if unlike:
             folder.cleanup()
             raise _Unlike(*unlike)
-        return _HeldWorker(parcel.group, Worker(parcel.target, parcel.env, search, parcel.profile), folder)
+        worker = Worker(parcel.target, parcel.env, search, parcel.profile, warm_up=True)
+        return _HeldWorker(parcel.group, worker, folder)
 
     def give_back(self, held: _HeldWorker) -> None:
         """Keep a worker for a while."""

@@ -115,7 +115,15 @@ class Pool:
     def _worker(self, group: Group) -> Iterator[Worker]:
         target, env, _, gpu = group
         profile = self._profiles.of(target, gpu)
-        worker = Worker(target, dict(env), self._search, profile, memory=self._limits.memory, rules=self._rules)
+        worker = Worker(
+            target,
+            dict(env),
+            self._search,
+            profile,
+            memory=self._limits.memory,
+            rules=self._rules,
+            warm_up=self._schedule.has_more(group),
+        )
         with self._lock:
             self._live.add(worker)
             if self._stop.is_set():

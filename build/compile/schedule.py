@@ -86,6 +86,11 @@ class Schedule:
                 return None
             return left.popleft()
 
+    def has_more(self, group: Group) -> bool:
+        """Whether tasks of a group are left beside those that were handed out."""
+        with self._lock:
+            return bool(self._left[group])
+
     def give_back(self, *tasks: Task) -> None:
         """Put tasks back at the front of their group's queue."""
         with self._lock:

@@ -27,7 +27,8 @@ class Worker(ChildProcess):
     """A process that compiles for one target under one environment, as if the profile's GPU were present.
 
     Modules are imported from the folders of ``search`` first. ``memory`` is what the process may take in bytes; 0 is
-    no bound. Requests are made by ``precast.build.compile.outcome.request_for``. What a compilation read comes as
+    no bound. One that is to ``warm_up`` compiles a small kernel first, so that each variant takes less: it pays for two
+    or more. Requests are made by ``precast.build.compile.outcome.request_for``. What a compilation read comes as
     inputs, by the ``rules`` of the build, or of this moment.
     """
 
@@ -40,6 +41,7 @@ class Worker(ChildProcess):
         *,
         memory: int = 0,
         rules: InputRules | None = None,
+        warm_up: bool = False,
     ) -> None:
         self._given = frozenset(env)
         self._rules = rules or InputRules(answers_here(search))
@@ -47,7 +49,7 @@ class Worker(ChildProcess):
         super().__init__(
             "worker_main",
             name="worker",
-            settings={"search": [str(path) for path in search], "profile": profile.to_json()},
+            settings={"search": [str(path) for path in search], "profile": profile.to_json(), "warm_up": warm_up},
             environment=child_environment(os.environ, target=target, env=env),
             memory=memory,
         )
@@ -66,9 +68,11 @@ class Worker(ChildProcess):
         return Message(header, reply.parts)
 
     def _keep(self, process: object, observation: Observation) -> None:
+        """Add to what the process of a module has read."""
+        earlier = self._before.pop(process, None)
         while len(self._before) >= _MOST_BEFORE:
             self._before.pop(next(iter(self._before)))
-        self._before[process] = observation
+        self._before[process] = earlier.and_then(observation) if earlier else observation
 
     def _inputs(self, observation: Observation, process: object) -> dict[str, object]:
         """The inputs of a variant, by what its process has read and what that of its module had read before."""

@@ -65,6 +65,18 @@ class Observation:
     path: tuple[str, ...]
     complete: bool
 
+    def and_then(self, later: Observation) -> Observation:
+        """This, and what the same process read after it."""
+        return Observation(
+            asked=self.asked + later.asked,
+            stamps={**self.stamps, **later.stamps},
+            modules=self.modules + later.modules,
+            missing=self.missing + later.missing,
+            libraries=self.libraries + later.libraries,
+            path=later.path,
+            complete=self.complete and later.complete,
+        )
+
     @classmethod
     def parse(cls, value: object) -> Observation:
         """Read what ``Observer.observed`` gave; raises FormatError."""

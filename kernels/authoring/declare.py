@@ -89,6 +89,8 @@ class Declaration:
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
       size. What it asks for beside these must be so where it runs: a kernel whose blocks wait for each other names
       none, since it would wait for ever where fewer of them run at once than it was told.
+    - ``imports``: the modules of installed libraries that the function imports when it compiles. A worker imports them
+      once; without it, each of its first variants does.
     """
 
     op: str
@@ -106,6 +108,7 @@ class Declaration:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     def refusal(self, config: Config, target: Target) -> str | None:
         """Why a full config cannot be built for a target, or None where it can.
@@ -138,6 +141,7 @@ def kernel(
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
+    imports: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself is returned unchanged.
 
@@ -165,6 +169,7 @@ def kernel(
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
+            imports=_sequence(function, "imports", imports),
         )
         return attach(function, declaration)
 
@@ -224,6 +229,12 @@ def outputs_of(function: Callable[..., Any], part: int = 0) -> tuple[str, ...]:
     if not isinstance(declared, Declaration):
         return ()
     return tuple(declared.parts.values())[part] if declared.parts else declared.outputs
+
+
+def imports_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The modules that a function imports when it compiles, by its declaration; none where it declares nothing."""
+    declared = getattr(function, _ATTRIBUTE, None)
+    return declared.imports if isinstance(declared, Declaration) else ()
 
 
 def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:

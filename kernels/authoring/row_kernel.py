@@ -119,6 +119,7 @@ class RowKernel:
     tolerance: Callable[[Config], Tolerance] | None = None
     prepare: Callable[[Config, dict[str, Any], int], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
 
     def __call__(self, function: F) -> F:
         """Declare the function that compiles the kernel."""
@@ -134,6 +135,7 @@ class RowKernel:
             tolerance=self.tolerance,
             cost=self.cost,
             arguments=self.names,
+            imports=self.imports,
         )
         return declare(function)
 

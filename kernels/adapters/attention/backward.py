@@ -30,7 +30,13 @@ def supports(config: Config, target: Target) -> str | None:
     return reason
 
 
-@kernel(op="attention_bwd", targets=library.TARGETS, supports=supports, arguments=ARGUMENTS)
+@kernel(
+    op="attention_bwd",
+    imports=[library.INTERFACE],
+    targets=library.TARGETS,
+    supports=supports,
+    arguments=ARGUMENTS,
+)
 def attention_bwd(
     dtype: DType,
     head_dim: int,

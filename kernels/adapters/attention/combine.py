@@ -80,6 +80,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 @kernel(
     op="attention_combine",
+    imports=[library.INTERFACE],
     targets=library.TARGETS,
     supports=supports,
     problems=problems,

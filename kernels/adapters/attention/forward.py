@@ -172,6 +172,7 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @kernel(
     op="attention",
+    imports=[library.INTERFACE],
     targets=library.TARGETS,
     supports=supports,
     problems=cases.problems,
@@ -231,6 +232,7 @@ def attention(
 
 @kernel(
     op="attention_split",
+    imports=[library.INTERFACE],
     targets=library.TARGETS,
     supports=split_supports,
     arguments=ARGUMENTS,

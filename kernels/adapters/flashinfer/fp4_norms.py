@@ -124,6 +124,7 @@ def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
 
 @kernel(
     op="flashinfer.rmsnorm_fp4",
+    imports=["flashinfer.cute_dsl.rmsnorm_fp4quant"],
     targets=_TARGETS,
     supports=supports,
     problems=problems,
@@ -162,6 +163,7 @@ def rmsnorm_fp4(
 
 @kernel(
     op="flashinfer.add_rmsnorm_fp4",
+    imports=["flashinfer.cute_dsl.add_rmsnorm_fp4quant"],
     targets=_TARGETS,
     supports=supports,
     problems=problems,

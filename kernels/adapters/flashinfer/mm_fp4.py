@@ -137,6 +137,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 @kernel(
     op="flashinfer.mm_fp4",
+    imports=["flashinfer.gemm.gemm_mm_fp4_cute_dsl"],
     targets=["sm_100a", "sm_103a"],
     supports=supports,
     problems=problems,

@@ -112,6 +112,7 @@ def mxfp8_cost(config: Config, problem: Problem) -> Cost:
 
 @kernel(
     op="flashinfer.nvfp4_quantize",
+    imports=["flashinfer.quantization.kernels.nvfp4_quantize"],
     targets=["sm_100a", "sm_103a", "sm_120a", "sm_121a"],
     supports=nvfp4_supports,
     problems=problems,
@@ -148,6 +149,7 @@ def nvfp4_quantize(dtype: DType, columns: int, layout: Literal["128x4", "linear"
 
 @kernel(
     op="flashinfer.mxfp8_quantize",
+    imports=["flashinfer.quantization.kernels.mxfp8_quantize"],
     targets=["sm_90+"],
     supports=mxfp8_supports,
     problems=problems,

@@ -51,6 +51,7 @@ def gemm_names(config: Config) -> Mapping[str, str]:
 
 @kernel(
     op="gemm",
+    imports=["cutlass.operators"],
     targets=["sm_80+"],
     supports=gemm_supports,
     arguments=gemm_names,
@@ -101,6 +102,7 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
 
 @kernel(
     op="gemm_blockscaled",
+    imports=["cutlass.operators"],
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=blockscaled_supports,
     problems=cases.scaled_problems,
@@ -140,6 +142,7 @@ def grouped_supports(config: Config, target: Target) -> str | None:
 
 @kernel(
     op="gemm_grouped",
+    imports=["cutlass.operators"],
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=grouped_supports,
     arguments={"c": "out", "offset_mapping": "offsets"},

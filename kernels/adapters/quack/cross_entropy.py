@@ -95,6 +95,7 @@ def tolerance(config: Config) -> Tolerance:
 
 CROSS_ENTROPY = RowKernel(
     op="quack.cross_entropy",
+    imports=("quack.cross_entropy",),
     targets=library.TARGETS,
     supports=supports,
     arguments=(

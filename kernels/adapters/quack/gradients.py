@@ -178,6 +178,7 @@ def _compile(
 
 RMSNORM_BWD = RowKernel(
     op="quack.rmsnorm_bwd",
+    imports=("quack.rmsnorm",),
     targets=library.TARGETS,
     supports=supports,
     arguments=(

@@ -135,6 +135,7 @@ def compile_forward(
 
 RMSNORM = RowKernel(
     op="quack.rmsnorm",
+    imports=("quack.rmsnorm",),
     targets=library.TARGETS,
     supports=supports,
     arguments=(

@@ -97,6 +97,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 @kernel(
     op="quack.rotary",
+    imports=["quack.rotary"],
     targets=library.TARGETS,
     supports=supports,
     problems=problems,

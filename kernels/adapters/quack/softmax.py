@@ -69,6 +69,7 @@ def backward_tolerance(config: Config) -> Tolerance:
 
 SOFTMAX = RowKernel(
     op="quack.softmax",
+    imports=("quack.softmax",),
     targets=library.TARGETS,
     supports=forward_supports,
     arguments=(Tensor("x", _MATRIX), Tensor("out", _MATRIX, role="out")),

@@ -88,6 +88,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 @kernel(
     op="quack.topk",
+    imports=["quack.topk"],
     targets=library.TARGETS,
     supports=supports,
     problems=problems,

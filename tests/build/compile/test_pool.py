@@ -41,6 +41,7 @@ class FakeWorker:
         *,
         memory: int,
         rules: object,
+        warm_up: bool,
     ) -> None:
         self.pid = len(self.made) + 1
         self.sent: list[int] = []
