@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+IMPORTED = "torch._dynamo"  # by the first of them, which takes a second: for the ``imports`` of a declaration
+
 
 @contextmanager
 def without_gpu() -> Iterator[None]:

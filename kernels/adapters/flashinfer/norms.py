@@ -119,6 +119,7 @@ def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided
 
 RMSNORM = RowKernel(
     op="flashinfer.rmsnorm",
+    imports=(f"{_NORMS}.rmsnorm",),
     targets=("sm_80+",),
     supports=supports,
     arguments=(_X, _WEIGHT, Tensor("out", _MATRIX, role="out"), _ROWS, _EPS),

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from precast.kernels.adapters import fake_tensors
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.arguments import Grouped, Question, Scaled
 from precast.kernels.adapters.operators.catalogue import refusal
@@ -27,6 +28,8 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
+
+_IMPORTS = ("cutlass.operators", fake_tensors.IMPORTED)
 
 
 def gemm_supports(config: Config, target: Target) -> str | None:
@@ -51,7 +54,7 @@ def gemm_names(config: Config) -> Mapping[str, str]:
 
 @kernel(
     op="gemm",
-    imports=["cutlass.operators"],
+    imports=_IMPORTS,
     targets=["sm_80+"],
     supports=gemm_supports,
     arguments=gemm_names,
@@ -102,7 +105,7 @@ def blockscaled_supports(config: Config, target: Target) -> str | None:
 
 @kernel(
     op="gemm_blockscaled",
-    imports=["cutlass.operators"],
+    imports=_IMPORTS,
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=blockscaled_supports,
     problems=cases.scaled_problems,
@@ -142,7 +145,7 @@ def grouped_supports(config: Config, target: Target) -> str | None:
 
 @kernel(
     op="gemm_grouped",
-    imports=["cutlass.operators"],
+    imports=_IMPORTS,
     targets=["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     supports=grouped_supports,
     arguments={"c": "out", "offset_mapping": "offsets"},
