@@ -61,6 +61,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
             "doc": _first_paragraph(function),
             "parts": list(declared.parts),
             "speed_only": list(declared.speed_only),
+            "imports": list(declared.imports),
             "declared": _is_declared(function),
             "has_supports": declared.supports is not None,
         }

@@ -70,7 +70,7 @@ class _Modules:
     def answer(self, request: Mapping[str, Any]) -> Message:
         """The answer to a request, from a process of its own."""
         module = FunctionRef.parse(request["source"]).module
-        process = self._processes.pop(module, None) or self._new_process()
+        process = self._processes.pop(module, None) or self._new_process(request)
         try:
             reply = process.ask(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
@@ -84,10 +84,10 @@ class _Modules:
         self._end_processes(_MODULES)
         return Message(header, reply.parts)
 
-    def _new_process(self) -> ModuleProcess:
-        """A process for one more module. It inherits what the others had to import, and need not import it again."""
-        for names, request in self._imported:
-            self._work.import_shared(names, request)
+    def _new_process(self, request: Mapping[str, Any]) -> ModuleProcess:
+        """A process for one more module. It inherits what its kernels will import, and what others had to import."""
+        for names, earlier in [*self._imported, (request.get("imports", ()), request)]:
+            self._work.import_shared(names, earlier)
         self._imported.clear()
         return ModuleProcess(self._work)
 
@@ -104,11 +104,11 @@ class _Work:
         self._tried: set[str] = set()
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request, and what its function says that it will import."""
-        from precast.kernels.authoring.declare import imports_of
+        """Import the module of a request, and what is declared of its own package that its function will import."""
         from precast.kernels.authoring.registry import load
 
-        for name in imports_of(load(FunctionRef.parse(request["source"]))):
+        load(FunctionRef.parse(request["source"]))
+        for name in request.get("imports", ()):
             with suppress(ImportError):  # the function itself tells what is missing
                 importlib.import_module(name)
 

@@ -76,7 +76,8 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
 def request_for(variant: Variant, seconds: float) -> Mapping[str, object]:
     """The request that a worker gets for a variant, which may take so many seconds."""
     config = {name: to_json(value) for name, value in variant.config.items()}
-    return {"source": variant.source, "config": config, "symbols": list(entry_names(variant)), "seconds": seconds}
+    names, imports = list(entry_names(variant)), list(variant.imports)
+    return {"source": variant.source, "config": config, "symbols": names, "imports": imports, "seconds": seconds}
 
 
 def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:

@@ -20,7 +20,8 @@ class Description:
 
     ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
     kernel whose ``supports`` must be asked about each variant. ``parts`` names the objects of one that has several.
-    ``speed_only`` names the facts of the GPU that it may be told wrongly.
+    ``speed_only`` names the facts of the GPU that it may be told wrongly, ``imports`` the modules that it imports when
+    it compiles.
     """
 
     op: str
@@ -32,6 +33,7 @@ class Description:
     has_supports: bool = False
     parts: tuple[str, ...] = ()
     speed_only: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, value: object) -> Description:
@@ -47,12 +49,19 @@ class Description:
             has_supports=fields.get(data, "has_supports", bool),
             parts=fields.items(data, "parts", lambda v: _part(fields.text(v)), most=64),
             speed_only=fields.items(data, "speed_only", lambda v: _fact(fields.text(v)), most=64, default=()),
+            imports=fields.items(data, "imports", lambda v: _module(fields.text(v)), most=64, default=()),
         )
 
 
 def _part(text: str) -> str:
     if not PART.admits(text):
         raise FormatError(f"{text[:80]!r} is not the name of a part")
+    return text
+
+
+def _module(text: str) -> str:
+    if len(text) > 256 or not all(part.isidentifier() for part in text.split(".")):
+        raise FormatError(f"{text[:80]!r} is not the name of a module")
     return text
 
 

@@ -167,6 +167,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
                 env=environment,
                 parts=entry.parts or described.parts,
                 speed_only=described.speed_only or entry.speed_only,
+                imports=described.imports,
                 registered=entry.source is None,
             )
             yield _Draft(variant, entry, refusal)

@@ -35,6 +35,7 @@ class Variant:
     profile: str = ""  # the GPU, where the target is built for several
     assumed: Mapping[str, Answer] = field(default_factory=dict)  # facts of the GPU that ``env`` takes in
     speed_only: tuple[str, ...] = ()  # facts that the kernel may be told wrongly: it only gets slower
+    imports: tuple[str, ...] = ()  # what a worker imports once for all variants of the kernel
     rank: int = 0
     registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
 

@@ -231,12 +231,6 @@ def outputs_of(function: Callable[..., Any], part: int = 0) -> tuple[str, ...]:
     return tuple(declared.parts.values())[part] if declared.parts else declared.outputs
 
 
-def imports_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The modules that a function imports when it compiles, by its declaration; none where it declares nothing."""
-    declared = getattr(function, _ATTRIBUTE, None)
-    return declared.imports if isinstance(declared, Declaration) else ()
-
-
 def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:
     """The launch plan for a cubin of the function, by its declaration; None where it declares none."""
     declared = getattr(function, _ATTRIBUTE, None)

@@ -124,3 +124,30 @@ def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_
     done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", TMPDIR=str(scratch))
     assert done.returncode == 0, done.stderr
     assert not [path.name for path in scratch.iterdir() if path.name.startswith("precast")]
+
+
+IMPORTING = """
+from precast.kernels import kernel
+
+
+@kernel(op="user.importing", imports=[IMPORTS])
+def importing(n: int):
+    import acme
+    return compile_add(acme.NUMBER + n)
+"""
+
+
+@pytest.mark.parametrize(("imports", "times"), [("'acme'", 1), ("", 2)])
+def test_a_library_that_a_kernel_imports_is_imported_once(tmp_path: Path, imports: str, times: int) -> None:
+    """Once where the kernel says so, else by the first variant, and then for all others."""
+    site, count = tmp_path / "site-packages", tmp_path / "count"
+    site.mkdir()
+    (site / "acme.py").write_text(
+        f"NUMBER = 3\nwith open({str(count)!r}, 'a') as file:\n    file.write('imported\\n')\n"
+    )
+    module(tmp_path, "importing", IMPORTING.replace("IMPORTS", imports))
+    mine, path = manifest(tmp_path, {"importing:importing": [1, 2, 3, 4]}), os.environ["PYTHONPATH"]
+    arguments = ("build", mine, "-o", tmp_path / "cache", "-j", 1)
+    done = precast(tmp_path / "store", *arguments, PYTHONPATH=f"{site}{os.pathsep}{path}")
+    assert done.returncode == 0, done.stderr
+    assert count.read_text().count("imported") == times
