@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ import typer
 
 from precast.cli.shared.output import count, emit
 from precast.cli.shared.progress import Progress
+from precast.loader.format.config import config_text
 
 if TYPE_CHECKING:
     from precast.build.cache.annotate import Measurements
@@ -33,14 +34,19 @@ def command(
         list[str] | None,
         typer.Option("--problem", help="A problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", min=1, help="Seconds that all problems of one variant may take.", metavar="SEC"),
+    ] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the measurements as JSON.")] = False,
 ) -> None:
     """Time every variant of a cache on this GPU, for 'precast tune'.
 
-    The problems are those that the kernels declare, unless some are given. Exit status 1 means that nothing was
-    measured.
+    The problems are those that the kernels declare, unless some are given. Variants are launched in a process of their
+    own: one that faults, hangs or refuses a problem is told, and costs itself alone. Exit status 1 means that nothing
+    was measured.
     """
-    from precast.cli.measure.launching import ops_of, this_device
+    from precast.kernels.authoring.launching import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     given = [parse(text) for text in problem or ()]
@@ -50,7 +56,7 @@ def command(
     ops = ops_of(opened, op or ())
     try:
         device = this_device()
-        measured = _measure(opened, ops, device, given)
+        measured = _measure(opened, ops, device, given, timeout)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no measurements were written") from None
     data = measured.encode()
@@ -63,35 +69,34 @@ def command(
         raise typer.Exit(1)
 
 
-def _measure(cache: Cache, ops: Sequence[str], device: Device, given: Sequence[dict[str, int]]) -> Measurements:
+def _measure(
+    cache: Cache, ops: Sequence[str], device: Device, given: list[dict[str, int]], seconds: float
+) -> Measurements:
     """The times of every artifact that this device runs, by op and problem."""
     from precast.build.cache.annotate import Measurements
-    from precast.cli.measure.launching import Case, cases
-    from precast.kernels.authoring.bench import bench, benched
+    from precast.build.launches import Launches
+    from precast.kernels.authoring.launching import launchable, obstacle
     from precast.loader.format.tuning import Measured
 
     table: dict[str, dict[tuple[tuple[str, int], ...], dict[str, float]]] = {}
-    with Progress() as progress:
+    with Progress() as progress, Launches(cache.path, seconds) as launches:
         progress.stage(f"opening the artifacts of {count(len(ops), 'op')}")
-        found = list(cases(cache, device, ops))
+        found = list(launchable(cache, ops))
         progress.total = len(found)
-        for case in found:
-            if not isinstance(case, Case):
-                progress.step(str(case), f"left out: {case.reason}")
+        for op, artifact in found:
+            if reason := obstacle(artifact, device):
+                progress.step(f"{op} for {artifact.target}", f"left out: {reason}")
                 continue
-            declared = benched(case.declaration, case.artifact.config) if case.declaration.problems else []
-            if reason := misfit(given, declared):
-                progress.step(str(case), f"left out: {reason}")
-                continue
-            progress.begin(str(case))
-            problems: list[Mapping[str, int]] = list(given) or list(declared)
-            last = ""
-            for timing in bench(case.kernel, case.declaration, case.artifact.config, problems=problems):
-                place = tuple(sorted(timing.problem.items()))
-                times = table.setdefault(case.op, {}).setdefault(place, {})
-                times[case.artifact.key] = round(timing.microseconds, 3)
-                last = str(timing)
-            progress.step(str(case), last)
+            name = f"{op}({config_text(artifact.config)}) for {artifact.target}"
+            progress.begin(name)
+            timed = launches.timed(op, artifact.key, given or None)
+            for one in timed:
+                if not one.refused:
+                    place = tuple(sorted(one.problem.items()))
+                    table.setdefault(op, {}).setdefault(place, {})[artifact.key] = round(one.microseconds, 3)
+            refused = [str(one) for one in timed if one.refused]
+            last = [one.text for one in timed if not one.refused][-1:]
+            progress.step(name, "; ".join([*last, *refused]), keep=bool(refused))
     return Measurements(
         {
             op: tuple(
@@ -101,20 +106,6 @@ def _measure(cache: Cache, ops: Sequence[str], device: Device, given: Sequence[d
             for op, rows in table.items()
         }
     )
-
-
-def misfit(given: Sequence[Mapping[str, int]], declared: Sequence[Mapping[str, int]]) -> str:
-    """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
-
-    >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
-    'its problems are of the sizes m, n, not of m'
-    """
-    known = {tuple(sorted(problem)) for problem in declared}
-    for problem in given:
-        if known and tuple(sorted(problem)) not in known:
-            sizes = " or ".join(", ".join(names) for names in sorted(known))
-            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
-    return ""
 
 
 def parse(text: str) -> dict[str, int]:

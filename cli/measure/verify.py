@@ -32,7 +32,7 @@ def command(
     Exit status 1 means that one is wrong, or that none could be verified.
     """
     from precast.build.cache.annotate import add_evidence as write
-    from precast.cli.measure.launching import ops_of, this_device
+    from precast.kernels.authoring.launching import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     if seed >= 1 << 63:
@@ -57,7 +57,7 @@ def _verify(
     cache: Cache, ops: Sequence[str], device: Device, seed: int
 ) -> tuple[dict[str, dict[str, Any]], list[str], int]:
     """The evidence by op and key, a line for each output that is wrong, and how many artifacts there are."""
-    from precast.cli.measure.launching import Case, cases, facts
+    from precast.kernels.authoring.launching import Case, cases, facts
     from precast.kernels.authoring.verify import outcome, verify
 
     evidence: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What ``verify`` and ``bench`` share: the artifacts of a cache that this machine's GPU can launch."""
+"""Launching: the artifacts of a cache that this machine's GPU can run, opened and with what their author declares."""
 
 from __future__ import annotations
 
@@ -73,23 +73,35 @@ def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(asked) or cache.index.ops))
 
 
-def cases(cache: Cache, device: Device, ops: Sequence[str]) -> Iterator[Case | LeftOut]:
-    """Every object artifact of some ops, opened and ready to launch, or the reason why it is left out."""
+def launchable(cache: Cache, ops: Sequence[str]) -> Iterator[tuple[str, Artifact]]:
+    """The object artifacts of some ops."""
+    for op in ops:
+        yield from ((op, artifact) for artifact in cache.op(op).artifacts if artifact.kind == "object")
+
+
+def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> Iterator[Case | LeftOut]:
+    """Every object artifact of some ops, opened and ready to launch, or the reason why it is left out.
+
+    With a ``key``, the one artifact that has it.
+    """
     for op in ops:
         for artifact in cache.op(op).artifacts:
-            if artifact.kind != "object":
+            if artifact.kind != "object" or (key and artifact.key != key):
                 continue
-            if not artifact.target.runs_on(device.capability):
-                yield LeftOut(op, artifact, f"built for {artifact.target}, this GPU is {device.capability}")
-                continue
-            refused = unmet(artifact, session.default.machines.on(device.ordinal))
-            if refused:  # its blocks may wait for ever for others
+            if refused := obstacle(artifact, device):
                 yield LeftOut(op, artifact, refused)
                 continue
             try:
                 yield Case(op, artifact, session.default.opener.open(cache, op, artifact), _declaration(op, artifact))
             except PrecastError as error:
                 yield LeftOut(op, artifact, str(error))
+
+
+def obstacle(artifact: Artifact, device: Device) -> str:
+    """Why a device must not launch an artifact; empty where it may."""
+    if not artifact.target.runs_on(device.capability):
+        return f"built for {artifact.target}, this GPU is {device.capability}"
+    return unmet(artifact, session.default.machines.on(device.ordinal)) or ""  # its blocks may wait for ever for others
 
 
 def _declaration(op: str, artifact: Artifact) -> Declaration:

@@ -1,0 +1,87 @@
+"""The launching process: it times artifacts of one cache on the GPU. A kernel that faults, or hangs, ends it alone.
+
+Started by ``precast.build.launches``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from precast.build.child.serve import Answer, failure, serve
+from precast.build.ipc.message import Message
+from precast.kernels.authoring.bench import bench, benched
+from precast.kernels.authoring.launching import Case, cases, this_device
+from precast.loader.resolve.cache import Cache
+
+
+def main() -> None:
+    """Launch what is asked for."""
+    serve(start)
+
+
+def start(settings: Mapping[str, Any]) -> Answer:
+    """Open the cache, and give the function that launches its artifacts."""
+    cache, device = Cache(Path(settings["cache"])), this_device()
+
+    def answer(request: Mapping[str, Any]) -> Message:
+        (case,) = cases(cache, device, [request["op"]], key=request["key"])
+        if not isinstance(case, Case):
+            return Message({"left_out": case.reason, "timings": []})
+        return Message({"timings": timings(case, request["problems"])})
+
+    return answer
+
+
+def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, Any]]:
+    """How long the kernel takes on each problem, or why it did not run it: given ones, or those of its declaration.
+
+    What it refuses costs that problem alone. Where the GPU does not work any more after it, that is the last one.
+    """
+    config = case.artifact.config
+    declared = benched(case.declaration, config) if case.declaration.problems else []
+    if reason := misfit(given or [], declared):
+        return [{"refused": reason, "problem": {}, "healthy": True}]
+    found: list[dict[str, Any]] = []
+    for problem in given or declared:
+        try:
+            (timing,) = bench(case.kernel, case.declaration, config, problems=[problem])
+            found.append({"problem": dict(problem), "microseconds": timing.microseconds, "text": str(timing)})
+        except Exception as error:
+            refused = str(failure(error).header["error"])
+            found.append({"problem": dict(problem), "refused": refused, "healthy": _healthy()})
+            if not found[-1]["healthy"]:
+                break
+    return found
+
+
+def misfit(given: list[dict[str, int]], declared: list[Any]) -> str:
+    """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
+
+    >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
+    'its problems are of the sizes m, n, not of m'
+    """
+    known = {tuple(sorted(problem)) for problem in declared}
+    for problem in given:
+        if known and tuple(sorted(problem)) not in known:
+            sizes = " or ".join(", ".join(names) for names in sorted(known))
+            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
+    return ""
+
+
+def _healthy() -> bool:
+    """Whether the GPU still works in this process: after a fault, nothing does."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return True
+    try:
+        torch.cuda.synchronize()
+        return bool((torch.zeros(1, device="cuda") == 0).item())
+    except Exception:
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Launches in a process of their own. The GPU and its timer are stand-ins; the process is real."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from precast.build import launches as module
+from precast.build.launches import Launched, Launches
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import replace
+from precast.loader.format.index import OpIndex
+from tests.helpers.caches import Native, artifact, demo
+
+# What an author declares: what makes the inputs does what a kernel of this config would do to the process.
+AUTHOR = """
+import os, time
+from precast.kernels import DType, kernel
+from precast.kernels.authoring import bench
+from precast.loader.resolve.driver import CurrentDriver
+
+bench._times = lambda run, device: [2.0, 3.0, 4.0]
+
+
+def inputs(config, problem, *, device, seed):
+    if config["threads"] == 32:
+        os.kill(os.getpid(), 11)
+    if config["threads"] == 64:
+        print("waiting for a block that never comes", flush=True)
+        time.sleep(600)
+    if problem["n"] % 8:
+        raise ValueError("n must be divisible by 8")
+    return {"x": 1}
+
+
+@kernel(op="scale", problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}], inputs=inputs)
+def scale(dtype: DType, layout: str = "row", threads: int = 128): ...
+"""
+MADE = {"function": "acme_launched:scale", "registered": False}
+THREADS = (32, 64, 128)
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+    """A cache of three variants, by their threads, on a machine whose driver knows one GPU."""
+    (tmp_path / "native").mkdir()
+    native = Native(tmp_path / "native")
+    writer = demo(native)
+    listed = writer.ops["scale"]
+    first = listed.artifacts[0]
+    rows = [
+        replace(artifact(first.blob, {"dtype": "float32", "layout": "row", "threads": threads}), provenance=MADE)
+        for threads in THREADS
+    ]
+    writer.ops["scale"] = OpIndex.of(op="scale", keys=listed.keys, doc="", artifacts=tuple(rows))
+    writer.write(tmp_path / "cache")
+    (tmp_path / "acme_launched.py").write_text(AUTHOR)
+    (tmp_path / "native" / "libcuda.so.1").symlink_to(native.driver())
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "native"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
+    return {int(str(row.config["threads"])): row.key for row in rows}
+
+
+def test_what_faults_or_hangs_or_refuses_costs_itself_alone(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        right = launches.timed("scale", keys[128], None)
+        (faulty,) = launches.timed("scale", keys[32], None)
+        again = launches.timed("scale", keys[128], [{"n": 32}])
+    assert [one.problem for one in right] == [{"n": 8}, {"n": 9}, {"n": 16}]
+    assert [one.microseconds for one in right] == [3.0, 0.0, 3.0]
+    assert str(right[1]) == "left out at n=9: ValueError: n must be divisible by 8"
+    assert "SIGSEGV" in faulty.refused and faulty.problem == {}
+    assert [(one.problem, one.microseconds) for one in again] == [({"n": 32}, 3.0)]
+
+
+def test_one_that_hangs_is_ended_with_what_it_printed(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        launches.timed("scale", keys[128], None)  # the process has started
+        launches._seconds = 1.0
+        (hanging,) = launches.timed("scale", keys[64], None)
+        launches._seconds = 20.0
+        assert len(launches.timed("scale", keys[128], None)) == 3
+    assert "no answer in 1 s" in hanging.refused
+    assert "waiting for a block that never comes" in hanging.refused
+
+
+def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        (one,) = launches.timed("scale", keys[128], [{"m": 8}])
+    assert one.refused == "its problems are of the sizes n, not of m"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], {"problem": {"n": -1}}, {"problem": {"n": 1}, "microseconds": "fast"}, {"problem": 3}, {"refused": 1}],
+)
+def test_an_answer_is_checked(value: object) -> None:
+    with pytest.raises(FormatError):
+        Launched.parse(value)
+
+
+def test_what_no_longer_works_is_started_again(
+    tmp_path: Path, keys: dict[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a fault of the GPU nothing works in that process, though it lives."""
+    started: list[object] = []
+    start: Callable[[Launches], object] = module.Launches._start
+
+    def counted(launches: Launches) -> object:
+        started.append(launches)
+        return start(launches)
+
+    monkeypatch.setattr(module.Launches, "_start", counted)
+    (tmp_path / "acme_launched.py").write_text(
+        AUTHOR + "\nimport sys\nsys.modules['__main__']._healthy = lambda: False\n"
+    )
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        first = launches.timed("scale", keys[128], None)
+        launches.timed("scale", keys[128], [{"n": 8}])
+    assert [one.healthy for one in first] == [True, False]  # the third problem was not tried
+    assert len(started) == 2
