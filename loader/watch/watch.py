@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.errors import OpNotFound, PrecastError, VariantNotFound
+from precast.loader.errors import FormatError, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
@@ -185,6 +185,10 @@ class Watch:
             missing=None if kernel is not None else outcome.failure,
             wanted=wanted,
         )
+        try:
+            requested = Requested.parse(requested.to_json())
+        except FormatError:
+            return  # a request that no cache could ever serve: a reader would refuse the line
         file.note(requested, asked.remembered_by)
 
 
