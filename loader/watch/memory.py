@@ -128,7 +128,10 @@ def bytes_of(
             data = None
             if not reason:
                 data = _from_device(devices[ordinal], block) if kind == CUDA else _from_host(block)
-                limit -= block.size
+                if data is None:  # an address without memory: the call may crash by it, so the rest is worth keeping
+                    reason = "the driver cannot read it"
+                else:
+                    limit -= block.size
             kept.append(replace(block, left_out=reason))
             found.append(data)
     return tuple(kept), tuple(found)
@@ -147,10 +150,11 @@ def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
     return ask
 
 
-def _from_device(ask: Any, block: Block) -> bytes:
+def _from_device(ask: Any, block: Block) -> bytes | None:
     buffer = ctypes.create_string_buffer(max(1, block.size))
-    if block.size:
-        ask("cuMemcpyDtoH_v2", buffer, ctypes.c_uint64(block.address), ctypes.c_size_t(block.size))
+    place, size = ctypes.c_uint64(block.address), ctypes.c_size_t(block.size)
+    if block.size and ask("cuMemcpyDtoH_v2", buffer, place, size, check=False):
+        return None
     return buffer.raw[: block.size]
 
 
