@@ -9,9 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
-import weakref
 from collections.abc import Hashable
-from typing import Any
 
 from precast.loader.fast_start.values import replace
 from precast.loader.fork_safe import ForkSafeLock
@@ -35,7 +33,7 @@ class RequestFile:
         self._asked: dict[Hashable, bytes] = {}  # by the arguments of ``get``
         self._process, self._flushed = os.getpid(), time.monotonic()
         self._lock, self._broken = ForkSafeLock(), False
-        atexit.register(_flush, weakref.ref(self))
+        atexit.register(self.flush)
 
     def note(self, requested: Requested, asked: Hashable) -> None:
         """Note a request that was resolved, under the arguments that it came with."""
@@ -105,9 +103,3 @@ def append_line(path: str, line: bytes) -> None:
             raise OSError("there is no space left for a whole line")
     finally:
         os.close(file)
-
-
-def _flush(file: weakref.ref[Any]) -> None:
-    held = file()
-    if held is not None:
-        held.flush()

@@ -156,6 +156,16 @@ def test_a_process_that_dies_is_told(cache: Path, tmp_path: Path) -> None:
     assert "the call did not end: the replaying process was ended by SIGSEGV" in done.stdout
 
 
+def test_the_replayed_call_is_not_dumped_again(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from precast.build.replay import replayed
+    from precast.loader.resolve.cache import Cache
+
+    monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
+    before = sorted((tmp_path / "dumps").rglob("*"))
+    assert replayed(find_call(tmp_path / "dumps"), Cache(cache), 120.0)["ended"]
+    assert sorted((tmp_path / "dumps").rglob("*")) == before
+
+
 @pytest.mark.skipif(not no_device(), reason="there is a CUDA device")
 def test_a_call_on_a_gpu_needs_one(cache: Path, tmp_path: Path) -> None:
     call = find_call(tmp_path / "dumps")
