@@ -86,7 +86,7 @@ class Watch:
         """What the variables ask for; None where they ask for nothing after all."""
         log = requests = dumper = None
         try:
-            if variables.get("PRECAST_LOG"):
+            if variables.get("PRECAST_LOG", "0") not in ("", "0"):  # else logging need not be imported
                 with IMPORT_LOCK:
                     from precast.loader.watch.log import logger_for
                 log = logger_for(variables)

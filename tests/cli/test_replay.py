@@ -67,12 +67,12 @@ def cache(tmp_path: Path, use: Any) -> Path:
     return path
 
 
-def run(tmp_path: Path, *words: object, factor: str = "float") -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path, *words: object, factor: str = "float", **variables: str) -> subprocess.CompletedProcess[str]:
     modules = tmp_path / "modules"
     modules.mkdir(exist_ok=True)
     (modules / "acme_replayed.py").write_text(MODULE.replace("FACTOR", factor))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PRECAST_")}
-    environment |= {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     return subprocess.run(
         [sys.executable, "-m", "precast.cli.main", "replay", *map(str, words)],
         env=environment, capture_output=True, text=True, check=False,
@@ -156,14 +156,14 @@ def test_a_process_that_dies_is_told(cache: Path, tmp_path: Path) -> None:
     assert "the call did not end: the replaying process was ended by SIGSEGV" in done.stdout
 
 
-def test_the_replayed_call_is_not_dumped_again(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from precast.build.replay import replayed
-    from precast.loader.resolve.cache import Cache
-
-    monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
-    before = sorted((tmp_path / "dumps").rglob("*"))
-    assert replayed(find_call(tmp_path / "dumps"), Cache(cache), 120.0)["ended"]
-    assert sorted((tmp_path / "dumps").rglob("*")) == before
+def test_the_replaying_process_has_all_variables_but_those_that_watch(cache: Path, tmp_path: Path) -> None:
+    """The reference is wrong where it has PRECAST_DUMP, or lacks another."""
+    here = "(lambda f: f if {'PRECAST_DUMP', 'ACME_TOOL'} & {*__import__('os').environ} == {'ACME_TOOL'} else 0)"
+    done = run(
+        tmp_path, tmp_path / "dumps", "--cache", cache, factor=here, PRECAST_DUMP=str(tmp_path / "more"), ACME_TOOL="1"
+    )
+    assert done.returncode == 0, done.stdout
+    assert not (tmp_path / "more").exists()
 
 
 @pytest.mark.skipif(not no_device(), reason="there is a CUDA device")

@@ -180,6 +180,25 @@ def service(path: Path, folder: Path, end: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.parametrize("name", ["memory-0", "memory-1", HEADER])
+def test_a_process_that_is_killed_while_it_writes_leaves_the_call_before(path: Path, folder: Path, name: str) -> None:
+    end = f"""
+from pathlib import Path
+write = Path.write_bytes
+def dying(self, data):
+    if number == 2 and self.name == {name!r}:
+        write(self, data[: len(data) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(self, data)
+Path.write_bytes = dying
+for number in range(5): kernel(x, y, float(number))
+"""
+    with service(path, folder, end) as child:
+        assert child.wait() == -signal.SIGKILL
+    assert [one.name for one in folder.glob("*/call-*") if read_dump(one).number > 1] == []
+    assert read_dump(find_call(folder)).number == 1
+
+
 def test_a_process_that_is_killed_at_any_moment_leaves_complete_calls(path: Path, folder: Path) -> None:
     """It calls without a pause, so that the signal comes while something is written, more often than not."""
     end = "while True:\n    x.fill_(number); kernel(x, y, float(number)); number += 1; print(number, flush=True)"
