@@ -13,7 +13,13 @@ from collections.abc import Mapping
 
 from precast.loader.watch.notice import notice
 
-LEVELS = {"1": logging.INFO, "info": logging.INFO, "debug": logging.DEBUG}
+LEVELS = {
+    "1": logging.INFO,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 OFF = ("", "0")
 _STDERR = 2
 # O_NONBLOCK: opening a FIFO that nobody reads must not stop the program.
@@ -68,7 +74,9 @@ def logger_for(variables: Mapping[str, str]) -> logging.Logger | None:
     if asked in OFF:
         return None
     if asked not in LEVELS:
-        notice(f"PRECAST_LOG={asked[:40]!r} is no level: it logs as with 'info'; write info, debug or 0")
+        notice(
+            f"PRECAST_LOG={asked[:40]!r} is no level: it logs as with 'info'; write debug, info, warning, error or 0"
+        )
     logger = logging.getLogger("precast")
     for old in [handler for handler in logger.handlers if isinstance(handler, WholeLines)]:
         logger.removeHandler(old)

@@ -141,7 +141,10 @@ def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
     """What asks the driver, once all work of a device is done; None where its stream is capturing."""
     ask = contexts.enter_context(device_context(driver, ordinal))
     status = ctypes.c_int()
-    stream = ctypes.c_void_p(current_stream(ordinal))
+    try:
+        stream = ctypes.c_void_p(current_stream(ordinal))
+    except Exception:  # a torch without CUDA, beside tensors of another library
+        stream = ctypes.c_void_p()
     if ask("cuStreamIsCapturing", stream, ctypes.byref(status), check=False) or status.value:
         return None
     code = ask("cuCtxSynchronize", check=False)

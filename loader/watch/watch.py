@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import FormatError, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.fast_start.values import Immutable
+from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
@@ -185,11 +185,13 @@ class Watch:
             missing=None if kernel is not None else outcome.failure,
             wanted=wanted,
         )
-        try:
-            requested = Requested.parse(requested.to_json())
-        except FormatError:
-            return  # a request that no cache could ever serve: a reader would refuse the line
-        file.note(requested, asked.remembered_by)
+        for one in (requested, replace(requested, wanted=None)):
+            try:
+                readable = Requested.parse(one.to_json())
+            except FormatError:  # a reader would refuse the line: of its entry, or of a request that nothing serves
+                continue
+            file.note(readable, asked.remembered_by)
+            return
 
 
 class _Counted(dict[tuple[Any, ...], Kernel]):

@@ -80,6 +80,15 @@ def test_debug_tells_what_was_refused(path: Path, use: Use, file: Path, monkeypa
     assert sum("built for sm_100a, this GPU is 9.0" in line for line in refused) == 6
 
 
+def test_only_what_is_missing(path: Path, use: Use, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECAST_LOG", "warning")
+    use(path, machines=Machines(HOPPER))
+    assert loader.get("scale", {"dtype": "bf16"})(1) == 2
+    with pytest.raises(loader.OpNotFound):
+        loader.get("nope")
+    assert [line.split(" ")[2] for line in file.read_text().splitlines()] == ["WARNING"]
+
+
 def test_a_broken_cache_is_told(path: Path, tmp_path: Path, use: Use, file: Path) -> None:
     (tmp_path / "broken").mkdir()
     use(tmp_path / "broken", path, machines=Machines(HOPPER))

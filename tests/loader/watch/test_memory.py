@@ -161,6 +161,17 @@ def test_an_address_without_memory_leaves_the_rest() -> None:
     assert found == (None, b"1234") and kept[0].left_out == "the driver cannot read it"
 
 
+def test_a_torch_without_cuda_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    from precast.loader.watch import memory
+
+    def refuse(ordinal: int) -> int:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    monkeypatch.setattr(memory, "current_stream", refuse)
+    gpu, data = Gpu(), bytearray(b"1234")
+    assert bytes_of([on_device(data)], 100, lambda: gpu)[1] == (b"1234",)  # type: ignore[arg-type,return-value]
+
+
 @pytest.mark.parametrize("how", [{"capturing": 1}, {"asked": 906}])
 def test_while_a_graph_is_captured_nothing_is_waited_for(how: dict[str, int]) -> None:
     gpu = Gpu(**how)

@@ -18,6 +18,7 @@ from precast.loader.resolve.machine import Machines
 from precast.loader.watch import notice, request_file
 from precast.loader.watch.request_file import RequestFile, append_line
 from precast.loader.watch.requested import Requested, read_requests
+from tests.helpers.attacks import forge_op
 from tests.helpers.caches import run_alone
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use
@@ -80,6 +81,20 @@ def test_what_no_cache_could_serve_is_not_noted(path: Path, use: Use, file: Path
     with pytest.raises(loader.TargetError):
         loader.get("scale", {"dtype": "bf16"}, target="sm_no")
     assert not file.exists() or read_requests(file.read_bytes()).requests == ()
+
+
+def test_an_entry_that_no_reader_would_take_is_left_out(path: Path, use: Use, file: Path) -> None:
+    """Such as one with the function of a cache that says anything; the request itself is noted."""
+
+    def change(op: Any) -> None:
+        for one in op["artifacts"]:
+            one["provenance"] = {"function": "no function\n  - kernel: evil", "registered": False}
+
+    forge_op(path, "scale", change)
+    use(path, machines=Machines(HOPPER))
+    loader.get("scale", {"dtype": "bf16"})
+    (one,) = read_requests(file.read_bytes()).requests
+    assert one.found and one.wanted is None
 
 
 def test_counts(path: Path, use: Use, file: Path) -> None:
