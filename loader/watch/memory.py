@@ -20,6 +20,7 @@ from precast.loader.watch.dump import Block, Layout, Passed, span
 _HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged: the host may read it
 _NAMED = {bool: "bool", int: "int", float: "float", str: "text"}
 _ADDRESSES = ("pointer", "stream")
+_CAPTURING = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and those after it
 
 
 class GpuFailed(PrecastError):
@@ -139,17 +140,21 @@ def bytes_of(
 
 def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
     """What asks the driver, once all work of a device is done; None where its stream is capturing."""
-    ask = contexts.enter_context(device_context(driver, ordinal))
-    status = ctypes.c_int()
+    try:
+        ask = contexts.enter_context(device_context(driver, ordinal))
+    except PrecastError as error:
+        raise GpuFailed(str(error)) from None
     try:
         stream = ctypes.c_void_p(current_stream(ordinal))
     except Exception:  # a torch without CUDA, beside tensors of another library
         stream = ctypes.c_void_p()
-    if ask("cuStreamIsCapturing", stream, ctypes.byref(status), check=False) or status.value:
-        return None
-    code = ask("cuCtxSynchronize", check=False)
-    if code:
-        raise GpuFailed(f"cuCtxSynchronize returned error {code}")
+    status = ctypes.c_int()
+    for name, arguments in (("cuStreamIsCapturing", (stream, ctypes.byref(status))), ("cuCtxSynchronize", ())):
+        code = ask(name, *arguments, check=False)
+        if status.value or code in _CAPTURING:
+            return None
+        if code:  # each of them may report an error of earlier work
+            raise GpuFailed(f"{name} returned error {code}")
     return ask
 
 

@@ -180,9 +180,21 @@ def test_while_a_graph_is_captured_nothing_is_waited_for(how: dict[str, int]) ->
     assert gpu.calls == ["retain", "push", "pop"]
 
 
-def test_an_error_of_earlier_work_is_no_dump() -> None:
-    gpu = Gpu(waited=700)
-    with pytest.raises(GpuFailed, match="cuCtxSynchronize returned error 700"):
+@pytest.mark.parametrize(
+    ("how", "name"), [({"waited": 700}, "cuCtxSynchronize"), ({"asked": 700}, "cuStreamIsCapturing")]
+)
+def test_an_error_of_earlier_work_is_no_dump(how: dict[str, int], name: str) -> None:
+    """Whichever function reports it: else the dump of a later call would be the last one after a crash."""
+    gpu = Gpu(**how)
+    with pytest.raises(GpuFailed, match=f"{name} returned error 700"):
+        bytes_of([on_device(bytearray(8))], 100, lambda: gpu)  # type: ignore[arg-type,return-value]
+    assert gpu.calls[-1] == "pop"
+
+
+def test_a_context_that_cannot_be_entered_is_no_dump() -> None:
+    gpu = Gpu()
+    gpu.library.cuDevicePrimaryCtxRetain = lambda *_: 700
+    with pytest.raises(GpuFailed, match="cuDevicePrimaryCtxRetain returned error 700"):
         bytes_of([on_device(bytearray(8))], 100, lambda: gpu)  # type: ignore[arg-type,return-value]
 
 
