@@ -26,7 +26,7 @@ ROOMS = {
     "make": ("plan", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "merge"),
     "inspect": ("list", "show", "diff", "export", "store", "doctor", "schema"),
-    "measure": ("verify", "bench", "tune"),
+    "measure": ("verify", "bench", "tune", "replay"),
 }
 # The heading of each folder's commands in the help.
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Look", "measure": "Measure (on a GPU)"}

@@ -17,6 +17,7 @@ name, nor register two operators of one name.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from precast.loader.launch.torch_op import Operators
     from precast.loader.resolve.pins import Pins
     from precast.loader.resolve.resolution import Resolution
+    from precast.loader.watch.watch import Watch
 
 _REMEMBERED = 100_000
 _SIMPLE = (str, int, float, bool, type(None))
@@ -81,7 +83,9 @@ class Session:
         self.machines = machines or Machines(installed=self.installed)
         self.opener = opener or KernelOpener(self.machines.on)
         self.frozen = False
-        self.remembered: dict[tuple[Any, ...], Kernel] = {}  # by the arguments of ``get``
+        self.watch = _watch(self.machines)
+        # by the arguments of ``get``
+        self.remembered: dict[tuple[Any, ...], Kernel] = {} if self.watch is None else self.watch.kernels()
         self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for
         self._search = search
         self._pins: Pins | None = None
@@ -103,6 +107,8 @@ class Session:
                 self.remembered.clear()
                 self._caches = None  # if the search fails, the next call searches again
                 self._caches = discover(self._search, self._pins, self.installed)
+                if self.watch is not None:
+                    self.watch.found_caches(self._caches)
             return self._caches
 
     def ops(self) -> tuple[str, ...]:
@@ -133,7 +139,10 @@ class Session:
         problem: Mapping[str, int] | None = None,
     ) -> Lookup:
         """Find, check and load the variant that ``get`` returns, whether or not it was asked for before."""
-        return self._counted(device, target, lambda: self._choose(_request(op, config, problem), device, target))
+        find = lambda: self._choose(_request(op, config, problem), device, target)  # noqa: E731
+        if self.watch is None:
+            return self._counted(device, target, find)
+        return self._watched(self.watch, find, op, config, device, target, problem)
 
     def load(self, candidate: Candidate, device: object, target: str | None) -> Lookup:
         """Load a candidate of this session's caches."""
@@ -205,6 +214,36 @@ class Session:
         finally:
             self._count(lookups=1, misses=missed, seconds=time.perf_counter() - start)
 
+    def _watched(
+        self,
+        watch: Watch,
+        find: Callable[[], tuple[Candidate, Machine]],
+        op: str,
+        config: Mapping[str, object] | None,
+        device: object,
+        target: str | None,
+        problem: Mapping[str, int] | None,
+    ) -> Lookup:
+        """A lookup that is told of, however it ends."""
+        with IMPORT_LOCK:
+            from precast.loader.watch.watch import Asked, Outcome
+        asked = Asked(
+            op=op,
+            config=config,
+            device=device,
+            target=target,
+            problem=problem,
+            machine=lambda: self.machine(device, target),
+            explain=lambda: self.explain(op, config, device=device, target=target, problem=problem),
+        )
+        try:
+            found = self._counted(device, target, find)
+        except Exception as error:
+            watch.resolved(asked, Outcome(error=error))
+            raise
+        watch.resolved(asked, Outcome(found.kernel, found.cache))
+        return found
+
     def _choose(self, request: Request, device: object, target: str | None) -> tuple[Candidate, Machine]:
         sources, notes = self.sources(request.op)  # it lists the installed distributions, which the machine reuses
         machine = self.machine(device, target)
@@ -222,14 +261,24 @@ class Session:
         if self.frozen:
             name = f"{op} {config_text(artifact.config)} for {artifact.target}"
             raise Frozen(f"{name} is not loaded, and loader.freeze() was called: preload it before, or do not freeze")
+        start = time.perf_counter()
         kernel = self.opener.open(cache, op, artifact, number)
         self._count(loads=1, stored=artifact.blob.stored)
-        return kernel
+        return kernel if self.watch is None else self.watch.opened(kernel, cache, time.perf_counter() - start)
 
     def _count(self, lookups: int = 0, misses: int = 0, loads: int = 0, stored: int = 0, seconds: float = 0.0) -> None:
         with self._counting:
             for place, more in enumerate((lookups, misses, loads, stored, seconds)):
                 self._counts[place] += more
+
+
+def _watch(machines: Machines) -> Watch | None:
+    """What watches a session, by the variables. Without any of them nothing is imported."""
+    if not any(map(os.environ.get, ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS"))):
+        return None
+    with IMPORT_LOCK:
+        from precast.loader.watch.watch import Watch
+    return Watch.of(os.environ, machines.driver.get)
 
 
 default = Session()

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from precast.loader.errors import FormatError
 from precast.loader.format.patterns import NAME
 from precast.loader.format.target import Target
+from precast.loader.watch import VARIABLES as WATCHING
 
 # What a child process has of its caller's environment. Any other variable could change what is compiled on one machine
 # and not on another: it is passed by the manifest's env: or by --pass-env, which a variant's key covers.
@@ -102,6 +103,8 @@ def child_environment(
     """
     prefixes = _INHERITED_PREFIXES + (_GPU_PREFIXES if gpu else ())
     made = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
+    for name in WATCHING:  # for services: a log must not be an input of what is compiled
+        made.pop(name, None)
     made |= DEFAULTS
     made |= env or {}
     made |= FIXED

@@ -1,4 +1,7 @@
-"""Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
+"""Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written.
+
+With --from-requests it writes the manifest of what a program asked for.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,40 @@ import typer
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.build.plan.variant import Variant
-from precast.cli.shared.output import count, emit, table
+from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json
+from precast.loader.format.patterns import CACHE_NAME
+from precast.loader.format.target import Target
 
 if TYPE_CHECKING:
     from precast.build.store.history import Verdict
 
 
 def command(
-    manifests: Annotated[list[Path], typer.Argument(metavar="MANIFEST...", help="The manifests, as one plan.")],
+    manifests: Annotated[
+        list[Path] | None, typer.Argument(metavar="MANIFEST...", help="The manifests, as one plan.", show_default=False)
+    ] = None,
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="Only this target; may be repeated.")
+        list[str] | None,
+        typer.Option("--target", "-t", help="Only this target; of requests, for this one. May be repeated."),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The cache's name, instead of the first manifest's.")] = "",
+    from_requests: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from-requests",
+            metavar="FILE",
+            help="Print the manifest of what this file of PRECAST_REQUESTS asks for; may be repeated.",
+        ),
+    ] = None,
+    only: Annotated[
+        str, typer.Option("--only", metavar="missing|used", help="Of the requests, only these; both, if left out.")
+    ] = "",
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Of the requests, print the problems to measure, in place of a manifest.")
+    ] = False,
     pass_env: PassEnv = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say of each variant whether it is reused, or what has changed.")
@@ -34,6 +56,13 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
+    if from_requests:
+        _from_requests(from_requests, manifests, target or [], name, only, grid, json)
+        return
+    if only or grid:
+        raise typer.BadParameter("--only and --grid are for requests: give --from-requests FILE")
+    if not manifests:
+        raise typer.BadParameter("there is nothing to plan: give a MANIFEST, or --from-requests FILE")
     plan = plan_files(manifests, targets=target or (), name=name, passed=passed(pass_env))
     if explain:
         verdicts = explain_plan(plan, store)
@@ -42,6 +71,48 @@ def command(
         emit({"variants": [one.to_json() for one in verdicts]}, "\n".join([*map(str, verdicts), total]), json)
     else:
         emit(plan_to_json(plan), render(plan), json)
+
+
+def _from_requests(
+    files: list[Path], manifests: list[Path] | None, targets: list[str], name: str, only: str, grid: bool, json: bool
+) -> None:
+    """Print the manifest, or the grid, of what a program asked for."""
+    from precast.build.requested_manifest import (
+        ONLY,
+        entries_of,
+        grid_of,
+        grid_text,
+        manifest_of,
+        read_request_files,
+    )
+
+    if manifests:
+        raise typer.BadParameter("requests make a manifest: give MANIFEST or --from-requests, not both")
+    if only and only not in ONLY:
+        raise typer.BadParameter(f"--only {only}: write missing or used")
+    named = name or "requested"
+    if not CACHE_NAME.admits(named):
+        raise typer.BadParameter(f"--name {named}: use lower-case letters, digits and single dashes")
+    asked = [str(Target.parse(one)) for one in targets]
+    requests, notes = read_request_files(files)
+    for note in notes:
+        tell(f"warning: {note}")
+    problems = grid_of(requests)
+    data: dict[str, Any] = {
+        "problems": {
+            op: [{"problem": problem, "count": number} for problem, number in rows] for op, rows in problems.items()
+        }
+    }
+    if grid:
+        emit(data, grid_text(problems), json)
+        return
+    text = manifest_of(requests, name=named, only=only or None, targets=asked)
+    data["manifest"] = text
+    data["entries"] = [
+        {**one.wanted.to_json(), "targets": sorted(one.targets), "used": one.used, "missing": one.missing}
+        for one in entries_of(requests, only=only or None, targets=asked)
+    ]
+    emit(data, text.rstrip("\n"), json)
 
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "plan": ("precast plan manifest.yaml", "precast plan manifest.yaml -t sm_100a --json"),
+    "plan": (
+        "precast plan manifest.yaml",
+        "precast plan manifest.yaml -t sm_100a --json",
+        "precast plan --from-requests requests.jsonl --only missing > wanted.yaml",
+    ),
     "build": (
         "precast build manifest.yaml -o cache",
         "precast build manifest.yaml -o cache -t sm_100a -j 8",
@@ -29,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "verify": ("precast verify cache", "precast verify cache --op rmsnorm --record"),
     "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
     "tune": ("precast tune cache times.json",),
+    "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),
 }
 
 

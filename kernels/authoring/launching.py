@@ -92,7 +92,9 @@ def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> It
                 yield LeftOut(op, artifact, refused)
                 continue
             try:
-                yield Case(op, artifact, session.default.opener.open(cache, op, artifact), _declaration(op, artifact))
+                yield Case(
+                    op, artifact, session.default.opener.open(cache, op, artifact), declaration_for(op, artifact)
+                )
             except PrecastError as error:
                 yield LeftOut(op, artifact, str(error))
 
@@ -104,7 +106,7 @@ def obstacle(artifact: Artifact, device: Device) -> str:
     return unmet(artifact, session.default.machines.on(device.ordinal)) or ""  # its blocks may wait for ever for others
 
 
-def _declaration(op: str, artifact: Artifact) -> Declaration:
+def declaration_for(op: str, artifact: Artifact) -> Declaration:
     """The declaration of the function that the artifact was built from; a registered op's is found by its name."""
     function = artifact.provenance.get("function")
     if isinstance(function, str) and artifact.provenance.get("registered") is False:

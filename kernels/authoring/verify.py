@@ -89,13 +89,29 @@ def poison(tensor: Any) -> None:
 
 
 def _check(declaration: Declaration, config: Config, problem: Problem, name: str, result: Any, expected: Any) -> Check:
+    error, fault = difference(declaration, config, result, expected)
+    return Check(problem=problem, output=name, error=error, fault=fault or _spill(result))
+
+
+def difference(declaration: Declaration, config: Config, result: Any, expected: Any) -> tuple[float, str]:
+    """How far a tensor is from what is expected, as a share of the tolerance; and what is wrong, or nothing.
+
+    Parameters
+    ----------
+    declaration, config
+        They give the tolerance; without one the two must be equal.
+    result, expected
+        Tensors of torch.
+    """
     import torch
 
     found = result.to(torch.float64) if result.dtype.is_floating_point else result
     expected = expected.to(found.dtype)
     if found.shape != expected.shape:
-        fault = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference"
-        return Check(problem=problem, output=name, error=math.inf, fault=fault)
+        return (
+            math.inf,
+            f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference",
+        )
     error = 0.0
     if found.numel():
         if found.dtype.is_floating_point:
@@ -106,8 +122,7 @@ def _check(declaration: Declaration, config: Config, problem: Problem, name: str
             error = float(share.nan_to_num(nan=math.inf, posinf=math.inf).max())
         else:
             error = 0.0 if bool((found == expected).all()) else math.inf
-    fault = "" if error <= 1.0 else _fault(found, expected, error)
-    return Check(problem=problem, output=name, error=error, fault=fault or _spill(result))
+    return error, "" if error <= 1.0 else _fault(found, expected, error)
 
 
 def _fault(found: Any, expected: Any, error: float) -> str:

@@ -134,7 +134,7 @@ class Launcher:
         self._loading = ForkSafeLock()
 
     def __call__(self, *args: Any) -> None:
-        kept = [_plain(value) for value in args]  # the tensors of the views live until the launch is queued
+        kept = [plain_value(value) for value in args]  # the tensors of the views live until the launch is queued
         values = [value for value, _ in kept]
         planned = self._planned(values)
         data = planned.packing.filled(values)
@@ -144,7 +144,7 @@ class Launcher:
         entered = self._cuda.enter(planned.device)
         try:
             kernel = self._ready(planned.device, planned.launch.shared)
-            self._cuda.launch(kernel, planned.launch, _stream(planned.device), ctypes.addressof(addresses))
+            self._cuda.launch(kernel, planned.launch, current_stream(planned.device), ctypes.addressof(addresses))
         finally:
             if entered:
                 self._cuda.leave()
@@ -194,7 +194,7 @@ class Launcher:
             raise LoadError(f"{self._op} takes parameters of {found} bytes, not {planned}: rebuild the cache")
 
 
-def _plain(value: Any) -> tuple[Any, Any]:
+def plain_value(value: Any) -> tuple[Any, Any]:
     """A tensor as a View, a number as Python's own; and the object that keeps the view's memory alive."""
     kind = type(value)
     if not hasattr(kind, "__dlpack__") and not hasattr(kind, "__dlpack_c_exchange_api__"):
@@ -222,7 +222,7 @@ def _importer() -> Callable[[Any], Any]:
     return found
 
 
-def _stream(device: int) -> int:
+def current_stream(device: int) -> int:
     """The caller's current stream on a device: torch's, where torch is there; else the default one."""
     torch = sys.modules.get("torch")
     return int(torch.cuda.current_stream(device).cuda_stream) if torch is not None else 0

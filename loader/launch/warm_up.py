@@ -183,7 +183,7 @@ def _multiple(divisibility: int) -> int:
 @contextmanager
 def _capturing(driver: Driver, ordinal: int) -> Iterator[int]:
     """A new stream of a device, which records launches in a graph and runs none."""
-    with _context(driver, ordinal) as ask:
+    with device_context(driver, ordinal) as ask:
         stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
         ask("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
         try:
@@ -199,7 +199,7 @@ def _capturing(driver: Driver, ordinal: int) -> Iterator[int]:
 
 
 @contextmanager
-def _context(driver: Driver, ordinal: int) -> Iterator[Any]:
+def device_context(driver: Driver, ordinal: int) -> Iterator[Any]:
     """Make the primary context of a device current for a while. It is not released: every launch needs it."""
     library, handle, context = driver.library, driver.handle(ordinal), ctypes.c_void_p()
 

@@ -118,28 +118,52 @@ def manifest_lines(resolution: Resolution) -> list[str]:
     tuned = {key.name for key in source.op.keys if key.tuned} if source else set()
     config = _config(resolution)
     pinned = {name: [value] for name, value in config.items() if name in tuned}
-    made = nearest.artifact.provenance if nearest else {}
-    op, parts, function = resolution.request.op, made.get("parts"), made.get("function")
-    if isinstance(parts, list) and parts:
-        op = op.rpartition(".")[0]
-    if "objects" in made:  # of a function that compiles several: the manifest names the first
-        op = op.partition(".object")[0]
+    made = source_of(resolution.request.op, nearest.artifact.provenance if nearest else {})
     lines = ["kernels:"]
-    if nearest is None or made.get("registered") is not False or not isinstance(function, str):
-        lines.append(f"  - kernel: {op}")
+    if nearest is None or made.function is None:
+        lines.append(f"  - kernel: {made.op}")
     else:
-        lines += [f"  - compile: {value_text(function)}", f"    op: {op}"]
+        lines += [f"  - compile: {value_text(made.function)}", f"    op: {made.op}"]
         free = {name: [to_json(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
         pinned = {**free, **pinned}
     meaning = {name: value for name, value in config.items() if name not in tuned}
     optional = {"config": config_text(meaning) if meaning else "", "tuned": config_text(pinned) if pinned else ""}
-    if isinstance(parts, list) and parts:
-        optional["parts"] = value_text(parts)
-    if isinstance(made.get("env"), dict) and made["env"]:
-        optional["env"] = config_text(made["env"])
-    target = _target(resolution)
+    if made.parts:
+        optional["parts"] = value_text(made.parts)
+    if made.env:
+        optional["env"] = config_text(made.env)
+    target = target_to_build(resolution)
     optional["targets"] = f"[{target}]" if target else ""
     return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
+
+
+class Source(Immutable, kw_only=True):
+    """What a manifest names for an artifact: the op, and the function by ``module:name`` where it is not registered."""
+
+    op: str
+    function: str | None
+    parts: tuple[Any, ...]
+    env: Mapping[str, Any]
+
+
+def source_of(op: str, made: Mapping[str, Any]) -> Source:
+    """What a manifest names for an op, by the provenance of an artifact of it.
+
+    >>> source_of("acme.split.main", {"function": "acme:split", "registered": False, "parts": ["main"]}).op
+    'acme.split'
+    """
+    parts, function, env = made.get("parts"), made.get("function"), made.get("env")
+    if isinstance(parts, list) and parts:
+        op = op.rpartition(".")[0]
+    if "objects" in made:  # of a function that compiles several: the manifest names the first
+        op = op.partition(".object")[0]
+    known = made.get("registered") is not False or not isinstance(function, str)
+    return Source(
+        op=op,
+        function=None if known else function,
+        parts=tuple(parts) if isinstance(parts, list) else (),
+        env=env if isinstance(env, dict) else {},
+    )
 
 
 def _config(resolution: Resolution) -> Mapping[str, Any]:
@@ -154,7 +178,7 @@ def _config(resolution: Resolution) -> Mapping[str, Any]:
     return request.config
 
 
-def _target(resolution: Resolution) -> str:
+def target_to_build(resolution: Resolution) -> str:
     """What to build for: the target asked for, else the best one for this device that the op is built for at all."""
     machine = resolution.machine
     if machine.target is not None:
@@ -163,10 +187,10 @@ def _target(resolution: Resolution) -> str:
         return ""
     known = {r.candidate.artifact.target for r in resolution.rejected}
     here = sorted((t for t in known if t.runs_on(machine.capability)), key=lambda t: t.rank)
-    return str(here[0]) if here else _own_target(machine.capability)
+    return str(here[0]) if here else own_target(machine.capability)
 
 
-def _own_target(capability: Capability) -> str:
+def own_target(capability: Capability) -> str:
     """The target with every feature of a device; from 9.0 on, that is the one with an ``a``."""
     return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"
 

@@ -10,6 +10,7 @@ import pytest
 from precast.build.ipc.environment import DEFAULTS, FIXED, child_environment, passed_variables
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Target
+from precast.loader.watch import VARIABLES
 
 SM90A = Target.parse("sm_90a")
 
@@ -31,6 +32,12 @@ def test_a_default_yields_to_the_manifest_and_not_to_the_caller(name: str) -> No
 def test_what_could_change_a_kernel_is_not_inherited(name: str) -> None:
     assert name not in child_environment({name: "1"}, target=SM90A)
     assert child_environment({}, target=SM90A, env=passed_variables([name], {name: "1"}))[name] == "1"
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_what_watches_a_service_is_not_for_a_build(name: str) -> None:
+    """Where an author's code uses the loader, a log would be an input of each variant."""
+    assert name not in child_environment({name: "1"}, target=SM90A)
 
 
 @pytest.mark.parametrize("name", ["PATH", "HOME", "TMPDIR", "LC_ALL", "XDG_CACHE_HOME", "PYTHONPATH", "CUDA_HOME"])

@@ -101,7 +101,7 @@ def chosen(native: Native, tmp_path: Path) -> tuple[Cache, Artifact]:
 
 @pytest.fixture(autouse=True)
 def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cubin, "_stream", lambda device: 0x50 + device)
+    monkeypatch.setattr(cubin, "current_stream", lambda device: 0x50 + device)
 
 
 def test_it_launches_what_the_plan_says(chosen: tuple[Cache, Artifact]) -> None:

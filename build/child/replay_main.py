@@ -1,0 +1,53 @@
+"""The replaying process: it makes one dumped call, which may end it.
+
+Started by ``precast replay``, which says how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from precast.build.child.serve import serve
+from precast.build.ipc.message import Message
+from precast.kernels.authoring.declare import Declaration
+from precast.kernels.authoring.launching import declaration_for
+from precast.kernels.authoring.replay import replay
+from precast.loader.errors import PrecastError
+from precast.loader.format.artifact import Artifact
+from precast.loader.launch.kernel import KernelOpener
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.machine import Machines
+from precast.loader.watch.dump_folder import read_dump
+
+
+def main() -> None:
+    """Replay when asked."""
+    serve(lambda settings: answer)
+
+
+def answer(request: Mapping[str, Any]) -> Message:
+    """Make the call of the folder ``call`` with its kernel in the cache ``cache``; what it wrote is compared."""
+    folder = Path(request["call"])
+    dump, cache, machines = read_dump(folder), Cache(Path(request["cache"])), Machines()
+    artifact = next(one for one in cache.op(dump.op).artifacts if one.key == dump.key)
+    # A call whose tensors are all in the memory of the host needs no device: it is as good as on the right one.
+    target = str(artifact.target) if dump.on_host else None
+    opener = KernelOpener(lambda device: machines.on(device) if target is None else machines.for_target(target))
+    kernel = opener.open(cache, dump.op, artifact)
+    declaration, unknown = _declaration(dump.op, artifact)
+    outputs = replay(kernel, dump, folder, declaration)
+    return Message({"outputs": [one.to_json() for one in outputs], "unknown": unknown})
+
+
+def _declaration(op: str, artifact: Artifact) -> tuple[Declaration | None, str]:
+    """The declaration of the function that an artifact was built from; or why it is not known here."""
+    try:
+        return declaration_for(op, artifact), ""
+    except (PrecastError, ImportError) as error:
+        return None, f"its author's declaration is not known here ({error})"
+
+
+if __name__ == "__main__":
+    main()

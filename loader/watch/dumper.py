@@ -1,0 +1,121 @@
+"""The dumper: writes each call down before it is launched, and keeps the last few of a process.
+
+A dump is written beside its place and renamed into it, so that a folder of a call is always complete. Before a dump the
+process waits for all work of the GPU: where that reports an error, the call that is then the last one caused it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from precast.loader.fork_safe import ForkSafeLock
+from precast.loader.launch.kernel import Kernel
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.driver import Driver
+from precast.loader.watch.dump import HEADER_LIMIT, Dump
+from precast.loader.watch.dump_folder import HEADER, block_name, call_name
+from precast.loader.watch.memory import GpuFailed, bytes_of, look_at
+from precast.loader.watch.notice import notice
+
+LIMIT = 16 << 20
+CALLS = 4
+
+
+class Dumper:
+    """Writes calls below a folder, those of each process in a folder of their own.
+
+    Parameters
+    ----------
+    folder
+        ``PRECAST_DUMP``.
+    limit
+        How many bytes of memory are written for one call.
+    calls
+        How many calls of a process are kept.
+    driver
+        The CUDA driver; it is asked only for tensors on a device.
+    """
+
+    def __init__(self, folder: str, limit: int, calls: int, driver: Callable[[], Driver]) -> None:
+        self.lock = ForkSafeLock()  # held through the launch, so that the last dump is that of the last launch
+        self._root, self._limit, self._calls, self._driver = Path(folder), limit, calls, driver
+        self._process, self._number, self._folder = 0, 0, Path()
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str], driver: Callable[[], Driver]) -> Dumper | None:
+        """The dumper that the variables ask for; None for none."""
+        folder = variables.get("PRECAST_DUMP", "")
+        if not folder:
+            return None
+        limit = _number("PRECAST_DUMP_LIMIT", variables.get("PRECAST_DUMP_LIMIT", ""), LIMIT)
+        calls = _number("PRECAST_DUMP_CALLS", variables.get("PRECAST_DUMP_CALLS", ""), CALLS)
+        return cls(folder, limit, max(1, calls), driver)
+
+    def write(self, kernel: Kernel, cache: Cache, values: Sequence[Any]) -> None:
+        """Write a call down. A failure is told once, and the call goes on."""
+        try:
+            self._write(kernel, cache, values)
+        except GpuFailed as error:
+            last = self._folder / call_name(self._number - 1)
+            notice(f"the GPU failed before a call of {kernel.op} was launched ({error}); the last call was {last}")
+        except Exception as error:
+            notice(f"PRECAST_DUMP: a call of {kernel.op} could not be written ({error})")
+
+    def _write(self, kernel: Kernel, cache: Cache, values: Sequence[Any]) -> None:
+        signature = kernel.signature
+        if len(values) != len(signature.passed):
+            return  # the call is refused before anything is launched
+        if self._process != os.getpid():
+            self._process, self._number = os.getpid(), 0
+            self._folder = self._root / f"{self._process}-{time.time_ns()}"
+        found = look_at(signature.passed, values)
+        blocks, data = bytes_of(found.blocks, self._limit, self._driver)
+        dump = Dump(
+            op=kernel.op,
+            config=kernel.config,
+            target=kernel.target,
+            key=kernel.artifact.key,
+            cache=cache.name,
+            digest=cache.digest,
+            signature=signature,
+            process=self._process,
+            number=self._number,
+            stream=any(argument.kind in ("env_stream", "stream") for argument in signature.arguments),
+            arguments=found.arguments,
+            blocks=blocks,
+        )
+        self._keep(dump, data)
+
+    def _keep(self, dump: Dump, data: Sequence[bytes | None]) -> None:
+        header = dump.encode()
+        if len(header) > HEADER_LIMIT:
+            raise ValueError(f"its header takes {len(header)} bytes")
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # tensors may be what nobody else should read
+        unfinished = self._folder / f".{call_name(dump.number)}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            unfinished.mkdir(mode=0o700)
+            for number, one in enumerate(data):
+                if one is not None:
+                    (unfinished / block_name(number)).write_bytes(one)
+            (unfinished / HEADER).write_bytes(header)
+            unfinished.rename(self._folder / call_name(dump.number))
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        self._number += 1
+        shutil.rmtree(self._folder / call_name(dump.number - self._calls), ignore_errors=True)
+
+
+def _number(variable: str, text: str, default: int) -> int:
+    if not text:
+        return default
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    notice(f"{variable}={text[:40]!r} is not a number: {default} is used")
+    return default

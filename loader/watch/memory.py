@@ -1,0 +1,170 @@
+"""The memory of a call's tensors: which blocks they are in, and the bytes of these, from the host or from a device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from precast.loader.errors import FormatError, PrecastError
+from precast.loader.fast_start.values import Immutable, replace
+from precast.loader.format.signature import Argument
+from precast.loader.launch.arguments import View
+from precast.loader.launch.cubin import current_stream, plain_value
+from precast.loader.launch.dlpack import CUDA
+from precast.loader.launch.warm_up import device_context
+from precast.loader.resolve.driver import Driver
+from precast.loader.watch.dump import Block, Layout, Passed, span
+
+_HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged: the host may read it
+_NAMED = {bool: "bool", int: "int", float: "float", str: "text"}
+_ADDRESSES = ("pointer", "stream")
+_CAPTURING = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and those after it
+
+
+class GpuFailed(PrecastError):
+    """The GPU reported an error of earlier work, while a dump waited for it."""
+
+
+class Found(Immutable):
+    """The arguments of a call, the memory that they point to, and what keeps that memory alive."""
+
+    arguments: tuple[Passed, ...]
+    blocks: tuple[Block, ...]
+    kept: tuple[object, ...]
+
+
+def look_at(signature: Sequence[Argument], values: Sequence[Any]) -> Found:
+    """Describe the arguments of a call. Tensors that overlap share a block, as an output that is also an input does."""
+    views: list[View] = []
+    kept: list[object] = []
+
+    def passed(argument: Argument | None, value: Any) -> Passed:
+        if argument is not None and argument.kind in _ADDRESSES and value is not None:
+            return Passed(kind=argument.kind, value=type(value).__name__)
+        if value is None:
+            return Passed(kind="none")
+        if isinstance(value, (tuple, list)):
+            return Passed(kind="tuple", items=tuple([passed(None, item) for item in value]))
+        try:
+            plain, owner = plain_value(value.detach() if hasattr(value, "detach") else value)
+        except Exception as error:  # of the tensor's own library
+            return Passed(kind="other", value=f"{type(value).__name__}, {type(error).__name__}")
+        if type(plain) in _NAMED and not (type(plain) is int and not -(2**63) <= plain < 2**64):
+            return Passed(kind=_NAMED[type(plain)], value=plain)
+        if not isinstance(plain, View):
+            return Passed(kind="other", value=type(value).__name__)
+        try:
+            first, _ = span(plain.shape, plain.strides, plain.dtype)
+        except FormatError:
+            return Passed(kind="other", value=f"tensor of {plain.dtype}"[:80])
+        views.append(plain)
+        kept.append(owner)
+        place = Layout(
+            shape=plain.shape, strides=plain.strides, dtype=plain.dtype, block=len(views) - 1, offset=plain.data + first
+        )
+        return Passed(kind="tensor", layout=place)
+
+    arguments = [passed(argument, value) for argument, value in zip(signature, values, strict=True)]
+    blocks, where = merged_blocks(views)
+    return Found(tuple(_placed(one, blocks, where) for one in arguments), blocks, tuple(kept))
+
+
+def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, ...]]:
+    """The blocks of memory that tensors use, and the block of each tensor.
+
+    >>> one = View(data=64, shape=(4,), strides=(1,), dtype="int32", device=(1, 0))
+    >>> merged_blocks([one, replace(one, data=72)])
+    ((Block(address=64, size=24, device=(1, 0), left_out=''),), (0, 0))
+    """
+    spans = []
+    for number, view in enumerate(views):
+        first, size = span(view.shape, view.strides, view.dtype)
+        spans.append((view.device, view.data + first, size, number))
+    blocks: list[Block] = []
+    where = [0] * len(views)
+    for device, address, size, number in sorted(spans):
+        last = blocks[-1] if blocks else None
+        if last is not None and last.device == device and address < last.address + last.size:
+            end = max(last.address + last.size, address + size)
+            blocks[-1] = replace(last, size=end - last.address)
+        else:
+            blocks.append(Block(address=address, size=size, device=device))
+        where[number] = len(blocks) - 1
+    return tuple(blocks), tuple(where)
+
+
+def _placed(one: Passed, blocks: Sequence[Block], where: Sequence[int]) -> Passed:
+    """The argument with its tensors' offsets, which are addresses up to here, counted from their blocks."""
+    if one.layout is not None:
+        block = where[one.layout.block]
+        place = replace(one.layout, block=block, offset=one.layout.offset - blocks[block].address)
+        return replace(one, layout=place)
+    return replace(one, items=tuple(_placed(item, blocks, where) for item in one.items))
+
+
+def bytes_of(
+    blocks: Sequence[Block], limit: int, driver: Callable[[], Driver]
+) -> tuple[tuple[Block, ...], tuple[bytes | None, ...]]:
+    """The bytes of some blocks, as far as the limit goes, after all work of their devices is done.
+
+    A block whose bytes cannot be had says why. GpuFailed where earlier work has failed.
+    """
+    kept: list[Block] = []
+    found: list[bytes | None] = []
+    with ExitStack() as contexts:
+        devices: dict[int, Any] = {}
+        for ordinal in sorted({block.device[1] for block in blocks if block.device[0] == CUDA}):
+            devices[ordinal] = _waited_for(contexts, driver(), ordinal)
+        for block in blocks:
+            kind, ordinal = block.device
+            reason = ""
+            if block.size > limit:
+                reason = f"{block.size} bytes, and PRECAST_DUMP_LIMIT leaves {limit}"
+            elif kind == CUDA and devices[ordinal] is None:
+                reason = "the stream was capturing a graph"
+            elif kind != CUDA and kind not in _HOST:
+                reason = f"memory of a device of type {kind}"
+            data = None
+            if not reason:
+                data = _from_device(devices[ordinal], block) if kind == CUDA else _from_host(block)
+                if data is None:  # an address without memory: the call may crash by it, so the rest is worth keeping
+                    reason = "the driver cannot read it"
+                else:
+                    limit -= block.size
+            kept.append(replace(block, left_out=reason))
+            found.append(data)
+    return tuple(kept), tuple(found)
+
+
+def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
+    """What asks the driver, once all work of a device is done; None where its stream is capturing."""
+    try:
+        ask = contexts.enter_context(device_context(driver, ordinal))
+    except PrecastError as error:
+        raise GpuFailed(str(error)) from None
+    try:
+        stream = ctypes.c_void_p(current_stream(ordinal))
+    except Exception:  # a torch without CUDA, beside tensors of another library
+        stream = ctypes.c_void_p()
+    status = ctypes.c_int()
+    for name, arguments in (("cuStreamIsCapturing", (stream, ctypes.byref(status))), ("cuCtxSynchronize", ())):
+        code = ask(name, *arguments, check=False)
+        if status.value or code in _CAPTURING:
+            return None
+        if code:  # each of them may report an error of earlier work
+            raise GpuFailed(f"{name} returned error {code}")
+    return ask
+
+
+def _from_device(ask: Any, block: Block) -> bytes | None:
+    buffer = ctypes.create_string_buffer(max(1, block.size))
+    place, size = ctypes.c_uint64(block.address), ctypes.c_size_t(block.size)
+    if block.size and ask("cuMemcpyDtoH_v2", buffer, place, size, check=False):
+        return None
+    return buffer.raw[: block.size]
+
+
+def _from_host(block: Block) -> bytes:
+    return ctypes.string_at(block.address, block.size) if block.size else b""

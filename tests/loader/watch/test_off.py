@@ -1,0 +1,66 @@
+"""Without the variables the loader is what it was: no import, no other class, no other path of a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precast.loader.launch.kernel import Kernel, _FastKernel
+from precast.loader.resolve.machine import Machines
+from precast.loader.session import Session
+from precast.loader.watch.watched_kernel import WatchedKernel
+from tests.helpers.caches import run_alone
+from tests.helpers.echo import HOPPER
+
+SCRIPT = """
+import os, sys
+before = set(sys.modules)
+for name in {variables!r}: os.environ[name] = {value!r}
+import precast.loader
+assert not [m for m in sys.modules if m.startswith("precast.loader.watch")], sys.modules
+from precast.loader import session
+from precast.loader.format.target import Capability
+from precast.loader.resolve.machine import Machines, replace
+session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
+kernel = precast.loader.get("scale", {{"dtype": "bf16"}})
+assert kernel(5) == 10 and type(session.default.remembered) is dict
+found = {{m for m in sys.modules if m.startswith("precast.loader.watch") or m in ("logging", "shutil", "atexit")}}
+assert found <= {allowed!r} | before, found
+"""
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_nothing_is_imported(path: Path, value: str | None) -> None:
+    variables = () if value is None else ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS")
+    run_alone(SCRIPT.format(variables=variables, value=value, allowed=set()), path)
+
+
+def test_a_log_that_is_switched_off_imports_no_logging(path: Path) -> None:
+    allowed = {f"precast.loader.watch{name}" for name in ("", ".watch", ".notice")}
+    run_alone(SCRIPT.format(variables=("PRECAST_LOG",), value="0", allowed=allowed), path)
+
+
+def test_the_kernel_is_the_native_one(path: Path) -> None:
+    """Its class, and what a call of it runs: the type of the call path, with no method of ours before it."""
+    session = Session(str(path), machines=Machines(HOPPER))
+    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    assert session.watch is None
+    assert isinstance(kernel, _FastKernel) and not isinstance(kernel, WatchedKernel)
+    launcher = type(kernel).__mro__[1]
+    assert type(kernel).__mro__[2:4] == (_FastKernel, Kernel)
+    assert type(kernel).__call__ is launcher.__call__ and launcher.__module__ != Kernel.__module__
+
+
+def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
+    session = Session(str(path), machines=Machines(HOPPER))
+    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    assert type(kernel) is WatchedKernel and kernel(5) == 10
+    assert kernel.obstacle is None and kernel.launcher is None
+
+
+def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
+    session = Session(str(path), machines=Machines(HOPPER))
+    assert isinstance(session.lookup("scale", {"dtype": "bf16"}).kernel, _FastKernel)
