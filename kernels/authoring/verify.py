@@ -1,65 +1,281 @@
-"""Verifying: launch on random inputs with poisoned outputs, and compare the results with the reference."""
+"""Verifying: a kernel is launched in many ways, between guards, and what it writes is compared with the reference."""
 
 from __future__ import annotations
 
+import copy
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.compare import compare, differing
+from precast.kernels.authoring.verification.guarded import Guarded, enclose, fill
+from precast.kernels.authoring.verification.scenarios import FIRST, Scenario, scenarios
+from precast.kernels.authoring.verification.special_values import with_special
 from precast.loader.format.config import Config
 from precast.loader.format.signature import Argument, Signature
 
+_LATE = 0xFF  # what stands in an input until its values come
+_UNLIKELY = "the GPU has not enough free memory for its tensors and its reference"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One output of one launch. ``error`` is the largest difference, as a share of what the tolerance allows."""
-
-    problem: Problem
-    output: str
-    error: float
-    fault: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the output is within the tolerance of the reference."""
-        return not self.fault
-
-    def __str__(self) -> str:
-        shape = " ".join(f"{name}={value}" for name, value in self.problem.items())
-        return f"{self.output} at {shape}: {self.fault or f'{self.error:.2f} of the tolerance'}"
+Launch = Callable[..., Any]
 
 
 def verify(
-    launch: Callable[..., Any], declaration: Declaration, config: Config, *, device: Any = "cuda", seed: int = 0
+    launch: Launch,
+    declaration: Declaration,
+    config: Config,
+    *,
+    device: Any = "cuda",
+    seed: int = 0,
+    problem: Problem | None = None,
+    huge: bool | None = None,
 ) -> Iterator[Check]:
-    """Launch every problem that the declaration names, and check every output.
+    """Launch every problem that the declaration names in every scenario, and check every argument.
 
-    Every byte behind an output is poisoned before the launch, including the padding between its rows. So values that
-    are left unwritten are found, and so are writes outside the output. An output that is None is skipped.
+    Parameters
+    ----------
+    launch, declaration, config
+        What to call, what its author states about it, and the full config that it was compiled for.
+    device
+        Where to run it; on ``"cpu"``, where a Python function stands for a kernel, nothing runs on other streams.
+    seed
+        The seed of the inputs. What a problem's inputs are depends on it and on the problem alone.
+    problem
+        The one problem to launch, in place of the declaration's.
+    huge
+        Whether to launch the declaration's ``large`` problem; by default, on a GPU.
+
+    An output that is None is skipped.
     """
     if not declaration.verifiable:
         raise DeclarationError(
             f"{declaration.op} cannot be verified: give its @kernel problems, inputs, outputs and a reference"
         )
-    assert declaration.problems and declaration.inputs and declaration.reference
-    for number, problem in enumerate(declaration.problems(config)):
-        values = declaration.inputs(config, problem, device=device, seed=seed + 1000 * number)
-        expected = declaration.reference(config, values)  # before the launch: a kernel may change its inputs
-        outputs = [name for name in declaration.outputs if values[name] is not None]
-        for name in outputs:
-            held = values[name].clone() if name in declaration.in_place else None
-            poison(values[name])
-            if held is not None:
-                values[name].copy_(held)
-        _launch(launch, values)
-        for name in outputs:
-            yield _check(declaration, config, problem, name, values[name], expected[name])
+    import torch
+
+    gpu = torch.device(device).type == "cuda"
+    assert declaration.problems
+    one = _OneProblem(launch, declaration, config, device, gpu, seed)
+    large = dict(declaration.large(config)) if declaration.large else None
+    if problem is not None:
+        yield from one.checks(problem, huge=dict(problem) == large)
+        return
+    for each in declaration.problems(config):
+        yield from one.checks(each)
+    if large is not None:
+        if gpu if huge is None else huge:
+            yield from one.checks(large, huge=True)
+        else:
+            yield _left_out(large, "it has too many elements for the CPU")
 
 
-def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
+def _left_out(problem: Problem, reason: str) -> Check:
+    return Check(problem=problem, output="", error=0.0, scenario=FIRST.name, left_out=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneProblem:
+    """Makes the runs of one problem after the other."""
+
+    launch: Launch
+    declaration: Declaration
+    config: Config
+    device: Any
+    gpu: bool
+    seed: int
+
+    def checks(self, problem: Problem, *, huge: bool = False) -> Iterator[Check]:
+        """Every run of a problem. A huge one is left out where it does not fit the memory of the GPU."""
+        import torch
+
+        if not (huge and self.gpu):
+            yield from self._runs(problem, huge)
+            return
+        torch.cuda.empty_cache()
+        try:
+            yield from list(self._runs(problem, huge))
+        except torch.cuda.OutOfMemoryError:
+            yield _left_out(problem, _UNLIKELY)
+        torch.cuda.empty_cache()
+
+    def _runs(self, problem: Problem, huge: bool) -> Iterator[Check]:
+        assert self.declaration.inputs
+        seed = (self.seed + zlib.crc32(sizes(problem).encode())) % (1 << 63)
+        values = self.declaration.inputs(self.config, problem, device=self.device, seed=seed)
+        runs = _Runs(self.launch, self.declaration, self.config, self.device, problem, values)
+        empty = all(values[name].numel() == 0 for name in runs.outputs)
+        planned = scenarios(
+            0 if empty else runs.elements,
+            gpu=self.gpu,
+            deterministic=self.declaration.deterministic,
+            special_values=self.declaration.special_values,
+            aligned=bool(runs.alignment),
+            huge=huge,
+        )
+        for scenario in planned:
+            if scenario.left_out:
+                yield runs.check("", scenario, left_out=scenario.left_out)
+            else:
+                yield from runs.run(scenario)
+
+
+class _Runs:
+    """The runs of one problem. Inputs and workspace stay in their buffers, as a caller keeps them; outputs are new."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        declaration: Declaration,
+        config: Config,
+        device: Any,
+        problem: Problem,
+        values: dict[str, Any],
+    ) -> None:
+        import torch
+
+        self.launch, self.declaration, self.config, self.device = launch, declaration, config, device
+        self.problem, self.values = problem, values
+        self.tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        self.outputs = [name for name in declaration.outputs if values[name] is not None]
+        self.elements = sum(tensor.numel() for tensor in self.tensors.values())
+        self.alignment = _alignment(launch, self.tensors)
+        self.expected = self._reference(self.tensors)  # before any launch: it may change what it is given
+        rooms = enclose(self.tensors, pattern=_LATE)
+        self.kept = [room for room in rooms if not set(room.views) & set(self.outputs)]
+        written = {name for room in rooms if room not in self.kept for name in room.views}
+        self.written = {name: self.tensors[name] for name in written}
+        self.empty = [name for name in self.outputs if name not in declaration.in_place]
+        self.first: dict[str, Any] = {}
+
+    def run(self, scenario: Scenario) -> Iterator[Check]:
+        """Launch once, and check every output, the guards of every tensor, and that inputs are as they were."""
+        contents, expected, alternative = self.tensors, self.expected, {}
+        if scenario.special:
+            contents, expected = self._special(scenario.special)
+        if scenario.special == "denormal":  # which a kernel may take as zeros
+            _, alternative = self._special("zero")
+        kept = self._placed(scenario, contents)
+        alignment = self.alignment if scenario.least_alignment else None
+        written = {name: contents[name] for name in self.written}
+        new = enclose(written, pattern=scenario.pattern, empty=self.empty, alignment=alignment)
+        views = {name: view for room in (*kept, *new) for name, view in room.views.items()}
+        self._launch(scenario, views, contents)
+        yield from self._outputs(scenario, views, expected, alternative)
+        faults = dict(self._faults(kept, new, views, contents))
+        for name, fault in faults.items():
+            yield self.check(name, scenario, fault=fault)
+        if faults or scenario.special:
+            self._restore(views)
+        if not self.first:
+            self.first = {name: views[name] for name in self.outputs}
+
+    def check(self, name: str, scenario: Scenario, *, error: float = 0.0, fault: str = "", left_out: str = "") -> Check:
+        """What a run says of an argument."""
+        error = math.inf if fault and not error else error
+        return Check(
+            problem=self.problem,
+            output=name,
+            error=error,
+            fault=fault,
+            scenario=scenario.name,
+            elements=self.elements,
+            left_out=left_out,
+        )
+
+    def _reference(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.declaration.reference
+        return self.declaration.reference(self.config, self._with(tensors))
+
+    def _with(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with other tensors: an author's own kind of mapping stays one."""
+        made = copy.copy(self.values)
+        made.update(tensors)
+        return made
+
+    def _special(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tensors with special values in the inputs, and the reference for them."""
+        workspace = {n: self.tensors[n] for n in self.declaration.workspace if n in self.tensors}
+        contents = {**with_special(kind, self.tensors), **workspace}
+        return contents, self._reference(contents)
+
+    def _placed(self, scenario: Scenario, contents: Mapping[str, Any]) -> list[Guarded]:
+        """The inputs and the workspace in their buffers, or in others at the least alignment."""
+        if scenario.least_alignment:
+            held = {name: view for room in self.kept for name, view in room.views.items()}
+            return enclose(held, pattern=_LATE, alignment=self.alignment)
+        if scenario.special:
+            for name, view in self._inputs(self.kept):
+                fill(view, contents[name])
+        return self.kept
+
+    def _inputs(self, rooms: list[Guarded]) -> Iterator[tuple[str, Any]]:
+        """What the kernel must not write."""
+        for room in rooms:
+            yield from ((name, view) for name, view in room.views.items() if name not in self.declaration.workspace)
+
+    def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
+        """Launch beside what the scenario asks for. On a second stream, numbers come late: until then they are NaN."""
+        if scenario.way == "alone":
+            _launch(self.launch, self._with(views))
+            return
+        from precast.kernels.authoring.verification.streams import other_work, second_stream
+
+        if scenario.way == "beside other work":
+            with other_work(self.device):
+                _launch(self.launch, self._with(views))
+            return
+        idle = {*self.declaration.workspace, *self.empty}
+        late = {n: v for n, v in views.items() if n not in idle and v.dtype.is_floating_point}
+        for view in late.values():
+            fill(view, view.new_full((), math.nan).expand(view.shape))
+        with second_stream(self.device):
+            for name, view in late.items():
+                fill(view, contents[name])
+            _launch(self.launch, self._with(views))
+
+    def _outputs(
+        self, scenario: Scenario, views: Mapping[str, Any], expected: Mapping[str, Any], alternative: Mapping[str, Any]
+    ) -> Iterator[Check]:
+        tolerance = self.declaration.tolerance(self.config) if self.declaration.tolerance else None
+        for name in self.outputs:
+            found = compare(views[name], expected[name], tolerance, alternative.get(name))
+            fault = found.fault
+            if not fault and scenario.repeated and (count := differing(views[name], self.first[name])):
+                fault = f"{count} of {views[name].numel()} values have other bits than in the first run"
+            yield self.check(name, scenario, error=found.error, fault=fault)
+
+    def _faults(
+        self, kept: list[Guarded], new: list[Guarded], views: Mapping[str, Any], contents: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """What was touched that must not be, by the name of the argument."""
+        for room in (*kept, *new):
+            if fault := room.stray():
+                yield next(iter(room.views)), fault
+        for name, view in self._inputs(kept):
+            if count := differing(view, contents[name]):
+                yield name, f"an input was changed: {count} of {view.numel()} values; name what is written in outputs"
+
+    def _restore(self, views: Mapping[str, Any]) -> None:
+        """New buffers, in which inputs are as they were, and the workspace as it was left."""
+        names = [name for room in self.kept for name in room.views]
+        held = {n: views[n] if n in self.declaration.workspace else self.tensors[n] for n in names}
+        self.kept = enclose(held, pattern=_LATE)
+
+
+def _alignment(launch: Launch, tensors: Mapping[str, Any]) -> dict[str, int]:
+    """How tensors must be aligned, by the signature of what is launched; nothing where it has none."""
+    signature = getattr(launch, "signature", None)
+    arguments = signature.passed if isinstance(signature, Signature) else ()
+    asked = {a.name: a.alignment for a in arguments if a.kind == "tensor" and a.name in tensors}
+    return {name: to for name, to in asked.items() if to and to % tensors[name].element_size() == 0}
+
+
+def _launch(launch: Launch, values: Mapping[str, Any]) -> None:
     """Pass values by name where they cover all that the kernel takes, less those that its target does not take."""
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
@@ -73,67 +289,3 @@ def _launch(launch: Callable[..., Any], values: Mapping[str, Any]) -> None:
 def _as_passed(argument: Argument, value: Any) -> Any:
     """A pointer is passed as the address of its tensor."""
     return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value
-
-
-def poison(tensor: Any) -> None:
-    """Fill all the memory behind a tensor: with NaN where its type has one, else with a pattern."""
-    import torch
-
-    if tensor.numel() == 0:
-        return
-    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-    if tensor.dtype.is_floating_point and tensor.element_size() > 1:
-        whole.view(tensor.dtype)[...] = float("nan")
-    else:
-        whole.fill_(0xA5)
-
-
-def _check(declaration: Declaration, config: Config, problem: Problem, name: str, result: Any, expected: Any) -> Check:
-    import torch
-
-    found = result.to(torch.float64) if result.dtype.is_floating_point else result
-    expected = expected.to(found.dtype)
-    if found.shape != expected.shape:
-        fault = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference"
-        return Check(problem=problem, output=name, error=math.inf, fault=fault)
-    error = 0.0
-    if found.numel():
-        if found.dtype.is_floating_point:
-            tolerance = declaration.tolerance(config) if declaration.tolerance else None
-            rtol, atol = (tolerance.rtol, tolerance.atol) if tolerance else (0.0, 0.0)
-            share = (found - expected).abs() / (atol + rtol * expected.abs())
-            share = torch.where(found == expected, 0.0, share)
-            error = float(share.nan_to_num(nan=math.inf, posinf=math.inf).max())
-        else:
-            error = 0.0 if bool((found == expected).all()) else math.inf
-    fault = "" if error <= 1.0 else _fault(found, expected, error)
-    return Check(problem=problem, output=name, error=error, fault=fault or _spill(result))
-
-
-def _fault(found: Any, expected: Any, error: float) -> str:
-    wrong = (found != expected).nonzero()
-    unwritten = int(found.isnan().sum()) if found.dtype.is_floating_point else 0
-    more = f", {unwritten} left unwritten or NaN" if unwritten else ""
-    return f"{error:.3g} times the tolerance; {len(wrong)} of {found.numel()} values differ{more}"
-
-
-def _spill(result: Any) -> str:
-    """Whether the padding between the rows of a matrix was written to."""
-    import torch
-
-    if result.dim() < 2 or result.is_contiguous() or not result.dtype.is_floating_point or result.element_size() == 1:
-        return ""
-    whole = torch.empty(0, dtype=result.dtype, device=result.device).set_(result.untyped_storage())
-    mask = torch.zeros_like(whole, dtype=torch.bool)
-    mask.as_strided(result.shape, result.stride(), result.storage_offset()).fill_(True)
-    touched = int((~whole.isnan() & ~mask).sum())
-    return f"{touched} values written outside the output" if touched else ""
-
-
-def outcome(checks: list[Check]) -> Mapping[str, Any]:
-    """A summary of checks, as it is stored in a cache as evidence."""
-    return {
-        "problems": len({tuple(c.problem.items()) for c in checks}),
-        "failed": [str(c) for c in checks if not c.passed],
-        "worst": max((c.error for c in checks), default=0.0),
-    }
