@@ -34,6 +34,7 @@ def verify(
     seed: int = 0,
     problem: Problem | None = None,
     huge: bool | None = None,
+    most: int | None = None,
 ) -> Iterator[Check]:
     """Launch every problem that the declaration names in every scenario, and check every argument.
 
@@ -49,6 +50,8 @@ def verify(
         The one problem to launch, in place of the declaration's.
     huge
         Whether to launch the declaration's ``large`` problem; by default, on a GPU.
+    most
+        How many elements a problem may have: a larger one is left out.
 
     An output that is None is skipped.
     """
@@ -60,7 +63,7 @@ def verify(
 
     gpu = torch.device(device).type == "cuda"
     assert declaration.problems
-    one = _OneProblem(launch, declaration, config, device, gpu, seed)
+    one = _OneProblem(launch, declaration, config, device, gpu, seed, most)
     large = dict(declaration.large(config)) if declaration.large else None
     if problem is not None:
         yield from one.checks(problem, huge=dict(problem) == large)
@@ -68,10 +71,16 @@ def verify(
     for each in declaration.problems(config):
         yield from one.checks(each)
     if large is not None:
-        if gpu if huge is None else huge:
+        if most is not None:
+            yield _left_out(large, _too_large(most))
+        elif gpu if huge is None else huge:
             yield from one.checks(large, huge=True)
         else:
             yield _left_out(large, "it has too many elements for the CPU")
+
+
+def _too_large(most: int) -> str:
+    return f"it has more than {most} elements, and only smaller problems were asked for"
 
 
 def _left_out(problem: Problem, reason: str) -> Check:
@@ -88,6 +97,7 @@ class _OneProblem:
     device: Any
     gpu: bool
     seed: int
+    most: int | None
 
     def checks(self, problem: Problem, *, huge: bool = False) -> Iterator[Check]:
         """Every run of a problem. A huge one is left out where it does not fit the memory of the GPU."""
@@ -107,6 +117,9 @@ class _OneProblem:
         assert self.declaration.inputs
         seed = (self.seed + zlib.crc32(sizes(problem).encode())) % (1 << 63)
         values = self.declaration.inputs(self.config, problem, device=self.device, seed=seed)
+        if self.most is not None and sum(v.numel() for v in values.values() if hasattr(v, "numel")) > self.most:
+            yield _left_out(problem, _too_large(self.most))
+            return
         runs = _Runs(self.launch, self.declaration, self.config, self.device, problem, values)
         empty = all(values[name].numel() == 0 for name in runs.outputs)
         planned = scenarios(
@@ -154,7 +167,8 @@ class _Runs:
 
     def run(self, scenario: Scenario) -> Iterator[Check]:
         """Launch once, and check every output, the guards of every tensor, and that inputs are as they were."""
-        contents, expected, alternative = self.tensors, self.expected, {}
+        contents, expected = self.tensors, self.expected
+        alternative: dict[str, Any] = {}
         if scenario.special:
             contents, expected = self._special(scenario.special)
         if scenario.special == "denormal":  # which a kernel may take as zeros
