@@ -117,9 +117,10 @@ class Session:
         device: object = None,
         target: str | None = None,
         problem: Mapping[str, int] | None = None,
+        verified: bool = False,
     ) -> Resolution:
         """See ``loader.explain``."""
-        request = _request(op, config, problem)
+        request = _request(op, config, problem, verified)
         sources, notes = self.sources(op)
         return _resolve(request, self.machine(device, target), sources, notes=notes)
 
@@ -131,9 +132,12 @@ class Session:
         device: object = None,
         target: str | None = None,
         problem: Mapping[str, int] | None = None,
+        verified: bool = False,
     ) -> Lookup:
         """Find, check and load the variant that ``get`` returns, whether or not it was asked for before."""
-        return self._counted(device, target, lambda: self._choose(_request(op, config, problem), device, target))
+        return self._counted(
+            device, target, lambda: self._choose(_request(op, config, problem, verified), device, target)
+        )
 
     def load(self, candidate: Candidate, device: object, target: str | None) -> Lookup:
         """Load a candidate of this session's caches."""
@@ -251,7 +255,9 @@ def _resolve(
     return resolve(request, machine, sources, full=full, notes=notes)
 
 
-def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None) -> Request:
+def _request(
+    op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None, verified: bool
+) -> Request:
     """The arguments of a caller, checked."""
     if config is not None and not isinstance(config, Mapping):
         raise ConfigError(
@@ -263,7 +269,9 @@ def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str,
         or not all(isinstance(name, str) and type(size) is int and size >= 0 for name, size in problem.items())
     ):
         raise ConfigError(f"{problem!r} is not a problem: give sizes by name, such as {{'m': 4096}}")
-    return Request(op=op, config=config or {}, problem=None if problem is None else dict(problem))
+    return Request(
+        op=op, config=config or {}, problem=None if problem is None else dict(problem), verified=bool(verified)
+    )
 
 
 def _is_simple(value: object) -> bool:
