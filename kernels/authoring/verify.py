@@ -20,7 +20,7 @@ from precast.loader.format.config import Config
 from precast.loader.format.signature import Argument, Signature
 
 _LATE = 0xFF  # what stands in an input until its values come
-_UNLIKELY = "the GPU has not enough free memory for its tensors and its reference"
+_NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"
 
 Launch = Callable[..., Any]
 
@@ -76,7 +76,7 @@ def verify(
         elif gpu if huge is None else huge:
             yield from one.checks(large, huge=True)
         else:
-            yield _left_out(large, "it has too many elements for the CPU")
+            yield _left_out(large, "it was not asked for" if gpu else "it has too many elements for the CPU")
 
 
 def _too_large(most: int) -> str:
@@ -108,10 +108,11 @@ class _OneProblem:
             return
         torch.cuda.empty_cache()
         try:
-            yield from list(self._runs(problem, huge))
+            found = list(self._runs(problem, huge))
         except torch.cuda.OutOfMemoryError:
-            yield _left_out(problem, _UNLIKELY)
+            found = [_left_out(problem, _NO_MEMORY)]
         torch.cuda.empty_cache()
+        yield from found
 
     def _runs(self, problem: Problem, huge: bool) -> Iterator[Check]:
         assert self.declaration.inputs

@@ -44,7 +44,7 @@ def compare(found: Any, expected: Any, tolerance: Tolerance | None, alternative:
             first = _first(start, piece, others[0], bad)
         wrong_count += int(bad.sum())
         if found.dtype.is_floating_point:
-            missing += int((piece.isnan() & bad).sum())
+            missing += int((piece.double().isnan() & bad).sum())
     if not wrong_count:
         return Difference(worst)
     unwritten = f", {missing} left unwritten or NaN" if missing else ""
@@ -106,7 +106,7 @@ def _ulp(values: Any, kind: Any) -> Any:
     import torch
 
     _, exponents = torch.frexp(values.abs().clamp(min=kind.smallest_normal))
-    return torch.ldexp(torch.full_like(values, kind.eps), exponents - 1)
+    return kind.eps * torch.exp2(exponents.double() - 1)
 
 
 def _first(start: int, found: Any, expected: Any, bad: Any) -> str:

@@ -37,7 +37,9 @@ def _put(kind: str, tensor: Any) -> None:
         fill(tensor, (steps.double() * smallest / 4).view(tensor.shape).to(tensor.dtype))
     else:
         value = math.nan if kind == "nan" else math.inf
-        if kind == "infinity" and not bool(torch.full((), value, device=tensor.device).to(tensor.dtype).isinf()):
+        if kind == "infinity" and not bool(
+            torch.full((), value, device=tensor.device).to(tensor.dtype).double().isinf()
+        ):
             return  # a type without infinity
         count = tensor.numel()
         for number, place in enumerate(sorted({0, count // 2, count - 1})):

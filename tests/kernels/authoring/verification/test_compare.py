@@ -63,3 +63,19 @@ def test_the_nearer_of_two_references_counts() -> None:
 
 def test_another_shape_is_the_fault_of_the_reference() -> None:
     assert "correct the reference" in compare(torch.zeros(2), torch.zeros(3), None).fault
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_units_in_the_last_place(dtype: torch.dtype) -> None:
+    """Half a unit is within 0.75 of one, at any value; a whole one is not, and neither are NaN and what overflows."""
+    kind = torch.finfo(dtype)
+    for value in (1.0, 1.25, 1.5, 3.0, 100.0, kind.smallest_normal, kind.smallest_normal / 2):
+        exponent = max(math.floor(math.log2(value)), math.log2(kind.smallest_normal))
+        unit = 2.0**exponent * kind.eps
+        stored = torch.tensor([value]).to(dtype)
+        near, far = (torch.tensor([stored.double().item() + part * unit], dtype=torch.float64) for part in (0.5, 1.0))
+        ulps = Tolerance(rtol=0.0, atol=0.0, ulps=0.75)
+        assert compare(stored, near, ulps).error == pytest.approx(2 / 3)
+        assert compare(stored, far, ulps).error == pytest.approx(4 / 3)
+        assert compare(torch.full_like(stored, math.nan), near, ulps).fault
+        assert compare(stored, torch.tensor([1e300], dtype=torch.float64), ulps).fault
