@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 from precast.cli import main
 from precast.cli.measure.launching import Case, LeftOut
+from precast.cli.measure.verified import Verified, worst_of
 from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
+from precast.kernels.authoring.verification.check import Check
 from precast.loader import session
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import CurrentDriver, Device
@@ -118,6 +120,18 @@ def test_what_is_wrong_is_told_with_the_smallest_case_and_its_command(
     assert run(*words) == 1
     again = capsys.readouterr().out
     assert smallest in again.splitlines() and "n=9" not in again and again.splitlines()[-1].startswith("1 variant ")
+
+
+def test_of_several_wrong_variants_the_one_with_the_smallest_problem_is_told() -> None:
+    def failed(*sizes: int) -> list[Check]:
+        return [Check(problem={"n": n}, output="x", error=2.0, fault="wrong", elements=n) for n in sizes]
+
+    found = [
+        Verified(op="scale", key=key, name=key, checks=failed(*n)) for key, *n in (("a", 9), ("b", 7, 5), ("c", 6))
+    ]
+    worst = worst_of([*found, Verified(op="scale", key="d", name="d", left_out="no GPU")])
+    assert worst is not None and (worst[0].key, worst[1].problem) == ("b", {"n": 5})
+    assert worst_of([]) is None
 
 
 def test_reports_for_machines(place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

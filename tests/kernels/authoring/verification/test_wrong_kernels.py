@@ -198,6 +198,12 @@ def test_a_kernel_that_takes_denormals_as_zeros_is_right() -> None:
     assert all(check.passed for check in verified(flushed))
 
 
+def test_an_input_is_given_back_before_the_next_run() -> None:
+    """Else every later run would be blamed for what one kernel did to its input."""
+    wrong = [check for check in verified(an_input_changed) if not check.passed]
+    assert {check.output for check in wrong} == {"x"} and len({check.scenario for check in wrong}) > 3
+
+
 def test_a_workspace_that_is_not_declared_is_told_what_to_do() -> None:
     wrong = [check for check in verified(right_only_the_first_time, workspace=()) if not check.passed]
     assert wrong[0].output == "count" and "name what is written in outputs" in wrong[0].fault
