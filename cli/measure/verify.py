@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -174,6 +175,8 @@ def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, re
             "repeat": repeating(str(cache.path), *worst, seed),
         }
         lines += [f"smallest failing case: {one.name}: {check}", f"to repeat it: {smallest['repeat']}"]
+    runs_left_out = Counter(text for one in done for text in one.outcome["left_out"])
+    lines += [f"left out: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
     lines.append(f"{count(len(done), 'variant')} verified on {device.name}, {len(found) - len(done)} left out")
     left_out = {one.key: one.left_out for one in found if one.left_out}
     emit({"evidence": evidence, "left_out": left_out, "smallest": smallest}, "\n".join(lines), as_json)

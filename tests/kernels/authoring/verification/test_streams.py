@@ -11,7 +11,7 @@ import torch
 
 from precast.kernels.authoring import verify as module
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.verification import guarded, scenarios, streams
+from precast.kernels.authoring.verification import guarded, runs, scenarios, streams
 
 
 class Queue:
@@ -48,7 +48,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     queue = Queue()
     plan = scenarios.scenarios
     monkeypatch.setattr(module, "scenarios", lambda elements, **facts: plan(elements, **{**facts, "gpu": True}))
-    monkeypatch.setattr(module, "fill", lambda view, values: queue.put(lambda: guarded.fill(view, values)))
+    monkeypatch.setattr(runs, "fill", lambda view, values: queue.put(lambda: guarded.fill(view, values)))
     monkeypatch.setattr(streams, "second_stream", queue.second_stream)
     monkeypatch.setattr(streams, "other_work", queue.other_work)
     return queue
