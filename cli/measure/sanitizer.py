@@ -10,7 +10,6 @@ from pathlib import Path
 
 from precast.build.errors import ToolError
 
-TOOLS = ("memcheck", "racecheck")
 NAME = "compute-sanitizer"
 FOUND = 86
 """The exit status with which it says that it found something."""
@@ -36,10 +35,10 @@ def find(environment: Mapping[str, str]) -> str:
     )
 
 
-def command(program: str, tool: str, words: Sequence[str]) -> list[str]:
+def wrapped(program: str, tool: str, words: Sequence[str]) -> list[str]:
     """The command line that runs another one under a tool.
 
-    >>> command("compute-sanitizer", "memcheck", ["python"])
+    >>> wrapped("compute-sanitizer", "memcheck", ["python"])
     ['compute-sanitizer', '--tool', 'memcheck', '--error-exitcode', '86', '--target-processes', 'all', 'python']
     """
     return [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", *words]
@@ -51,4 +50,4 @@ def run(tool: str, words: Sequence[str]) -> int:
     Torch then gives every tensor memory of its own, so that a read behind one is seen.
     """
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    return subprocess.run(command(find(os.environ), tool, words), env=environment, check=False).returncode
+    return subprocess.run(wrapped(find(os.environ), tool, words), env=environment, check=False).returncode
