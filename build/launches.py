@@ -91,7 +91,9 @@ class Launches:
 
     def _start(self) -> ChildProcess:
         settings = {"cache": str(self._cache.absolute())}
-        return ChildProcess("launch_main", name="launching process", settings=settings, environment=dict(os.environ))
+        return ChildProcess(
+            "on_gpu.launch_main", name="launching process", settings=settings, environment=dict(os.environ)
+        )
 
     def _end(self) -> None:
         if self._child is not None:

@@ -63,7 +63,9 @@ def replayed(folder: Path, cache: Cache, timeout: float) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     failed: dict[str, Any] = {"ended": False, "outputs": []}
     try:
-        with ChildProcess("replay_main", name="replaying process", settings={}, environment=environment) as child:
+        with ChildProcess(
+            "on_gpu.replay_main", name="replaying process", settings={}, environment=environment
+        ) as child:
             child.send(Message({"call": str(folder), "cache": str(cache.path.absolute())}))
             reply = child.receive(timeout).header
     except ChildLost as lost:

@@ -22,6 +22,7 @@ def get(
     device: object = None,
     target: str | None = None,
     problem: Mapping[str, int] | None = None,
+    verified: bool = False,
 ) -> Kernel:
     """Find, check and load the variant of an op that serves a config on a device.
 
@@ -38,6 +39,8 @@ def get(
         Resolve for an architecture, such as ``"sm_90a"``, in place of a device. No GPU is needed up to the launch.
     problem
         The size at hand, for a choice among tuned variants by measurements, where a cache holds any.
+    verified
+        Whether only a variant counts that ``precast verify --record`` found right on a GPU of this compute capability.
 
     Returns
     -------
@@ -56,12 +59,12 @@ def get(
     try:
         items = () if config is None else tuple(config.items())
         sizes = tuple(problem.items()) if problem else None
-        key = (op, device, target, sizes, items, tuple([type(value) for _, value in items]))
+        key = (op, device, target, sizes, verified, items, tuple([type(value) for _, value in items]))
         return session.default.remembered[key]
     except (KeyError, TypeError, AttributeError):  # a new request, a list in the config, or not a config
         pass
     current = session.default
-    found = current.lookup(op, config, device=device, target=target, problem=problem)
+    found = current.lookup(op, config, device=device, target=target, problem=problem, verified=verified)
     current.remember(key, config or {}, found)
     return found.kernel
 
@@ -73,12 +76,13 @@ def explain(
     device: object = None,
     target: str | None = None,
     problem: Mapping[str, int] | None = None,
+    verified: bool = False,
 ) -> Resolution:
     """Make the decision that ``get`` would make, and load nothing.
 
     Parameters
     ----------
-    op, config, device, target, problem
+    op, config, device, target, problem, verified
         As for ``get``.
 
     Returns
@@ -94,7 +98,7 @@ def explain(
 
     See also: ``get``, ``variants``.
     """
-    return session.default.explain(op, config, device=device, target=target, problem=problem)
+    return session.default.explain(op, config, device=device, target=target, problem=problem, verified=verified)
 
 
 def ops() -> tuple[str, ...]:

@@ -48,7 +48,12 @@ class Preload(Immutable, kw_only=True):
 
 
 def preload(
-    requests: str | Iterable[PreloadRequest], *, device: object = None, target: str | None = None, cuda: bool = True
+    requests: str | Iterable[PreloadRequest],
+    *,
+    device: object = None,
+    target: str | None = None,
+    cuda: bool = True,
+    verified: bool = False,
 ) -> Preload:
     """Load many variants at once and make them ready for CUDA, so that no request waits for anything later.
 
@@ -61,6 +66,8 @@ def preload(
         As for ``get``. On several devices, preload for each.
     cuda
         Whether to make CUDA load the device code, too; with a ``target``, or without a device, it does not.
+    verified
+        As for ``get``; of an op's variants, those that were not verified are left out.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def preload(
 
     See also: ``get``, ``freeze``, ``stats``.
     """
-    return preload_into(session.default, requests, device=device, target=target, cuda=cuda)
+    return preload_into(session.default, requests, device=device, target=target, cuda=cuda, verified=verified)
 
 
 def preload_into(
@@ -89,13 +96,14 @@ def preload_into(
     device: object = None,
     target: str | None = None,
     cuda: bool = True,
+    verified: bool = False,
 ) -> Preload:
     """``preload`` for a session that need not be the default one."""
     start = time.perf_counter()
     checked = [_checked(request) for request in _listed(requests)]
     reason, ordinal = _device(into, device, target, cuda)
     loaded = []
-    for find in (find for request in checked for find in _lookups(into, request, device, target)):
+    for find in (find for request in checked for find in _lookups(into, request, device, target, verified)):
         before = time.perf_counter()
         found = find()
         lazy = reason if ordinal is None else _make_ready(into, found, ordinal)
@@ -127,18 +135,18 @@ def _checked(request: object) -> PreloadRequest:
 
 
 def _lookups(
-    into: Session, request: PreloadRequest, device: object, target: str | None
+    into: Session, request: PreloadRequest, device: object, target: str | None, verified: bool
 ) -> Iterator[Callable[[], Lookup]]:
     """What loads each kernel of a request."""
     if not isinstance(request, str):
         op, config, problem = (*request, None)[:3]
-        yield lambda: into.lookup(op, config, device=device, target=target, problem=problem)
+        yield lambda: into.lookup(op, config, device=device, target=target, problem=problem, verified=verified)
         return
     sources, notes = into.sources(request)
     machine = into.machine(device, target)
     with IMPORT_LOCK:
         from precast.loader.resolve.judge import resolve_every
-    resolution = resolve_every(request, machine, sources, notes=notes)
+    resolution = resolve_every(request, machine, sources, notes=notes, verified=verified)
     if resolution.chosen is None:
         with IMPORT_LOCK:
             from precast.loader.resolve.not_found import refuse

@@ -123,9 +123,10 @@ class Session:
         device: object = None,
         target: str | None = None,
         problem: Mapping[str, int] | None = None,
+        verified: bool = False,
     ) -> Resolution:
         """See ``loader.explain``."""
-        request = _request(op, config, problem)
+        request = _request(op, config, problem, verified)
         sources, notes = self.sources(op)
         return _resolve(request, self.machine(device, target), sources, notes=notes)
 
@@ -137,12 +138,13 @@ class Session:
         device: object = None,
         target: str | None = None,
         problem: Mapping[str, int] | None = None,
+        verified: bool = False,
     ) -> Lookup:
         """Find, check and load the variant that ``get`` returns, whether or not it was asked for before."""
-        find = lambda: self._choose(_request(op, config, problem), device, target)  # noqa: E731
+        find = lambda: self._choose(_request(op, config, problem, verified), device, target)  # noqa: E731
         if self.watch is None:
             return self._counted(device, target, find)
-        return self._watched(self.watch, find, op, config, device, target, problem)
+        return self._watched(self.watch, find, op, config, device, target, problem, verified)
 
     def load(self, candidate: Candidate, device: object, target: str | None) -> Lookup:
         """Load a candidate of this session's caches."""
@@ -223,6 +225,7 @@ class Session:
         device: object,
         target: str | None,
         problem: Mapping[str, int] | None,
+        verified: bool,
     ) -> Lookup:
         """A lookup that is told of, however it ends."""
         with IMPORT_LOCK:
@@ -233,8 +236,9 @@ class Session:
             device=device,
             target=target,
             problem=problem,
+            verified=verified,
             machine=lambda: self.machine(device, target),
-            explain=lambda: self.explain(op, config, device=device, target=target, problem=problem),
+            explain=lambda: self.explain(op, config, device=device, target=target, problem=problem, verified=verified),
         )
         try:
             found = self._counted(device, target, find)
@@ -300,7 +304,9 @@ def _resolve(
     return resolve(request, machine, sources, full=full, notes=notes)
 
 
-def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None) -> Request:
+def _request(
+    op: str, config: Mapping[str, object] | None, problem: Mapping[str, int] | None, verified: bool
+) -> Request:
     """The arguments of a caller, checked."""
     if config is not None and not isinstance(config, Mapping):
         raise ConfigError(
@@ -312,7 +318,9 @@ def _request(op: str, config: Mapping[str, object] | None, problem: Mapping[str,
         or not all(isinstance(name, str) and type(size) is int and size >= 0 for name, size in problem.items())
     ):
         raise ConfigError(f"{problem!r} is not a problem: give sizes by name, such as {{'m': 4096}}")
-    return Request(op=op, config=config or {}, problem=None if problem is None else dict(problem))
+    return Request(
+        op=op, config=config or {}, problem=None if problem is None else dict(problem), verified=bool(verified)
+    )
 
 
 def _is_simple(value: object) -> bool:

@@ -23,7 +23,9 @@ def measure() -> Profile:
     """The profile of this machine's first GPU, or a ToolError that says why there is none."""
     environment = child_environment(os.environ, gpu=True)
     try:
-        with ChildProcess("measure_main", name="measuring process", settings={}, environment=environment) as child:
+        with ChildProcess(
+            "on_gpu.measure_main", name="measuring process", settings={}, environment=environment
+        ) as child:
             child.send(Message({}))
             return profile_from(child.receive(_SECONDS).header)
     except ChildLost as lost:

@@ -1,8 +1,13 @@
-"""Launch every variant of a cache on this GPU, and compare what it writes with its reference."""
+"""Launch every variant of a cache on this GPU in many ways, and compare what it writes with its reference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +17,19 @@ from precast.cli.shared.output import count, emit
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
+    from precast.cli.measure.verified import Verified
     from precast.loader.resolve.cache import Cache
-    from precast.loader.resolve.driver import Device
+
+DEVICE = "cuda"
+_SIZE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=([0-9]{1,18})", re.ASCII)
+_KEY = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+
+
+class Sanitizer(str, Enum):
+    """The tools of ``compute-sanitizer`` that a launch runs under."""
+
+    memcheck = "memcheck"
+    racecheck = "racecheck"
 
 
 def command(
@@ -21,63 +37,148 @@ def command(
     op: Annotated[
         list[str] | None, typer.Option("--op", help="Verify this op only; may be repeated.", metavar="OP")
     ] = None,
+    key: Annotated[
+        str, typer.Option("--key", help="Verify the artifact whose key begins so.", metavar="KEY", show_default=False)
+    ] = "",
+    problem: Annotated[
+        str, typer.Option("--problem", help="Launch this problem only, such as n=5.", metavar="SIZES")
+    ] = "",
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="The seed of the random inputs, below 2**63.", metavar="N")
     ] = 0,
+    small: Annotated[bool, typer.Option("--small", help="Launch only problems of at most 2**20 elements.")] = False,
+    sanitizer: Annotated[
+        Sanitizer | None,
+        typer.Option("--sanitizer", help="Launch small problems under this tool of compute-sanitizer."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="Write a report in JUnit's XML.", metavar="FILE")
+    ] = None,
     record: Annotated[bool, typer.Option("--record", help="Write the evidence into the cache.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
 ) -> None:
-    """Launch every variant of a cache on this GPU, and compare what it writes with its reference.
+    """Launch every variant of a cache on this GPU in many ways, and compare what it writes with its reference.
 
-    Exit status 1 means that one is wrong, or that none could be verified.
+    Exit status 1 means that one is wrong, or that none could be verified. The smallest failing case is printed with
+    the command that repeats it.
     """
-    from precast.build.cache.annotate import add_evidence as write
     from precast.kernels.authoring.launching import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     if seed >= 1 << 63:
         raise typer.BadParameter(f"--seed {seed} is too large: torch takes less than 2**63")
+    if key and not _KEY.fullmatch(key):
+        raise typer.BadParameter(f"--key {key[:80]!r} is not the beginning of a key: write digits and letters a to f")
+    if record and (problem or small or sanitizer):
+        raise typer.BadParameter("--record keeps what all problems say: leave out --problem, --small and --sanitizer")
+    if junit is not None and (junit.is_dir() or not junit.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"--junit {junit}: name a file in a folder that exists")
+    only = sizes(problem) if problem else None
     opened = Cache(cache)
     ops = ops_of(opened, op or ())
+    if sanitizer is not None:
+        _sanitized(sanitizer.value, sys.argv[1:])
+        return
     try:
-        device = this_device()
-        evidence, lines, total = _verify(opened, ops, device, seed)
+        this_device()
+        found = _verify(opened, ops, key, only, seed, small)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
-    done = sum(map(len, evidence.values()))
-    lines.append(f"{count(done, 'variant')} verified on {device.name}, {total - done} left out")
-    if record and done:
-        write(opened, evidence)
-    emit(evidence, "\n".join(lines), as_json)
-    if len(lines) > 1 or not done:
+    _tell(opened, found, seed, junit, record, as_json)
+
+
+def sizes(text: str) -> dict[str, int]:
+    """A problem as it is written on the command line; a size may be zero.
+
+    >>> sizes("rows=0,padding=8")
+    {'rows': 0, 'padding': 8}
+    """
+    pairs = [_SIZE.fullmatch(item.strip()) for item in text.split(",")]
+    found = {pair[1]: int(pair[2]) for pair in pairs if pair}
+    if len(found) < len(pairs):
+        raise typer.BadParameter(f"{text[:80]!r} is not a problem: write each name once with its size, like m=4096,n=0")
+    return found
+
+
+def without_sanitizer(words: list[str]) -> list[str]:
+    """The words of a command line without the option, and with small problems only.
+
+    >>> without_sanitizer(["verify", "cache", "--sanitizer", "memcheck", "--seed=3"])
+    ['verify', 'cache', '--seed=3', '--small']
+    """
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if not skip and word != "--sanitizer" and not word.startswith("--sanitizer="):
+            kept.append(word)
+        skip = word == "--sanitizer"
+    return kept if "--small" in kept else [*kept, "--small"]
+
+
+def _sanitized(tool: str, words: list[str]) -> None:
+    """Run this very command under a tool, and exit as it does."""
+    from precast.cli.measure.sanitizer import FOUND, run
+
+    status = run(tool, [sys.executable, "-m", "precast.cli.main", *without_sanitizer(words)])
+    if status == FOUND:
+        print(f"error: {tool} found what is listed above: a launch is wrong", file=sys.stderr)
+    if status:
         raise typer.Exit(1)
 
 
 def _verify(
-    cache: Cache, ops: Sequence[str], device: Device, seed: int
-) -> tuple[dict[str, dict[str, Any]], list[str], int]:
-    """The evidence by op and key, a line for each output that is wrong, and how many artifacts there are."""
-    from precast.kernels.authoring.launching import Case, cases, facts
-    from precast.kernels.authoring.verify import outcome, verify
+    cache: Cache, ops: tuple[str, ...], key: str, problem: Mapping[str, int] | None, seed: int, small: bool
+) -> list[Verified]:
+    """What was found out of every artifact of some ops."""
+    from precast.cli.measure.verified import Options, verify_each
+    from precast.kernels.authoring.launching import cases, this_device
+    from precast.kernels.authoring.verification.scenarios import SMALL
+    from precast.loader.errors import ConfigError
 
-    evidence: dict[str, dict[str, Any]] = {}
-    lines: list[str] = []
     with Progress() as progress:
         progress.stage(f"opening the artifacts of {count(len(ops), 'op')}")
-        found = list(cases(cache, device, ops))
+        found = [case for case in cases(cache, this_device(), ops) if case.artifact.key.startswith(key)]
+        if key and not found:
+            raise ConfigError(f"cache {cache.name!r} has no object whose key begins with {key}: 'precast list' has all")
         progress.total = len(found)
-        for case in found:
-            if not isinstance(case, Case):
-                progress.step(str(case), f"left out: {case.reason}")
-                continue
-            if not case.declaration.verifiable:
-                progress.step(str(case), "left out: its @kernel gives no problems, inputs, outputs and reference")
-                continue
-            progress.begin(str(case))
-            result = outcome(list(verify(case.kernel, case.declaration, case.artifact.config, seed=seed)))
-            entry = {"check": "verify", **facts(device), "seed": seed, **result}
-            evidence.setdefault(case.op, {})[case.artifact.key] = entry
-            wrong = [f"wrong: {case}: {text}" for text in result["failed"]]
-            progress.step(str(case), wrong[0] if wrong else f"{result['worst']:.2f} of the tolerance", keep=bool(wrong))
-            lines += wrong
-    return evidence, lines, len(found)
+        options = Options(seed=seed, problem=problem, device=DEVICE, most=SMALL if small else None)
+        return list(verify_each(found, options, progress))
+
+
+def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, record: bool, as_json: bool) -> None:
+    """Write and print what was found out, and exit with status 1 unless all is well."""
+    from precast.build.cache.annotate import add_evidence
+    from precast.cli.measure.evidence import where_and_when
+    from precast.cli.measure.verified import repeating, worst_of
+    from precast.cli.shared.junit import report
+    from precast.kernels.authoring.launching import this_device
+
+    device = this_device()
+    facts = where_and_when(device, os.environ)
+    done = [one for one in found if not one.left_out]
+    evidence: dict[str, dict[str, Any]] = {}
+    for one in done:
+        evidence.setdefault(one.op, {})[one.key] = {"check": "verify", **facts, "seed": seed, **one.outcome}
+    if junit is not None:
+        junit.write_bytes(report("precast verify", [one.case for one in found], {**facts, "seed": seed}))
+    if record and done:
+        add_evidence(cache, evidence)
+    lines = [f"wrong: {one.name}: {text}" for one in done for text in one.outcome["failed"]]
+    worst = worst_of(done)
+    smallest = None
+    if worst is not None:
+        one, check = worst
+        smallest = {
+            "op": one.op,
+            "key": one.key,
+            "failure": str(check),
+            "repeat": repeating(str(cache.path), *worst, seed),
+        }
+        lines += [f"smallest failing case: {one.name}: {check}", f"to repeat it: {smallest['repeat']}"]
+    runs_left_out = Counter(text for one in done for text in one.outcome["left_out"])
+    lines += [f"left out: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
+    lines.append(f"{count(len(done), 'variant')} verified on {device.name}, {len(found) - len(done)} left out")
+    left_out = {one.key: one.left_out for one in found if one.left_out}
+    emit({"evidence": evidence, "left_out": left_out, "smallest": smallest}, "\n".join(lines), as_json)
+    if worst is not None or not done:
+        raise typer.Exit(1)

@@ -30,7 +30,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "store": ("precast store", "precast store --prune --older-than 30d --keep 20G"),
     "doctor": ("precast doctor",),
     "schema": ("precast schema manifest > manifest.schema.json",),
-    "verify": ("precast verify cache", "precast verify cache --op rmsnorm --record"),
+    "verify": (
+        "precast verify cache",
+        "precast verify cache --op rmsnorm --record --junit report.xml",
+        "precast verify cache --sanitizer racecheck",
+    ),
     "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
     "tune": ("precast tune cache times.json",),
     "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),

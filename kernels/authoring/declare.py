@@ -26,24 +26,31 @@ SPEED_FACTS = (
 )  # fmt: skip
 """What ``speed_only`` may name: how much runs at once. The limits of a block are none: beyond them nothing launches."""
 
+SPECIAL_VALUES = ("nan", "infinity", "zero", "denormal")
+"""What ``special_values`` may name."""
+
 GRID = ("multiprocessor_count", "max_active_clusters")
 """``speed_only`` of a kernel that sizes its grid by what runs at once, and whose blocks take one tile after another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be from the reference: ``|result - expected| <= atol + rtol * |expected|``.
+    """How far a result may be from the reference: ``|result - expected| <= atol + rtol * |expected| + ulps * ulp``.
+
+    ``ulp`` is a unit in the last place of the result's dtype at the expected value. Rounding to the nearest costs half
+    of one, which is as a share of the value anything from half of ``eps / 2`` to all of it.
 
     A declaration gives it for a config:
 
     >>> def tolerance(config: Config) -> Tolerance:
     ...     return Tolerance(rtol=2.0**-8 if config["dtype"] == "bfloat16" else 1e-6, atol=0.0)
     >>> tolerance({"dtype": "bfloat16"})
-    Tolerance(rtol=0.00390625, atol=0.0)
+    Tolerance(rtol=0.00390625, atol=0.0, ulps=0.0)
     """
 
     rtol: float
     atol: float
+    ulps: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,15 @@ class Declaration:
     - ``supports``: gives the reason why a config cannot be built for a target, or None.
     - ``problems``: the sizes to verify and bench a config with.
     - ``inputs``: makes every argument for one problem.
+    - ``large``: one more problem to verify, of more than 2**31 elements. It is run where the GPU has memory for it.
     - ``outputs``: the arguments that the kernel writes; ``in_place``: those of them that it also reads.
+    - ``workspace``: arguments that it also writes, and that hold no result. A caller passes them again to the next
+      launch as they are, and so does ``verify``. Whatever a kernel writes stands in one of these lists.
     - ``reference``: computes what the outputs must hold, in float32 or better.
     - ``tolerance``: how far the outputs may be from that. Without it they must be equal.
+    - ``special_values``: which of ``nan``, ``infinity``, ``zero`` and ``denormal`` the kernel takes in its inputs, and
+      the reference is right for.
+    - ``deterministic``: whether the same inputs always give the same bits. Atomic additions in any order do not.
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
@@ -99,10 +112,14 @@ class Declaration:
     supports: Callable[[Config, Target], str | None] | None = None
     problems: Callable[[Config], Sequence[Problem]] | None = None
     inputs: Inputs | None = None
+    large: Callable[[Config], Problem] | None = None
     outputs: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
+    workspace: tuple[str, ...] = ()
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
+    special_values: tuple[str, ...] = SPECIAL_VALUES
+    deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,10 +150,14 @@ def kernel(
     supports: Callable[[Config, Target], str | None] | None = None,
     problems: Callable[[Config], Sequence[Problem]] | None = None,
     inputs: Inputs | None = None,
+    large: Callable[[Config], Problem] | None = None,
     outputs: Sequence[str] = (),
     in_place: Sequence[str] = (),
+    workspace: Sequence[str] = (),
     reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None,
     tolerance: Callable[[Config], Tolerance] | None = None,
+    special_values: Sequence[str] = SPECIAL_VALUES,
+    deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
@@ -161,10 +182,14 @@ def kernel(
             supports=supports,
             problems=problems,
             inputs=inputs,
+            large=large,
             outputs=_sequence(function, "outputs", outputs),
             in_place=_sequence(function, "in_place", in_place),
+            workspace=_sequence(function, "workspace", workspace),
             reference=reference,
             tolerance=tolerance,
+            special_values=_sequence(function, "special_values", special_values),
+            deterministic=deterministic,
             cost=cost,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
@@ -260,12 +285,15 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     for fact in declaration.speed_only:
         if fact not in SPEED_FACTS:
             raise DeclarationError(f"{where}: speed_only: {fact!r} is no such fact{suggest(fact, SPEED_FACTS)}")
+    for kind in declaration.special_values:
+        if kind not in SPECIAL_VALUES:
+            raise DeclarationError(f"{where}: special_values: {kind!r} is none{suggest(kind, SPECIAL_VALUES)}")
     for pattern in declaration.targets:
         try:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "inputs", "reference", "tolerance", "cost", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

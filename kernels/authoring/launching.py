@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
@@ -54,11 +53,6 @@ def this_device() -> Device:
         return session.default.machines.driver.find()
     except NoDriver as reason:
         raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
-
-
-def facts(device: Device) -> dict[str, Any]:
-    """The device as evidence names it."""
-    return {"gpu": device.name, "capability": str(device.capability)}
 
 
 def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.verify import difference
+from precast.kernels.authoring.verification.compare import compare
 from precast.loader.errors import PrecastError
 from precast.loader.fast_start.values import replace
 from precast.loader.watch.dump import Dump, Layout, Passed
@@ -157,11 +157,8 @@ def _compared(
 ) -> tuple[bool, str]:
     if expected is None or declaration is None:
         return False, f"not compared: {why_not}"
-    if result.shape == expected.shape and result.dtype.is_floating_point:
-        both = result.isnan() & expected.isnan()  # a call of a real program may hold such values
-        result, expected = result.masked_fill(both, 0), expected.masked_fill(both, 0)
-    error, fault = difference(declaration, dump.config, result, expected)
-    return bool(fault), fault or f"{error:.2f} of the tolerance"
+    found = compare(result, expected, declaration.tolerance(dump.config) if declaration.tolerance else None)
+    return bool(found.fault), found.fault or f"{found.error:.2f} of the tolerance"
 
 
 def _later(dump: Dump, folder: Path, layout: Layout, result: Any) -> str:

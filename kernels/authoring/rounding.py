@@ -16,3 +16,16 @@ def tolerance(dtype: str, arithmetic: float) -> Tolerance:
     0.00390625
     """
     return Tolerance(rtol=_ROUNDING[dtype] + arithmetic, atol=_SMALLEST[dtype])
+
+
+def stored(dtype: str, arithmetic: float) -> Tolerance:
+    """How far a result may be off that is computed in float32, with the given relative error, and stored as ``dtype``.
+
+    Storing it rounds it to the nearest number: half a unit in the last place. A quarter more keeps a right result well
+    within what is allowed, and one that is a unit beside the nearest number is out of it, unless the exact value lies
+    in the quarter of the interval between the two that is nearer to it. A result in float32 is not rounded again.
+
+    >>> stored("bfloat16", 1e-6).ulps, stored("float32", 1e-6).ulps
+    (0.75, 0.0)
+    """
+    return Tolerance(rtol=arithmetic, atol=_SMALLEST[dtype], ulps=0.0 if dtype == "float32" else 0.75)

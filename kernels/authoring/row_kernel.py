@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Literal, TypeVar
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -117,6 +117,8 @@ class RowKernel:
     targets: tuple[str, ...] = ()
     supports: Callable[[Config, Target], str | None] | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
+    special_values: Sequence[str] = SPECIAL_VALUES
+    deterministic: bool = True
     prepare: Callable[[Config, dict[str, Any], int], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
@@ -133,6 +135,8 @@ class RowKernel:
             in_place=tuple(tensor.name for tensor in self._tensors if tensor.role == "in_out"),
             reference=self.reference,
             tolerance=self.tolerance,
+            special_values=self.special_values,
+            deterministic=self.deterministic,
             cost=self.cost,
             arguments=self.names,
             imports=self.imports,

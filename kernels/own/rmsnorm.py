@@ -13,7 +13,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.rows import Split
+from precast.kernels.own.rows import WARP, Split
 from precast.loader.format.config import Config
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Target
@@ -63,6 +63,15 @@ def problems(config: Config) -> Sequence[Problem]:
     return [{"rows": rows, "x_padding": x, "out_padding": out} for rows, x, out in cases]
 
 
+def large(config: Config) -> Problem:
+    """More elements than 32 bits count, and a few rows.
+
+    >>> large({"dtype": "bfloat16", "hidden": 4096, "threads": 128})["rows"] - 2**31 // 4096
+    3
+    """
+    return {"rows": (1 << 31) // configs.integer(config, "hidden") + 3, "x_padding": 0, "out_padding": 0}
+
+
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``weight``, ``out`` and ``eps`` of one problem. Padding is memory between the rows."""
     dtype, hidden, rows = str(config["dtype"]), configs.integer(config, "hidden"), problem["rows"]
@@ -83,8 +92,23 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """A sum of positive values in float32, then four operations, and the rounding to the stored dtype."""
-    return rounding.tolerance(str(config["dtype"]), 4e-6)
+    """The error of the arithmetic in float32, and the rounding to the stored dtype.
+
+    With ``u = 2**-24``, half a unit in the last place of float32, errors add up to first order:
+
+    - The mean square: each square is rounded (``u``). All terms are positive, so a sum is off by at most ``u`` for each
+      addition on the longest way through it: those of a lane, the shuffles of its warp, and one for each warp. The
+      multiplication by ``1 / hidden``, that constant, and the addition of ``eps``: ``3 u``.
+    - The root halves what it is given, and is itself off by two units: ``4 u``.
+    - Two multiplications: ``2 u``.
+
+    >>> tolerance({"dtype": "bfloat16", "hidden": 4096, "threads": 128}).rtol < 2.0**-7 / 1000
+    True
+    """
+    dtype, threads = str(config["dtype"]), configs.integer(config, "threads")
+    split = Split.of(configs.integer(config, "hidden"), bits(dtype), threads)
+    additions = split.steps * split.vector + min(split.lanes, WARP).bit_length() + split.warps
+    return rounding.stored(dtype, ((1 + additions + 3) / 2 + 4 + 2) * 2.0**-24)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -114,6 +138,7 @@ def launch(config: Config) -> LaunchPlan:
     targets=["sm_80+"],
     supports=supports,
     problems=problems,
+    large=large,
     inputs=inputs,
     outputs=["out"],
     reference=reference,

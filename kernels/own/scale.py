@@ -46,6 +46,15 @@ def problems(config: Config) -> Sequence[Problem]:
     return [{"n": n} for n in lengths]
 
 
+def large(config: Config) -> Problem:
+    """More elements than 32 bits count, and a part of a tile.
+
+    >>> large({"dtype": "bfloat16", "threads": 128, "unroll": 4})["n"] - 2**31
+    4099
+    """
+    return {"n": (1 << 31) + _tile(config).size + 3}
+
+
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``out`` and ``factor`` of one problem."""
     dtype, n = str(config["dtype"]), problem["n"]
@@ -65,8 +74,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """One rounding in float32, and one to the stored dtype."""
-    return rounding.tolerance(str(config["dtype"]), 2.0**-23)
+    """One rounding in float32, of at most ``2**-24``, and one to the stored dtype."""
+    return rounding.stored(str(config["dtype"]), 2.0**-23)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -100,6 +109,7 @@ def _tile(config: Config) -> Tile:
     targets=["sm_80+"],
     supports=supports,
     problems=problems,
+    large=large,
     inputs=inputs,
     outputs=["out"],
     reference=reference,

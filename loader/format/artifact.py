@@ -96,7 +96,8 @@ class Artifact(Immutable, kw_only=True):
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
     cubin is launched; one without a plan is for tools to read. ``assumes`` are the facts of a GPU that it depends on.
-    ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them.
+    ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them, unless the caller asks for
+    one that was verified.
     """
 
     key: str

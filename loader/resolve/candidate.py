@@ -26,11 +26,13 @@ class CachedOp(Immutable, kw_only=True):
 
 
 class Request(Immutable, kw_only=True):
-    """What is asked for. ``problem`` is the size at hand, for a choice by measurements."""
+    """What is asked for. ``problem`` is the size at hand, for a choice by measurements; with ``verified``, only an
+    artifact that was verified on a GPU like the one at hand serves."""
 
     op: str
     config: Mapping[str, object] = field(default_factory=dict)
     problem: Mapping[str, int] | None = None
+    verified: bool = False
 
 
 class Requirements(Immutable):
@@ -38,6 +40,7 @@ class Requirements(Immutable):
 
     keys: tuple[Key, ...]
     values: dict[str, Value]
+    verified: bool = False
 
     @classmethod
     def of(cls, request: Request, keys: tuple[Key, ...]) -> Requirements:
@@ -48,7 +51,7 @@ class Requirements(Immutable):
                 if not key.has_default:
                     raise ConfigError(f"op {request.op!r} needs the config key {key.name!r} ({key.type}): add it")
                 values[key.name] = key.default
-        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values})
+        return cls(keys, {key.name: values[key.name] for key in keys if key.name in values}, request.verified)
 
     def differing(self, config: object) -> tuple[str, ...]:
         """The keys in which a config, raw or parsed, differs from what is required."""

@@ -91,8 +91,10 @@ def resolve(
     return by_measurement(resolution) if request.problem is not None and accepted else resolution
 
 
-def resolve_every(op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = ()) -> Resolution:
-    """Judge every artifact of an op for a machine, whatever its config.
+def resolve_every(
+    op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = (), verified: bool = False
+) -> Resolution:
+    """Judge every artifact of an op for a machine, whatever its config; with ``verified``, only those that were.
 
     Several of those accepted may have one config: for several targets, as an object and a cubin, in several caches. The
     first of them is the one that ``get`` takes for that config.
@@ -101,13 +103,13 @@ def resolve_every(op: str, machine: Machine, sources: Iterable[CachedOp], *, not
     verdicts = [
         verdict
         for source in sources
-        for verdict in _verdicts(source, Requirements(source.op.keys, {}), machine, True, noted)
+        for verdict in _verdicts(source, Requirements(source.op.keys, {}, verified), machine, True, noted)
     ]
     accepted = preferred(v for v in verdicts if isinstance(v, Accepted))
     rejected = sorted(
         (v for v in verdicts if isinstance(v, Rejected)), key=lambda r: (len(r.reasons), *r.candidate.rank)
     )
-    return Resolution(Request(op=op), machine, accepted, tuple(rejected), tuple(noted), sources)
+    return Resolution(Request(op=op, verified=verified), machine, accepted, tuple(rejected), tuple(noted), sources)
 
 
 def preferred(accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:

@@ -11,6 +11,7 @@ from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text, to_json, value_text
 from precast.loader.format.target import Capability
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.assumptions import unmet, unstated
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 from precast.loader.resolve.machine import Machine
@@ -93,7 +94,8 @@ def _why(position: int, resolution: Resolution) -> str:
 def heading(resolution: Resolution) -> str:
     """The request and the machine in one line."""
     request = resolution.request
-    return f"{request.op} {config_text(request.config)} {resolution.machine}"
+    only = ", verified only" if request.verified else ""
+    return f"{request.op} {config_text(request.config)} {resolution.machine}{only}"
 
 
 def advice(resolution: Resolution) -> list[str]:
@@ -102,10 +104,22 @@ def advice(resolution: Resolution) -> list[str]:
     fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     if fits:
         lines.append("nearest: " + " | ".join(_near(r) for r in fits))
+    if resolution.request.verified and any(_only_unproven(r, resolution.machine) for r in fits):
+        return [
+            *lines,
+            "it is built: run 'precast verify CACHE --record' on such a GPU, or ask without verified",
+        ]
     here = any(not r.differing and unmet(r.candidate.artifact, resolution.machine) for r in fits)
     build = "precast build --profile-from-device' on this GPU" if here else "precast build'"
     lines.append(f"to build it, put this in a manifest, run '{build}, and install the cache:")
     return lines + [f"  {line}" for line in manifest_lines(resolution)]
+
+
+def _only_unproven(rejected: Rejected, machine: Machine) -> bool:
+    """Whether a candidate would serve, had it been verified."""
+    with IMPORT_LOCK:
+        from precast.loader.resolve.evidence import unproven
+    return rejected.reasons == (unproven(rejected.candidate.artifact, machine.capability),)
 
 
 def manifest_lines(resolution: Resolution) -> list[str]:

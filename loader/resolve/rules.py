@@ -90,7 +90,15 @@ def assumptions(candidate: Candidate, required: Requirements, machine: Machine) 
     return unmet(candidate.artifact, machine)
 
 
-RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi)
+def verified(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
+    if not required.verified:
+        return None
+    with IMPORT_LOCK:
+        from precast.loader.resolve.evidence import unproven
+    return unproven(candidate.artifact, machine.capability) or None
+
+
+RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi, verified)
 LAST_RULES = (assumptions,)
 """Rules that ask the driver: only about a candidate that nothing else is said against."""
 

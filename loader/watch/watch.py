@@ -36,6 +36,7 @@ class Asked(Immutable, kw_only=True):
     device: object
     target: Any
     problem: Any
+    verified: bool
     machine: Callable[[], Machine]
     explain: Callable[[], Resolution]
 
@@ -44,7 +45,8 @@ class Asked(Immutable, kw_only=True):
         """The key that ``get`` remembers a kernel by. One with a list in it is not remembered."""
         items = () if self.config is None else tuple(self.config.items())
         sizes = tuple(self.problem.items()) if self.problem else None
-        key = (self.op, self.device, self.target, sizes, items, tuple([type(value) for _, value in items]))
+        types = tuple([type(value) for _, value in items])
+        key = (self.op, self.device, self.target, sizes, self.verified, items, types)
         try:
             hash(key)
         except TypeError:
@@ -54,6 +56,7 @@ class Asked(Immutable, kw_only=True):
     def __str__(self) -> str:
         config = config_text(self.config) if isinstance(self.config, Mapping) else self.config or "{}"
         more = {"device": self.device, "target": self.target, "problem": self.problem}
+        more |= {"verified": True} if self.verified else {}
         return f"{self.op} {config}" + "".join(f", {name} {value}" for name, value in more.items() if value is not None)
 
 

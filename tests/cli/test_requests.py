@@ -96,6 +96,15 @@ def test_build_needs_a_manifest_that_can_be_read(folder: Path, capsys: pytest.Ca
         (["verify", "--op", "skale"], "error: cache 'demo' has no op 'skale'; did you mean 'scale'?"),
         (["verify", "--seed", "-1"], "Invalid value for '--seed'"),
         (["verify", "--seed", "9" * 30], "is too large"),
+        (["verify", "--key", "xyz"], "is not the beginning of a key"),
+        (["verify", "--junit", "none/report.xml"], "none/report.xml: name a file in a folder that exists"),
+        (["verify", "--record", "--problem", "n=5"], "--record keeps what all problems say"),
+        (["verify", "--record", "--sanitizer", "memcheck"], "--record keeps what all problems say"),
+        (["verify", "--sanitizer", "synccheck"], "'synccheck' is not one of 'memcheck', 'racecheck'"),
+        *(
+            (["verify", "--problem", problem], "is not a problem: write each name once with its size")
+            for problem in ("m", "m=", "=4", "m=4,", "m=-1", "m=4.5", "m=4,m=5", f"m={'9' * 5000}", "m=²")
+        ),
         (["bench", "--op", "skale"], "error: cache 'demo' has no op 'skale'; did you mean 'scale'?"),
         (["bench", "-o", "none/times.json"], "none/times.json: name a file in a folder that exists"),
         (["bench", "-o", "."], "name a file in a folder that exists"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.kernels.authoring.verify import verify
+from precast.kernels.authoring.verification.verify import verify
 from tests.gpu import variants
 
 CASES = variants.runnable()
@@ -28,7 +28,8 @@ def test_numbers(case: Any) -> None:
     declaration = variants.declared(op)
     if not declaration.verifiable:
         pytest.fail(f"{op} declares no reference to verify with")
-    checks = list(verify(kernel, declaration, variant.artifact.config, seed=hash_seed(variant.artifact.key)))
+    seed = hash_seed(variant.artifact.key)  # problems of more than 2**31 elements: test_verify_wrong.py
+    checks = list(verify(kernel, declaration, variant.artifact.config, seed=seed, huge=False))
     assert checks
     failed = [str(check) for check in checks if not check.passed]
     assert not failed, "\n".join(failed)

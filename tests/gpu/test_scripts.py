@@ -9,7 +9,7 @@ import pytest
 from precast import loader
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
-from precast.kernels.authoring.verify import verify
+from precast.kernels.authoring.verification.verify import verify
 from precast.loader.format.config import Config
 
 FOLDER = Path(__file__).with_name("scripts")

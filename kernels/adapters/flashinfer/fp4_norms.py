@@ -130,6 +130,7 @@ def _traffic(config: Config, problem: Problem, *, matrices: int) -> Cost:
     problems=problems,
     inputs=inputs,
     outputs=["out", "scales"],
+    special_values=[],  # their bytes hang on ties, or on a scale of zero
     reference=reference,
     cost=cost,
     arguments=_NAMES,
@@ -169,6 +170,9 @@ def rmsnorm_fp4(
     problems=problems,
     inputs=added_inputs,
     outputs=["out", "scales", "residual"],
+    in_place=["residual"],
+    workspace=["norm"],  # the norm before it is rounded to codes, which "out" is compared for
+    special_values=[],
     reference=reference,
     tolerance=tolerance,
     cost=added_cost,

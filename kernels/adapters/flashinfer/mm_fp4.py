@@ -143,6 +143,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     problems=problems,
     inputs=inputs,
     outputs=["out"],
+    special_values=["zero"],  # of alpha: the others are bytes
     reference=reference,
     tolerance=tolerance,
     cost=cost,

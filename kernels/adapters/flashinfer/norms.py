@@ -127,6 +127,7 @@ RMSNORM = RowKernel(
     problems=problems,
     reference=rmsnorm_reference,
     tolerance=tolerance,
+    special_values=("nan", "zero", "denormal"),
     flops=4,
 )
 
@@ -174,6 +175,7 @@ RMSNORM_FP8 = replace(
     prepare=set_scale,
     reference=fp8_reference,
     tolerance=fp8_tolerance,
+    special_values=(),  # a scale of zero, and clamps that drop NaN
 )
 
 

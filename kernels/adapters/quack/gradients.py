@@ -199,6 +199,7 @@ RMSNORM_BWD = RowKernel(
     prepare=prepare,
     reference=reference,
     tolerance=tolerance,
+    special_values=("nan", "zero", "denormal"),
     flops=10,
 )
 

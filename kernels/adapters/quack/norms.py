@@ -153,6 +153,7 @@ RMSNORM = RowKernel(
     problems=problems,
     reference=reference,
     tolerance=tolerance,
+    special_values=("nan", "zero", "denormal"),
     flops=4,
 )
 

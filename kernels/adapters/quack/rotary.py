@@ -105,6 +105,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     outputs=["out"],
     reference=reference,
     tolerance=tolerance,
+    special_values=["nan", "zero", "denormal"],
     cost=cost,
     arguments={
         "mX": "x", "mCos": "cos", "mSin": "sin", "mSeqlenOffsets": "offsets", "mCuSeqlens": "cu_seqlens", "mO": "out",

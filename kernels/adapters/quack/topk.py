@@ -96,6 +96,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     outputs=["values", "indices"],
     reference=reference,
     tolerance=tolerance,
+    special_values=["zero"],  # it sorts bits, of which it takes some for columns
     cost=cost,
     arguments={"mX": "x", "mValues": "values", "mIndices": "indices"},
 )

@@ -111,11 +111,18 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
         inputs=_Inputs(run),
         outputs=tuple(_name(place, several) for place in outputs),
         in_place=tuple(_name(place, several) for place in outputs if place in seen.given),
+        workspace=tuple(_name(place, several) for place in _places(seen) if place not in {*outputs, *seen.given}),
+        special_values=(),  # the reference computes from what get_inputs made
         reference=_reference(run),
         tolerance=lambda config: _tolerance(_types(run, config)),
         parts={part.part: part.outputs for part in seen.parts} if several else {},
     )
     return attach(kernel_fn, declaration)
+
+
+def _places(seen: Launches) -> list[tuple[str, str]]:
+    """The arguments of all launches: those that are neither given nor returned, the file makes for itself."""
+    return [(part.part, name) for part in seen.parts for name in part.arguments]
 
 
 def _shape(seen: Launches) -> object:

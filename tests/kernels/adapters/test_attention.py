@@ -24,7 +24,7 @@ from precast.kernels.adapters.attention.combine import attention_combine
 from precast.kernels.adapters.attention.forward import attention, attention_split
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring.verify import verify
+from precast.kernels.authoring.verification.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 from tests.helpers.builds import command

@@ -17,7 +17,7 @@ from precast.kernels import declaration_of
 from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verify import verify
+from precast.kernels.authoring.verification.verify import verify
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 from tests.helpers.builds import command

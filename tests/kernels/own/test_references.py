@@ -10,6 +10,7 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
+from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.rmsnorm import rmsnorm
 from precast.kernels.own.scale import scale
 from precast.loader.format.config import complete
@@ -67,13 +68,40 @@ def test_the_tolerance_takes_a_correctly_rounded_result_and_no_worse_one(functio
     expected = declaration.reference(config, inputs)["out"]
     allowed = declaration.tolerance(config)
 
-    def fits(result: torch.Tensor) -> bool:
-        return bool(((result.double() - expected).abs() <= allowed.atol + allowed.rtol * expected.abs()).all())
+    def error(result: torch.Tensor) -> float:
+        return compare(result, expected, allowed).error
 
     rounded = expected.to(inputs["out"].dtype)
-    assert fits(rounded)
-    assert not fits(rounded.double() * (1 + 1.5 * torch.finfo(rounded.dtype).eps + 1e-5))
-    assert not fits(torch.full_like(rounded, float("nan")))
+    assert error(rounded) < 0.7, "a right result stands well within the bound"
+    assert error(expected.float().mul(1 + 2.0**-24).to(rounded.dtype)) < 0.7
+    bits = rounded.view(torch.int32 if rounded.itemsize == 4 else torch.int16)
+    if rounded.itemsize == 2:
+        assert error((bits + 1).view(rounded.dtype)) > 1.3, "one unit in the last place"
+    assert error((rounded.double() * (1 + 1.5 * torch.finfo(rounded.dtype).eps + 1e-5)).to(rounded.dtype)) > 1.0
+    assert error(torch.full_like(rounded, float("nan"))) > 1.0
+
+
+def test_sums_in_float32_stay_within_their_bound() -> None:
+    """In the worst order, one after the other, by lanes and warps as the kernel does it, with values of one sign."""
+    config = full(rmsnorm, dtype="float32", hidden=8192, threads=256)
+    declaration = declaration_of(rmsnorm)
+    assert declaration.inputs and declaration.reference and declaration.tolerance
+    inputs = declaration.inputs(config, {"rows": 64}, device="cpu", seed=5)
+    x = inputs["x"]
+    squares = (x * x).view(64, 8, 256, 4).permute(0, 2, 1, 3).reshape(64, 256, 32)
+    lanes = torch.zeros(64, 256)
+    for i in range(32):
+        lanes = lanes + squares[:, :, i]
+    total = torch.zeros(64)
+    for lane in range(256):  # many more additions than the tree of a warp has
+        total = total + lanes[:, lane]
+    factor = (total * torch.tensor(1 / 8192, dtype=torch.float32) + 1e-6).rsqrt()
+    result = compare(
+        x * factor[:, None] * inputs["weight"],
+        declaration.reference(config, inputs)["out"],
+        declaration.tolerance(config),
+    )
+    assert 0.0 < result.error < 1.0, result
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.verify import verify
+from precast.kernels.authoring.verification.verify import verify
 
 
 def checks(in_place: Sequence[str]) -> list[bool]:
@@ -25,12 +25,12 @@ def checks(in_place: Sequence[str]) -> list[bool]:
     def double(x: Any) -> None:
         x.mul_(2)
 
-    return [check.passed for check in verify(double, declaration, {}, device="cpu")]
+    return [check.passed for check in verify(double, declaration, {}, device="cpu") if not check.left_out]
 
 
 def test_what_is_read_before_it_is_written_is_not_poisoned() -> None:
-    assert checks(["x"]) == [True]
+    assert set(checks(["x"])) == {True}
 
 
 def test_what_is_not_said_to_be_read_is_poisoned() -> None:
-    assert checks([]) == [False]
+    assert not any(checks([]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precast.build.child.measure_main import facts
+from precast.build.child.on_gpu.measure_main import facts
 from precast.build.gpu.measure import profile_from
 from precast.loader.format.target import Capability
 from precast.loader.resolve.driver import Device

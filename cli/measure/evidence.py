@@ -1,0 +1,68 @@
+"""Evidence: what was found out about an artifact, where and when, as an index keeps it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from precast.loader import session
+from precast.loader.errors import ConfigError
+from precast.loader.resolve.driver import Device, NoDriver
+from precast.loader.resolve.machine import version
+
+EPOCH = "SOURCE_DATE_EPOCH"
+_MODULE = Path("/proc/driver/nvidia/version")
+_DRIVER = re.compile(r"\b[0-9]{3,}\.[0-9]+(?:\.[0-9]+)?\b", re.ASCII)
+
+
+def where_and_when(device: Device, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The GPU, its driver, and the date, as every entry names them."""
+    return {
+        "gpu": device.name,
+        "capability": str(device.capability),
+        "driver": driver_version(_text(_MODULE)) or _cuda(),
+        "date": date(environment),
+    }
+
+
+def _cuda() -> str:
+    """The CUDA that the driver serves, where it does not say its own version, as in some containers."""
+    try:
+        return f"for CUDA {version(session.default.machines.driver.get().version)}"
+    except NoDriver:
+        return "unknown"
+
+
+def driver_version(text: str) -> str:
+    """The version of the driver in the text that its kernel module gives; empty where there is none.
+
+    >>> driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27")
+    '580.65.06'
+    """
+    found = _DRIVER.search(text)
+    return found.group() if found else ""
+
+
+def date(environment: Mapping[str, str]) -> str:
+    """The time of ``SOURCE_DATE_EPOCH`` where that is set, else of the clock, in UTC.
+
+    >>> date({"SOURCE_DATE_EPOCH": "1700000000"})
+    '2023-11-14T22:13:20Z'
+    """
+    said = environment.get(EPOCH)
+    try:
+        moment = datetime.fromtimestamp(time.time() if said is None else int(said), timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"{EPOCH} is {said!r}: set it to a number of seconds since 1970, or unset it") from None
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

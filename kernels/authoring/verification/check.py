@@ -1,0 +1,74 @@
+"""Checks: what one run of a problem said about one argument, and what many of them say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from precast.kernels.authoring.declare import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One argument after one run. ``error`` is the largest difference, as a share of what the tolerance allows.
+
+    ``fault`` says what is wrong, and is empty where nothing is. A run that was not made says why in ``left_out``, and
+    is about no argument. ``elements`` is how many elements all tensors of the problem have: its size.
+    """
+
+    problem: Problem
+    output: str
+    error: float
+    fault: str = ""
+    scenario: str = ""
+    elements: int = 0
+    left_out: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the argument holds what it must, and nothing else was touched."""
+        return not self.fault
+
+    def __str__(self) -> str:
+        where = f"{self.output or 'a run'} at {sizes(self.problem)}{', ' if self.scenario else ''}{self.scenario}"
+        said = f"left out: {self.left_out}" if self.left_out else f"{self.error:.2f} of the tolerance"
+        return f"{where}: {self.fault or said}"
+
+
+def sizes(problem: Problem) -> str:
+    """A problem in words.
+
+    >>> sizes({"m": 4, "n": 8})
+    'm=4 n=8'
+    """
+    return " ".join(f"{name}={value}" for name, value in problem.items()) or "its one problem"
+
+
+def smallest(checks: Iterable[Check]) -> Check | None:
+    """The failed check of the smallest problem, the first of these; None where all passed.
+
+    >>> bad = [Check(problem={"n": n}, output="x", error=2.0, fault="wrong", elements=n) for n in (9, 5, 7)]
+    >>> smallest(bad).problem
+    {'n': 5}
+    """
+    return min((check for check in checks if not check.passed), key=lambda check: check.elements, default=None)
+
+
+def outcome(checks: Iterable[Check]) -> Mapping[str, Any]:
+    """A summary of checks, as it is stored in a cache as evidence.
+
+    >>> outcome([Check(problem={"n": 4}, output="x", error=0.5, scenario="first run")])
+    {'problems': 1, 'scenarios': ['first run'], 'left_out': [], 'failed': [], 'worst': 0.5}
+    """
+    checks = list(checks)
+    made = [check for check in checks if not check.left_out]
+    worst = max((check.error for check in made), default=0.0)
+    return {
+        "problems": len({tuple(check.problem.items()) for check in made}),
+        "scenarios": list(dict.fromkeys(check.scenario for check in made)),
+        "left_out": list(dict.fromkeys(f"{check.scenario}: {check.left_out}" for check in checks if check.left_out)),
+        "failed": [str(check) for check in made if not check.passed],
+        "worst": worst if math.isfinite(worst) else None,  # JSON has no infinity
+    }

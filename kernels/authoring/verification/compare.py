@@ -1,0 +1,121 @@
+"""Comparing: a result with what the reference says, within a tolerance; and two results, bit by bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from precast.kernels.authoring.declare import Tolerance
+
+_PIECE = 1 << 24  # elements compared at a time: a comparison in float64 takes many times the memory of a result
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far a result is from what was expected: the largest error, as a share of the tolerance, and what differs."""
+
+    error: float
+    fault: str = ""
+
+
+def compare(found: Any, expected: Any, tolerance: Tolerance | None, alternative: Any = None) -> Difference:
+    """Compare a result with the reference, or with the nearer of two.
+
+    NaN must be where the reference has NaN, and infinity where it has infinity. A value beyond the range of the
+    result's dtype may be stored as infinity or as the largest number. Without a tolerance, and for integers, values
+    must be equal.
+
+    >>> import torch
+    >>> compare(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), Tolerance(rtol=0.125, atol=0.0)).fault
+    '2 times the tolerance; 1 of 2 values differ, the first at [1]: 2.5 instead of 2'
+    """
+    if found.shape != expected.shape:
+        wrong = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference"
+        return Difference(math.inf, wrong)
+    worst, wrong_count, missing, first = 0.0, 0, 0, ""
+    for start, piece, *others in _pieces(found, expected, alternative):
+        shares = [_share(piece, other, tolerance) for other in others if other is not None]
+        share = shares[0] if len(shares) == 1 else shares[0].minimum(shares[1])
+        bad = share > 1.0
+        worst = max(worst, float(share.max()))
+        if not first and bool(bad.any()):
+            first = _first(start, piece, others[0], bad)
+        wrong_count += int(bad.sum())
+        if found.dtype.is_floating_point:
+            missing += int((piece.double().isnan() & bad).sum())
+    if not wrong_count:
+        return Difference(worst)
+    unwritten = f", {missing} left unwritten or NaN" if missing else ""
+    times = "" if math.isinf(worst) else f"{worst:.3g} times the tolerance; "
+    return Difference(worst, f"{times}{wrong_count} of {found.numel()} values differ{unwritten}, the first at {first}")
+
+
+def differing(one: Any, other: Any) -> int:
+    """How many values of two tensors differ in their bits.
+
+    >>> import torch
+    >>> differing(torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0]))
+    1
+    """
+    return sum(int((_bits(a) != _bits(b)).any(dim=-1).sum()) for _, a, b in _pieces(one, other))
+
+
+def _bits(tensor: Any) -> Any:
+    """The bytes of each element."""
+    import torch
+
+    return tensor.contiguous().view(-1).view(torch.uint8).view(tensor.numel(), tensor.element_size())
+
+
+def _pieces(found: Any, *others: Any) -> Iterator[tuple[Any, ...]]:
+    """Where each piece of the first dimension begins, and the piece of every tensor; None stays None."""
+    if found.numel() == 0:
+        return
+    if found.dim() == 0:
+        yield 0, found, *others
+        return
+    step = max(1, _PIECE * len(found) // found.numel())
+    for start in range(0, len(found), step):
+        yield start, *(t if t is None else t[start : start + step] for t in (found, *others))
+
+
+def _share(found: Any, expected: Any, tolerance: Tolerance | None) -> Any:
+    """The error of each value as a share of what is allowed: 0 where it is right, infinity where no number says it."""
+    import torch
+
+    if not found.dtype.is_floating_point:
+        return torch.where(found == expected.to(found.dtype), 0.0, math.inf)
+    kind = torch.finfo(found.dtype)
+    found, expected = found.double(), expected.double()
+    allowed = torch.zeros_like(expected)
+    if tolerance:
+        allowed = tolerance.atol + tolerance.rtol * expected.abs()
+        if tolerance.ulps:
+            allowed += tolerance.ulps * _ulp(expected, kind)
+    share = (found - expected).abs() / allowed
+    share = share.nan_to_num(nan=math.inf, posinf=math.inf)
+    overflow = (expected.abs() > kind.max) & expected.isfinite() & (found.abs() >= kind.max) & (found * expected > 0)
+    same = (found == expected) | (found.isnan() & expected.isnan()) | overflow
+    return torch.where(same, 0.0, share)
+
+
+def _ulp(values: Any, kind: Any) -> Any:
+    """The distance between two numbers of a floating type, at each value."""
+    import torch
+
+    _, exponents = torch.frexp(values.abs().clamp(min=kind.smallest_normal))
+    return kind.eps * torch.exp2(exponents.double() - 1)
+
+
+def _first(start: int, found: Any, expected: Any, bad: Any) -> str:
+    """Where the first wrong value is, what it is, and what it must be."""
+    place = [int(i) for i in bad.nonzero()[0]] if bad.dim() else []
+    index = tuple(place)
+    at = [start + place[0], *place[1:]] if place else []
+    return f"{at}: {_number(found[index])} instead of {_number(expected[index])}"
+
+
+def _number(value: Any) -> str:
+    return f"{value.item():.6g}"

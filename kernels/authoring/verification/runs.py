@@ -1,0 +1,188 @@
+"""Runs: what is launched and checked for each scenario of one problem."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from precast.kernels.authoring.declare import Declaration, Problem
+from precast.kernels.authoring.verification.check import Check
+from precast.kernels.authoring.verification.compare import compare, differing
+from precast.kernels.authoring.verification.guarded import Guarded, enclose, fill
+from precast.kernels.authoring.verification.scenarios import Scenario
+from precast.kernels.authoring.verification.special_values import with_special
+from precast.loader.format.config import Config
+from precast.loader.format.signature import Argument, Signature
+
+Launch = Callable[..., Any]
+_AROUND = 0xFF  # what stands around the inputs
+
+
+class Runs:
+    """The runs of one problem. Inputs and workspace stay in their buffers, as a caller keeps them; outputs are new."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        declaration: Declaration,
+        config: Config,
+        device: Any,
+        problem: Problem,
+        values: dict[str, Any],
+    ) -> None:
+        import torch
+
+        self.launch, self.declaration, self.config, self.device = launch, declaration, config, device
+        self.problem, self.values = problem, values
+        self.tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        self.outputs = [name for name in declaration.outputs if values[name] is not None]
+        self.elements = sum(tensor.numel() for tensor in self.tensors.values())
+        self.alignment = _alignment(launch, self.tensors)
+        self.expected = self._reference(self.tensors)  # before any launch: it may change what it is given
+        rooms = enclose(self.tensors, pattern=_AROUND)
+        self.kept = [room for room in rooms if not set(room.views) & set(self.outputs)]
+        written = {name for room in rooms if room not in self.kept for name in room.views}
+        self.written = {name: self.tensors[name] for name in written}
+        self.empty = [name for name in self.outputs if name not in declaration.in_place]
+        self.first: dict[str, Any] = {}
+
+    def run(self, scenario: Scenario) -> Iterator[Check]:
+        """Launch once, and check every output, the guards of every tensor, and that inputs are as they were."""
+        contents, expected = self.tensors, self.expected
+        alternative: dict[str, Any] = {}
+        if scenario.special:
+            contents, expected = self._special(scenario.special)
+        if scenario.special == "denormal":  # which a kernel may take as zeros
+            _, alternative = self._special("zero")
+        kept = self._placed(scenario, contents)
+        alignment = self.alignment if scenario.least_alignment else None
+        written = {name: contents[name] for name in self.written}
+        new = enclose(written, pattern=scenario.pattern, empty=self.empty, alignment=alignment)
+        views = {name: view for room in (*kept, *new) for name, view in room.views.items()}
+        self._launch(scenario, views, contents)
+        yield from self._outputs(scenario, views, expected, alternative)
+        faults = dict(self._faults(kept, new, views, contents))
+        for name, fault in faults.items():
+            yield self.check(name, scenario, fault=fault)
+        if faults or scenario.special:
+            self._restore(views)
+        if not self.first:
+            self.first = {name: views[name] for name in self.outputs}
+
+    def check(self, name: str, scenario: Scenario, *, error: float = 0.0, fault: str = "", left_out: str = "") -> Check:
+        """What a run says of an argument."""
+        error = math.inf if fault and not error else error
+        return Check(
+            problem=self.problem,
+            output=name,
+            error=error,
+            fault=fault,
+            scenario=scenario.name,
+            elements=self.elements,
+            left_out=left_out,
+        )
+
+    def _reference(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.declaration.reference
+        return self.declaration.reference(self.config, self._with(tensors))
+
+    def _with(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with other tensors: an author's own kind of mapping stays one."""
+        made = copy.copy(self.values)
+        made.update(tensors)
+        return made
+
+    def _special(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tensors with special values in the inputs, and the reference for them."""
+        workspace = {n: self.tensors[n] for n in self.declaration.workspace if n in self.tensors}
+        contents = {**with_special(kind, self.tensors), **workspace}
+        return contents, self._reference(contents)
+
+    def _placed(self, scenario: Scenario, contents: Mapping[str, Any]) -> list[Guarded]:
+        """The inputs and the workspace in their buffers, or in others at the least alignment."""
+        if scenario.least_alignment:
+            held = {name: view for room in self.kept for name, view in room.views.items()}
+            return enclose(held, pattern=_AROUND, alignment=self.alignment)
+        if scenario.special:
+            for name, view in self._inputs(self.kept):
+                fill(view, contents[name])
+        return self.kept
+
+    def _inputs(self, rooms: list[Guarded]) -> Iterator[tuple[str, Any]]:
+        """What the kernel must not write."""
+        for room in rooms:
+            yield from ((name, view) for name, view in room.views.items() if name not in self.declaration.workspace)
+
+    def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
+        """Launch beside what the scenario asks for. On a second stream, numbers come late: until then they are NaN."""
+        if scenario.way == "alone":
+            _launch(self.launch, self._with(views))
+            return
+        from precast.kernels.authoring.verification.streams import other_work, second_stream
+
+        if scenario.way == "beside other work":
+            with other_work(self.device):
+                _launch(self.launch, self._with(views))
+            return
+        idle = {*self.declaration.workspace, *self.empty}
+        late = {n: v for n, v in views.items() if n not in idle and v.dtype.is_floating_point}
+        for view in late.values():
+            fill(view, view.new_full((), math.nan).expand(view.shape))
+        with second_stream(self.device):
+            for name, view in late.items():
+                fill(view, contents[name])
+            _launch(self.launch, self._with(views))
+
+    def _outputs(
+        self, scenario: Scenario, views: Mapping[str, Any], expected: Mapping[str, Any], alternative: Mapping[str, Any]
+    ) -> Iterator[Check]:
+        tolerance = self.declaration.tolerance(self.config) if self.declaration.tolerance else None
+        for name in self.outputs:
+            found = compare(views[name], expected[name], tolerance, alternative.get(name))
+            fault = found.fault
+            if not fault and scenario.repeated and (count := differing(views[name], self.first[name])):
+                fault = f"{count} of {views[name].numel()} values have other bits than in the first run"
+            yield self.check(name, scenario, error=found.error, fault=fault)
+
+    def _faults(
+        self, kept: list[Guarded], new: list[Guarded], views: Mapping[str, Any], contents: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """What was touched that must not be, by the name of the argument."""
+        for room in (*kept, *new):
+            if fault := room.stray():
+                yield next(iter(room.views)), fault
+        for name, view in self._inputs(kept):
+            if count := differing(view, contents[name]):
+                yield name, f"an input was changed: {count} of {view.numel()} values; name what is written in outputs"
+
+    def _restore(self, views: Mapping[str, Any]) -> None:
+        """New buffers, in which inputs are as they were, and the workspace as it was left."""
+        names = [name for room in self.kept for name in room.views]
+        held = {n: views[n] if n in self.declaration.workspace else self.tensors[n] for n in names}
+        self.kept = enclose(held, pattern=_AROUND)
+
+
+def _alignment(launch: Launch, tensors: Mapping[str, Any]) -> dict[str, int]:
+    """How tensors must be aligned, by the signature of what is launched; nothing where it has none."""
+    signature = getattr(launch, "signature", None)
+    arguments = signature.passed if isinstance(signature, Signature) else ()
+    asked = {a.name: a.alignment for a in arguments if a.kind == "tensor" and a.name in tensors}
+    return {name: to for name, to in asked.items() if to and to % tensors[name].element_size() == 0}
+
+
+def _launch(launch: Launch, values: Mapping[str, Any]) -> None:
+    """Pass values by name where they cover all that the kernel takes, less those that its target does not take."""
+    signature = getattr(launch, "signature", None)
+    taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
+    if taken <= set(values):
+        assert isinstance(signature, Signature)
+        launch(**{a.name: _as_passed(a, values[a.name]) for a in signature.passed if a.name in values})
+    else:
+        launch(*values.values())
+
+
+def _as_passed(argument: Argument, value: Any) -> Any:
+    """A pointer is passed as the address of its tensor."""
+    return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value

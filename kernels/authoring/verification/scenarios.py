@@ -1,0 +1,68 @@
+"""Scenarios: the runs that are made of a problem. Which they are is decided here, without a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+SMALL = 1 << 20
+"""Up to so many elements, a problem is run in every way; beyond, in those that find what small ones cannot."""
+
+Way = Literal["alone", "beside other work", "on a second stream"]
+_NAMES = {"nan": "with NaN", "infinity": "with infinity", "zero": "with zeros", "denormal": "with denormals"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One run. ``pattern`` is what outputs hold before it; ``special`` names values that are put into the inputs.
+
+    A ``repeated`` one has the inputs and the workspace of the first run, whose bits it must give. ``least_alignment``
+    moves every tensor to an address that is aligned as the signature asks, and no better. ``left_out`` says why a run
+    is not made.
+    """
+
+    name: str
+    pattern: int = 0xFF
+    way: Way = "alone"
+    special: str = ""
+    repeated: bool = False
+    least_alignment: bool = False
+    left_out: str = ""
+
+
+FIRST = Scenario(name="first run")
+
+
+def scenarios(
+    elements: int, *, gpu: bool, deterministic: bool, special_values: Sequence[str], aligned: bool, huge: bool = False
+) -> tuple[Scenario, ...]:
+    """The runs of a problem whose tensors have so many elements.
+
+    Every run has another pattern in its outputs: what is left unwritten, or added to what was there, then differs. The
+    first has NaN. An empty problem is run once, since it has no result; so is a ``huge`` one, for its memory.
+
+    >>> runs = scenarios(100, gpu=True, deterministic=True, special_values=["zero"], aligned=False)
+    >>> [run.name for run in runs]
+    ['first run', 'second run', 'third run, beside other work', 'on a second stream', 'with zeros']
+    """
+    if elements == 0 or huge:
+        return (FIRST,)
+    runs = [
+        FIRST,
+        Scenario(name="second run", pattern=0x5A, repeated=deterministic),
+        Scenario(
+            name="third run, beside other work" if gpu else "third run",
+            pattern=0xA5,
+            way="beside other work" if gpu else "alone",
+            repeated=deterministic,
+        ),
+    ]
+    if elements > SMALL:
+        return tuple(runs)
+    reason = "" if gpu else "there are no streams on the CPU"
+    runs.append(Scenario(name="on a second stream", way="on a second stream", left_out=reason))
+    if aligned:
+        runs.append(Scenario(name="at the least alignment", least_alignment=True))
+    runs += [Scenario(name=_NAMES[kind], special=kind) for kind in special_values]
+    return tuple(runs)

@@ -1,0 +1,130 @@
+"""Verifying: a kernel is launched in many ways, between guards, and what it writes is compared with the reference."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from precast.kernels.authoring.declare import Declaration, Problem
+from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.runs import Launch, Runs
+from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
+from precast.loader.format.config import Config
+
+_NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"
+
+
+def verify(
+    launch: Launch,
+    declaration: Declaration,
+    config: Config,
+    *,
+    device: Any = "cuda",
+    seed: int = 0,
+    problem: Problem | None = None,
+    huge: bool | None = None,
+    most: int | None = None,
+) -> Iterator[Check]:
+    """Launch every problem that the declaration names in every scenario, and check every argument.
+
+    Parameters
+    ----------
+    launch, declaration, config
+        What to call, what its author states about it, and the full config that it was compiled for.
+    device
+        Where to run it; on ``"cpu"``, where a Python function stands for a kernel, nothing runs on other streams.
+    seed
+        The seed of the inputs. What a problem's inputs are depends on it and on the problem alone.
+    problem
+        The one problem to launch, in place of the declaration's.
+    huge
+        Whether to launch the declaration's ``large`` problem; by default, on a GPU.
+    most
+        How many elements a problem may have: a larger one is left out.
+
+    An output that is None is skipped.
+    """
+    if not declaration.verifiable:
+        raise DeclarationError(
+            f"{declaration.op} cannot be verified: give its @kernel problems, inputs, outputs and a reference"
+        )
+    import torch
+
+    gpu = torch.device(device).type == "cuda"
+    assert declaration.problems
+    one = _OneProblem(launch, declaration, config, device, gpu, seed, most)
+    large = dict(declaration.large(config)) if declaration.large else None
+    if problem is not None:
+        yield from one.checks(problem, huge=dict(problem) == large)
+        return
+    for each in declaration.problems(config):
+        yield from one.checks(each)
+    if large is not None:
+        if most is not None:
+            yield _left_out(large, _too_large(most))
+        elif gpu if huge is None else huge:
+            yield from one.checks(large, huge=True)
+        else:
+            yield _left_out(large, "it was not asked for" if gpu else "it has too many elements for the CPU")
+
+
+def _too_large(most: int) -> str:
+    return f"it has more than {most} elements, and only smaller problems were asked for"
+
+
+def _left_out(problem: Problem, reason: str) -> Check:
+    return Check(problem=problem, output="", error=0.0, scenario=FIRST.name, left_out=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneProblem:
+    """Makes the runs of one problem after the other."""
+
+    launch: Launch
+    declaration: Declaration
+    config: Config
+    device: Any
+    gpu: bool
+    seed: int
+    most: int | None
+
+    def checks(self, problem: Problem, *, huge: bool = False) -> Iterator[Check]:
+        """Every run of a problem. A huge one is left out where it does not fit the memory of the GPU."""
+        import torch
+
+        if not (huge and self.gpu):
+            yield from self._runs(problem, huge)
+            return
+        torch.cuda.empty_cache()
+        try:
+            found = list(self._runs(problem, huge))
+        except torch.cuda.OutOfMemoryError:
+            found = [_left_out(problem, _NO_MEMORY)]
+        torch.cuda.empty_cache()
+        yield from found
+
+    def _runs(self, problem: Problem, huge: bool) -> Iterator[Check]:
+        assert self.declaration.inputs
+        seed = (self.seed + zlib.crc32(sizes(problem).encode())) % (1 << 62)  # authors add a little to it
+        values = self.declaration.inputs(self.config, problem, device=self.device, seed=seed)
+        if self.most is not None and sum(v.numel() for v in values.values() if hasattr(v, "numel")) > self.most:
+            yield _left_out(problem, _too_large(self.most))
+            return
+        runs = Runs(self.launch, self.declaration, self.config, self.device, problem, values)
+        empty = all(values[name].numel() == 0 for name in runs.outputs)
+        planned = scenarios(
+            0 if empty else runs.elements,
+            gpu=self.gpu,
+            deterministic=self.declaration.deterministic,
+            special_values=self.declaration.special_values,
+            aligned=bool(runs.alignment),
+            huge=huge,
+        )
+        for scenario in planned:
+            if scenario.left_out:
+                yield runs.check("", scenario, left_out=scenario.left_out)
+            else:
+                yield from runs.run(scenario)

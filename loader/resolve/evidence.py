@@ -1,0 +1,46 @@
+"""Evidence: whether an artifact was verified on a GPU like this one, by what its cache says.
+
+Evidence is what people and tools wrote into a cache: it is read as text of any form, and proves no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.target import Capability
+
+CHECK = "verify"
+_LONGEST = 200
+
+
+def unproven(artifact: Artifact, capability: Capability | None) -> str:
+    """Why an artifact does not count as verified on a GPU of a capability; empty where it does.
+
+    It does where ``precast verify`` passed on such a GPU, and failed on none.
+    """
+    here = [entry for entry in artifact.evidence if _is_of(entry, capability)]
+    for entry in here:
+        if entry.get("failed") != []:
+            return f"found wrong on {_where(entry)}: {_first(entry.get('failed'))}"
+    if here:
+        return ""
+    others = sorted({str(e.get("capability"))[:_LONGEST] for e in artifact.evidence if e.get("check") == CHECK})
+    elsewhere = f", only on {', '.join(others)}" if others else ""
+    return f"never verified on a GPU of {capability}{elsewhere}: run 'precast verify CACHE --record' on one"
+
+
+def _is_of(entry: Mapping[str, Any], capability: Capability | None) -> bool:
+    return entry.get("check") == CHECK and capability is not None and entry.get("capability") == str(capability)
+
+
+def _where(entry: Mapping[str, Any]) -> str:
+    facts: Iterable[object] = (entry.get("gpu"), entry.get("date"))
+    return ", ".join(str(fact)[:_LONGEST] for fact in facts if fact) or "a GPU"
+
+
+def _first(failed: object) -> str:
+    return (
+        str(failed[0])[:_LONGEST] if isinstance(failed, (list, tuple)) and failed else "its evidence does not say how"
+    )

@@ -1,0 +1,201 @@
+"""``precast verify`` with functions on the CPU in place of kernels: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precast.cli import main
+from precast.cli.measure.verified import Verified, worst_of
+from precast.cli.shared.junit import ReportedCase, report
+from precast.kernels.authoring.declare import Declaration, Tolerance
+from precast.kernels.authoring.launching import Case, LeftOut
+from precast.kernels.authoring.verification.check import Check
+from precast.loader import session
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.driver import CurrentDriver, Device
+from precast.loader.resolve.machine import Machines
+from tests.helpers.caches import Native, demo
+
+
+def inputs(config: Any, problem: Mapping[str, int], *, device: Any, seed: int) -> dict[str, Any]:
+    draw = torch.Generator(device=device).manual_seed(seed)
+    return {"x": torch.randn(problem["n"], generator=draw, device=device), "out": torch.empty(problem["n"])}
+
+
+DECLARATION = Declaration(
+    op="scale",
+    keys=(),
+    problems=lambda config: [{"n": 0}, {"n": 9}, {"n": 5}, {"n": 7}],
+    inputs=inputs,
+    outputs=("out",),
+    reference=lambda config, values: {"out": values["x"].double() * 2},
+    tolerance=lambda config: Tolerance(rtol=1e-6, atol=0.0),
+)
+
+
+def right(x: Any, out: Any) -> None:
+    torch.mul(x, 2, out=out)
+
+
+def wrong_at_a_tail(x: Any, out: Any) -> None:
+    out[: len(x) // 2 * 2] = x[: len(x) // 2 * 2] * 2
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache, on a machine whose driver knows one GPU."""
+    native = Native(tmp_path / "native")
+    (tmp_path / "native").mkdir(exist_ok=True)
+    before = session.use(session.Session("", machines=Machines(driver=CurrentDriver(str(native.driver())))))
+    monkeypatch.setattr("precast.cli.measure.verify.DEVICE", "cpu")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setenv("COLUMNS", "200")
+    yield demo(native).write(tmp_path / "demo")
+    session.use(before)
+
+
+@pytest.fixture
+def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let Python functions stand for the kernels of a cache, one after the other."""
+
+    def give(*functions: Callable[..., None]) -> None:
+        def cases(cache: Cache, device: Device, ops: Any) -> Iterator[Case | LeftOut]:
+            artifacts = cache.op("scale").artifacts
+            for artifact, function in zip(artifacts, functions, strict=False):
+                yield Case("scale", artifact, function, DECLARATION)  # type: ignore[arg-type]
+            yield LeftOut("scale", artifacts[-1], "built for another GPU")
+
+        monkeypatch.setattr("precast.kernels.authoring.launching.cases", cases)
+
+    return give
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.run([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def test_what_is_right_passes_and_is_recorded(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launching(right, right)
+    assert run("verify", place, "--op", "scale", "--record", "--seed", 4) == 0
+    left_out, last = capsys.readouterr().out.splitlines()
+    assert left_out == "left out: on a second stream: there are no streams on the CPU (2 variants)"
+    assert last.startswith("2 variants verified on ")
+    recorded = [a.evidence[0] for a in Cache(place).op("scale").artifacts if a.evidence]
+    assert len(recorded) == 2
+    (entry, _) = recorded
+    assert {name: entry[name] for name in ("check", "date", "seed", "problems", "failed")} == {
+        "check": "verify", "date": "2023-11-14T22:13:20Z", "seed": 4, "problems": 4, "failed": [],
+    }  # fmt: skip
+    assert entry["gpu"] and entry["capability"] and entry["driver"]
+    assert entry["worst"] < 1 and "second run" in entry["scenarios"]
+
+
+def test_what_is_wrong_is_told_with_the_smallest_case_and_its_command(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launching(right, wrong_at_a_tail)
+    assert run("verify", place, "--seed", 3) == 1
+    out = capsys.readouterr().out
+    (repeat,) = [line.removeprefix("to repeat it: ") for line in out.splitlines() if line.startswith("to repeat it: ")]
+    (smallest,) = [line for line in out.splitlines() if line.startswith("smallest failing case: ")]
+    assert "out at n=5, first run" in smallest and "1 left unwritten or NaN" in smallest
+    program, *words = shlex.split(repeat)
+    key = Cache(place).op("scale").artifacts[1].key
+    assert program == "precast" and words[:2] == ["verify", str(place)]
+    assert words[2:] == ["--op", "scale", "--key", key[:12], "--problem", "n=5", "--seed", "3"]
+    assert run(*words) == 1
+    again = capsys.readouterr().out
+    assert smallest in again.splitlines() and "n=9" not in again and again.splitlines()[-1].startswith("1 variant ")
+
+
+def test_of_several_wrong_variants_the_one_with_the_smallest_problem_is_told() -> None:
+    def failed(*sizes: int) -> list[Check]:
+        return [Check(problem={"n": n}, output="x", error=2.0, fault="wrong", elements=n) for n in sizes]
+
+    found = [
+        Verified(op="scale", key=key, name=key, checks=failed(*n)) for key, *n in (("a", 9), ("b", 7, 5), ("c", 6))
+    ]
+    worst = worst_of([*found, Verified(op="scale", key="d", name="d", left_out="no GPU")])
+    assert worst is not None and (worst[0].key, worst[1].problem) == ("b", {"n": 5})
+    assert worst_of([]) is None
+
+
+def test_reports_for_machines(place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    launching(wrong_at_a_tail, right)
+    assert run("verify", place, "--json", "--junit", place.parent / "report.xml") == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert [len(entry["failed"]) > 0 for entry in printed["evidence"]["scale"].values()].count(True) == 1
+    assert list(printed["left_out"].values()) == ["built for another GPU"]
+    assert "--problem n=5" in printed["smallest"]["repeat"]
+    root = ElementTree.parse(place.parent / "report.xml").getroot()
+    (suite,) = root
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "3", "failures": "1", "skipped": "1",
+    }  # fmt: skip
+    (failure,) = root.iter("failure")
+    assert failure.text and "out at n=5, first run" in failure.text
+
+
+def test_a_problem_of_other_sizes_and_a_key_that_is_not_there(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launching(right)
+    assert run("verify", place, "--problem", "m=5") == 1
+    assert "its problems are of the sizes n, not of m" in capsys.readouterr().err
+    assert run("verify", place, "--key", "f" * 64) == 2
+    assert "has no object whose key begins with ffff" in capsys.readouterr().err
+
+
+def test_a_sanitizer_that_is_missing_is_said(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(place.parent))
+    assert run("verify", place, "--sanitizer", "memcheck") == 1
+    assert "install the CUDA toolkit, set CUDA_HOME" in capsys.readouterr().err
+
+
+def test_a_sanitizer_runs_the_same_command_for_small_problems(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A stand-in for the tool prints what it is called with, and finds something."""
+    program = place.parent / "bin" / "compute-sanitizer"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@" cached=$PYTORCH_NO_CUDA_MEMORY_CACHING\nexit 86\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("CUDA_HOME", str(place.parent))
+    words = ["verify", str(place), "--sanitizer", "racecheck", "--seed", "5"]
+    monkeypatch.setattr("sys.argv", ["precast", *words])
+    assert run(*words) == 1
+    out, err = capfd.readouterr()
+    assert out.startswith("--tool racecheck --error-exitcode 86 --target-processes all ")
+    assert out.endswith(f"-m precast.cli.main verify {place} --seed 5 --small cached=1\n")
+    assert "racecheck found what is listed above" in err
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_text_stands_in_a_report(name: str, failure: str, reason: str) -> None:
+    cases = [
+        ReportedCase(group=name, name=name, failures=[failure]),
+        ReportedCase(group="b", name=name, skipped=reason),
+    ]
+    root = ElementTree.fromstring(report(name, cases, {name: failure}))
+    assert len(list(root.iter("testcase"))) == 2 and len(list(root.iter("failure"))) == 1

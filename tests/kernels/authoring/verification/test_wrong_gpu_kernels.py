@@ -1,0 +1,34 @@
+"""The wrong kernels that tests/gpu/test_verify_wrong.py launches compile, and are declared as they compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precast.cli import main
+from precast.kernels.authoring.declare import declaration_of
+from precast.kernels.authoring.registry import FunctionRef, load
+from precast.loader.resolve.cache import Cache
+
+MANIFEST = Path(__file__).parents[4] / "tests" / "gpu" / "wrong.yaml"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_torch")
+def test_they_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECAST_STORE", str(tmp_path / "store"))
+    monkeypatch.delenv("PRECAST_REMOTE_CACHE", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main.run(["build", str(MANIFEST), "-o", str(tmp_path / "cache"), "-t", "sm_90a"])
+    assert not ended.value.code
+    monkeypatch.syspath_prepend(MANIFEST.with_name("wrong"))
+    cache = Cache(tmp_path / "cache")
+    assert len(cache.index.ops) == 12
+    for op in cache.index.ops:
+        (artifact,) = cache.op(op).artifacts
+        declaration = declaration_of(load(FunctionRef.parse(f"wrong_kernels:{op.removeprefix('wrong.')}")))
+        assert declaration.op == op and declaration.verifiable and declaration.inputs
+        values = declaration.inputs({}, {"rows": 2, "columns": 3, "padding": 1}, device="cpu", seed=0)
+        assert [a.name for a in artifact.signature.passed] == list(values)
+        assert [a.name for a in artifact.signature.passed if a.written] == ["out"]
