@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.message import Message
-from precast.loader.errors import FormatError
+from precast.kernels.authoring.verification.check import Check
+from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format import fields
+
+T = TypeVar("T")
 
 _MOST = 100_000
 _PRINTED = 500
@@ -50,8 +55,12 @@ class Launched:
         )
 
 
+class Lost(PrecastError):
+    """There is no answer about an artifact: why."""
+
+
 class Launches:
-    """Times artifacts of a cache, one after the other, in a process that is started again after it was lost.
+    """Times and verifies artifacts of a cache, in turn, in a process that is started again when it is lost.
 
     ``seconds`` is what one artifact may take. Use it in a ``with`` block.
     """
@@ -72,22 +81,41 @@ class Launches:
     def timed(self, op: str, key: str, problems: list[dict[str, int]] | None) -> tuple[Launched, ...]:
         """The times of an artifact on each problem; one without a problem says why there is none at all."""
         try:
-            child = self._child = self._child or self._start()
-            child.send(Message({"op": op, "key": key, "problems": problems}))
-            reply = child.receive(self._seconds)
-            if (reason := reply.header.get("left_out") or reply.header.get("error")) is not None:
-                return (Launched(problem={}, refused=str(reason)),)
-            found = fields.items(reply.header, "timings", Launched.parse, most=_MOST)
-        except ChildLost as lost:
-            self._end()
-            printed = lost.output.strip()[-_PRINTED:]
-            return (Launched(problem={}, refused=f"{lost}" + (f"; it last printed: {printed}" if printed else "")),)
-        except FormatError as error:
-            self._end()
-            return (Launched(problem={}, refused=f"the launching process' answer cannot be read: {error}"),)
+            found = self._ask({"op": op, "key": key, "problems": problems}, _timings)
+        except Lost as error:
+            return (Launched(problem={}, refused=str(error)),)
         if not all(one.healthy for one in found):
             self._end()  # the GPU does not work any more in it
         return found
+
+    def checks(
+        self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
+    ) -> tuple[Check, ...]:
+        """What ``verify`` says of an artifact. That it ended its process, or hung, is a fault like others."""
+        try:
+            found, healthy = self._ask({"op": op, "key": key, "seed": seed, "problem": problem, "most": most}, _checks)
+        except Lost as error:
+            return (Check(problem=problem or {}, output="", error=math.inf, fault=str(error)),)
+        if not healthy:
+            self._end()
+        return found
+
+    def _ask(self, request: Mapping[str, object], read: Callable[[Mapping[str, object]], T]) -> T:
+        """The answer to a request, read; Lost where there is none."""
+        try:
+            child = self._child = self._child or self._start()
+            child.send(Message(request))
+            reply = child.receive(self._seconds).header
+            if (reason := reply.get("left_out") or reply.get("error")) is not None:
+                raise Lost(str(reason))
+            return read(reply)
+        except ChildLost as lost:
+            self._end()
+            printed = lost.output.strip()[-_PRINTED:]
+            raise Lost(f"{lost}" + (f"; it last printed: {printed}" if printed else "")) from None
+        except FormatError as error:
+            self._end()
+            raise Lost(f"the launching process' answer cannot be read: {error}") from None
 
     def _start(self) -> ChildProcess:
         settings = {"cache": str(self._cache.absolute())}
@@ -99,3 +127,11 @@ class Launches:
         if self._child is not None:
             self._child.kill()
             self._child = None
+
+
+def _timings(reply: Mapping[str, object]) -> tuple[Launched, ...]:
+    return fields.items(reply, "timings", Launched.parse, most=_MOST)
+
+
+def _checks(reply: Mapping[str, object]) -> tuple[tuple[Check, ...], bool]:
+    return fields.items(reply, "checks", Check.parse, most=_MOST), fields.get(reply, "healthy", bool)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from precast.build.launches import Launches
 from precast.cli.shared.junit import ReportedCase
 from precast.cli.shared.progress import Progress
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching import Case, LeftOut
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
-from precast.kernels.authoring.verification.verify import verify
 
 _KEY = 12  # digits of a key that name an artifact
 
@@ -24,7 +24,6 @@ class Options:
 
     seed: int = 0
     problem: Problem | None = None
-    device: str = "cuda"
     most: int | None = None
 
 
@@ -57,8 +56,10 @@ class Verified:
         )
 
 
-def verify_each(found: Iterable[Case | LeftOut], options: Options, progress: Progress) -> Iterator[Verified]:
-    """Verify one variant after the other."""
+def verify_each(
+    found: Iterable[Case | LeftOut], options: Options, launches: Launches, progress: Progress
+) -> Iterator[Verified]:
+    """Verify one variant after the other, in a process of their own."""
     for case in found:
         reason = _obstacle(case, options)
         if reason or isinstance(case, LeftOut):
@@ -67,17 +68,8 @@ def verify_each(found: Iterable[Case | LeftOut], options: Options, progress: Pro
             continue
         progress.begin(str(case))
         begun = time.perf_counter()
-        checks = tuple(
-            verify(
-                case.kernel,
-                case.declaration,
-                case.artifact.config,
-                device=options.device,
-                seed=options.seed,
-                problem=options.problem,
-                most=options.most,
-            )
-        )
+        key = case.artifact.key
+        checks = launches.checks(case.op, key, seed=options.seed, problem=options.problem, most=options.most)
         one = Verified(
             op=case.op,
             key=case.artifact.key,

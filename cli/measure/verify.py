@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from precast.cli.measure.verified import Verified
     from precast.loader.resolve.cache import Cache
 
-DEVICE = "cuda"
 _SIZE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=([0-9]{1,18})", re.ASCII)
 _KEY = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 
@@ -47,6 +46,9 @@ def command(
         int, typer.Option("--seed", min=0, help="The seed of the random inputs, below 2**63.", metavar="N")
     ] = 0,
     small: Annotated[bool, typer.Option("--small", help="Launch only problems of at most 2**20 elements.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds that all runs of one variant may take.", metavar="SEC")
+    ] = 1200.0,
     sanitizer: Annotated[
         Sanitizer | None,
         typer.Option("--sanitizer", help="Launch small problems under this tool of compute-sanitizer."),
@@ -59,7 +61,8 @@ def command(
 ) -> None:
     """Launch every variant of a cache on this GPU in many ways, and compare what it writes with its reference.
 
-    Exit status 1 means that one is wrong, or that none could be verified. The smallest failing case is printed with
+    Exit status 1 means that one is wrong, or that none could be verified. Variants are launched in a process of their
+    own: one that faults or hangs is wrong, and ends no other. The smallest failing case is printed with
     the command that repeats it.
     """
     from precast.kernels.authoring.launching import ops_of, this_device
@@ -81,7 +84,7 @@ def command(
         return
     try:
         this_device()
-        found = _verify(opened, ops, key, only, seed, small)
+        found = _verify(opened, ops, key, only, seed, small, timeout)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
     _tell(opened, found, seed, junit, record, as_json)
@@ -127,9 +130,16 @@ def _sanitized(tool: str, words: list[str]) -> None:
 
 
 def _verify(
-    cache: Cache, ops: tuple[str, ...], key: str, problem: Mapping[str, int] | None, seed: int, small: bool
+    cache: Cache,
+    ops: tuple[str, ...],
+    key: str,
+    problem: Mapping[str, int] | None,
+    seed: int,
+    small: bool,
+    seconds: float,
 ) -> list[Verified]:
     """What was found out of every artifact of some ops."""
+    from precast.build.launches import Launches
     from precast.cli.measure.verified import Options, verify_each
     from precast.kernels.authoring.launching import cases, this_device
     from precast.kernels.authoring.verification.scenarios import SMALL
@@ -141,8 +151,9 @@ def _verify(
         if key and not found:
             raise ConfigError(f"cache {cache.name!r} has no object whose key begins with {key}: 'precast list' has all")
         progress.total = len(found)
-        options = Options(seed=seed, problem=problem, device=DEVICE, most=SMALL if small else None)
-        return list(verify_each(found, options, progress))
+        options = Options(seed=seed, problem=problem, most=SMALL if small else None)
+        with Launches(cache.path, seconds) as launches:
+            return list(verify_each(found, options, launches, progress))
 
 
 def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, record: bool, as_json: bool) -> None:

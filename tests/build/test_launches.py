@@ -36,7 +36,10 @@ def inputs(config, problem, *, device, seed):
     return {"x": 1}
 
 
-@kernel(op="scale", problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}], inputs=inputs)
+@kernel(
+    op="scale", problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}], inputs=inputs, outputs=["x"],
+    reference=lambda config, values: {"x": values["x"]},
+)
 def scale(dtype: DType, layout: str = "row", threads: int = 128): ...
 """
 MADE = {"function": "acme_launched:scale", "registered": False}
@@ -122,3 +125,20 @@ def test_what_no_longer_works_is_started_again(
         launches.timed("scale", keys[128], [{"n": 8}])
     assert [one.healthy for one in first] == [True, False]  # the third problem was not tried
     assert len(started) == 2
+
+
+def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
+    tmp_path: Path, keys: dict[int, str]
+) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        (failed,) = launches.checks("scale", keys[128], seed=3, problem={"n": 9}, most=None)
+        (ended,) = launches.checks("scale", keys[32], seed=3, problem={"n": 8}, most=None)
+        launches._seconds = 3.0
+        (hung,) = launches.checks("scale", keys[64], seed=3, problem=None, most=None)
+        launches._seconds = 20.0
+        assert len(launches.timed("scale", keys[128], None)) == 3
+    assert failed.problem == {"n": 9}
+    assert failed.fault == "verifying it failed at once: ValueError: n must be divisible by 8"
+    assert "SIGSEGV" in ended.fault and ended.problem == {"n": 8}
+    assert "no answer in 3 s" in hung.fault
+    assert not any(one.passed for one in (failed, ended, hung))

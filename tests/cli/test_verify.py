@@ -8,7 +8,7 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
@@ -22,6 +22,7 @@ from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.launching import Case, LeftOut
 from precast.kernels.authoring.verification.check import Check
+from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import CurrentDriver, Device
@@ -59,21 +60,43 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     native = Native(tmp_path / "native")
     (tmp_path / "native").mkdir(exist_ok=True)
     before = session.use(session.Session("", machines=Machines(driver=CurrentDriver(str(native.driver())))))
-    monkeypatch.setattr("precast.cli.measure.verify.DEVICE", "cpu")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "200")
     yield demo(native).write(tmp_path / "demo")
     session.use(before)
 
 
+class OnTheCpu:
+    """In place of the process that launches: Python functions, here, by the key of the artifact."""
+
+    functions: ClassVar[dict[str, Callable[..., None]]] = {}
+
+    def __init__(self, cache: Path, seconds: float) -> None:
+        pass
+
+    def __enter__(self) -> OnTheCpu:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def checks(
+        self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
+    ) -> tuple[Check, ...]:
+        function = self.functions[key]
+        return tuple(verify(function, DECLARATION, {}, device="cpu", seed=seed, problem=problem, most=most))
+
+
 @pytest.fixture
 def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let Python functions stand for the kernels of a cache, one after the other."""
+    monkeypatch.setattr("precast.build.launches.Launches", OnTheCpu)
 
     def give(*functions: Callable[..., None]) -> None:
         def cases(cache: Cache, device: Device, ops: Any) -> Iterator[Case | LeftOut]:
             artifacts = cache.op("scale").artifacts
             for artifact, function in zip(artifacts, functions, strict=False):
+                OnTheCpu.functions[artifact.key] = function
                 yield Case("scale", artifact, function, DECLARATION)  # type: ignore[arg-type]
             yield LeftOut("scale", artifacts[-1], "built for another GPU")
 

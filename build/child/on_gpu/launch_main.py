@@ -1,10 +1,11 @@
-"""The launching process: it times artifacts of one cache on the GPU. A kernel that faults, or hangs, ends it alone.
+"""The launching process: it times and verifies artifacts of a cache. A kernel that faults, or hangs, ends it alone.
 
 Started by ``precast.build.launches``.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.bench import bench, benched
 from precast.kernels.authoring.launching import Case, cases, this_device
+from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.verify import verify
 from precast.loader.resolve.cache import Cache
 
 
@@ -30,9 +33,27 @@ def start(settings: Mapping[str, Any]) -> Answer:
         (case,) = cases(cache, device, [request["op"]], key=request["key"])
         if not isinstance(case, Case):
             return Message({"left_out": case.reason, "timings": []})
+        if "seed" in request:
+            return Message(verified(case, request))
         return Message({"timings": timings(case, request["problems"])})
 
     return answer
+
+
+def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``verify`` says of a kernel. An error in the middle of it is the last thing that it says."""
+    checks: list[Check] = []
+    options = {name: request[name] for name in ("seed", "problem", "most")}
+    try:
+        for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
+            checks.append(one)
+    except Exception as error:
+        last = checks[-1] if checks else None
+        behind = f"after {last.output or 'a run'} at {sizes(last.problem)}, {last.scenario}" if last else "at once"
+        fault = f"verifying it failed {behind}: {failure(error).header['error']}"
+        checks.append(Check(problem=options["problem"] or {}, output="", error=math.inf, fault=fault))
+        return {"checks": [one.to_json() for one in checks], "healthy": _healthy()}
+    return {"checks": [one.to_json() for one in checks], "healthy": True}
 
 
 def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, Any]]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Problem
+from precast.loader.format import fields
+
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,32 @@ class Check:
     def passed(self) -> bool:
         """Whether the argument holds what it must, and nothing else was touched."""
         return not self.fault
+
+    def to_json(self) -> dict[str, Any]:
+        """The check as one process tells it to another. JSON has no infinity."""
+        facts = {name: getattr(self, name) for name in ("output", "fault", "scenario", "elements", "left_out")}
+        error = self.error if math.isfinite(self.error) else None
+        return {**facts, "problem": dict(self.problem), "error": error}
+
+    @classmethod
+    def parse(cls, value: object) -> Check:
+        """Read what ``to_json`` gave; raises FormatError.
+
+        >>> one = Check(problem={"n": 4}, output="x", error=math.inf, fault="wrong")
+        >>> Check.parse(one.to_json()) == one
+        True
+        """
+        data = fields.as_object(value)
+        sizes = fields.parsed(data, "problem", fields.as_object)
+        return cls(
+            problem={name: fields.count(sizes, name, most=_MOST) for name in sizes},
+            output=fields.get(data, "output", str),
+            error=math.inf if data.get("error") is None else fields.get(data, "error", float),
+            fault=fields.get(data, "fault", str),
+            scenario=fields.get(data, "scenario", str),
+            elements=fields.count(data, "elements", most=_MOST),
+            left_out=fields.get(data, "left_out", str),
+        )
 
     def __str__(self) -> str:
         where = f"{self.output or 'a run'} at {sizes(self.problem)}{', ' if self.scenario else ''}{self.scenario}"

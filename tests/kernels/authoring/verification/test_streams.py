@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from precast.kernels.authoring.verification import verify as module
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.verification import guarded, runs, scenarios, streams
+from precast.kernels.authoring.verification import verify as module
 
 
 class Queue:
