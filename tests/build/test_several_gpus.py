@@ -28,29 +28,14 @@ from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.machine import Machine
+from tests.helpers.builds import HEAD
 from tests.helpers.resolutions import HERE
 
-MODULE = """
+MODULE = f"""{HEAD}
 import os
-import cutlass
-import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
 from precast.kernels import kernel
 
-
-@cute.kernel
-def fill(x: cute.Tensor, value: cutlass.Constexpr):
-    x[cute.arch.block_idx()[0]] = value
-
-
-@cute.jit
-def launch(x: cute.Tensor, value: cutlass.Constexpr, stream):
-    fill(x, value).launch(grid=(cute.size(x), 1, 1), block=(1, 1, 1), stream=stream)
-
-
-def compiled(value):
-    x = make_fake_compact_tensor(cutlass.Int32, (cute.sym_int(),), assumed_align=4)
-    return cute.compile(launch, x, value, make_fake_stream(use_tvm_ffi_env_stream=True), options="--enable-tvm-ffi")
+compiled = compile_add
 
 
 def sms(n: int):

@@ -23,26 +23,9 @@ from precast.build.plan.planner import plan_files
 from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.format.target import Target
+from tests.helpers.builds import HEAD
 
-KERNEL = """
-import cutlass
-import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-
-@cute.kernel
-def fill(x: cute.Tensor, value: cutlass.Constexpr):
-    x[cute.arch.block_idx()[0]] = value
-
-@cute.jit
-def launch(x: cute.Tensor, value: cutlass.Constexpr, stream):
-    fill(x, value).launch(grid=(cute.size(x), 1, 1), block=(1, 1, 1), stream=stream)
-
-def compiled(value):
-    n = cute.sym_int()
-    x = make_fake_compact_tensor(cutlass.Int32, (n,), assumed_align=4)
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(launch, x, value, stream, options="--enable-tvm-ffi")
-"""
+KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
 ASKING = {
     "clusters": ("cutlass.utils.HardwareInfo().get_max_active_clusters(2)", {"max_active_clusters_2": 74}),
@@ -199,7 +182,7 @@ def test_the_compiler_itself_may_ask(ask: Any) -> None:
     body = """
 @cute.jit
 def launch_crowded(x: cute.Tensor, stream):
-    fill(x, 1).launch(grid=(1, 1, 1), block=(32, 1, 1), min_blocks_per_mp=2, stream=stream)
+    add_kernel(x, 1).launch(grid=(1, 1, 1), block=(32, 1, 1), min_blocks_per_mp=2, stream=stream)
 
 def crowded(n: int):
     x = make_fake_compact_tensor(cutlass.Int32, (n,), assumed_align=4)
