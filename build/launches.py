@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.verification.check import Check
 from precast.loader.errors import FormatError, PrecastError
@@ -119,9 +120,8 @@ class Launches:
 
     def _start(self) -> ChildProcess:
         settings = {"cache": str(self._cache.absolute())}
-        return ChildProcess(
-            "on_gpu.launch_main", name="launching process", settings=settings, environment=dict(os.environ)
-        )
+        environment = launching_environment(os.environ)
+        return ChildProcess("on_gpu.launch_main", name="launching process", settings=settings, environment=environment)
 
     def _end(self) -> None:
         if self._child is not None:

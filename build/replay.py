@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import NoDriver
-from precast.loader.watch import VARIABLES
 from precast.loader.watch.dump import Dump
 
 
@@ -59,8 +59,7 @@ def notes_of(dump: Dump, cache: Cache) -> list[str]:
 
 def replayed(folder: Path, cache: Cache, timeout: float) -> dict[str, Any]:
     """How the process ended that made the call: with outputs, with an error, or not by itself."""
-    # All but what watches calls: a tool that follows child processes, such as a sanitizer, works by variables, too.
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment = launching_environment(os.environ)
     failed: dict[str, Any] = {"ended": False, "outputs": []}
     try:
         with ChildProcess(

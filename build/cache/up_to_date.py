@@ -4,7 +4,7 @@ After a cache was written, the memo has the digest of every file of it, under th
 A cache that was damaged, or that another plan made, has another digest and is written again.
 
 Saves: reading every record and compressing and writing all files. A build of a thousand variants with nothing to do
-takes at most 1.5 s as a whole process (``benchmarks/build.py nothing``). It may go when that bound holds without it.
+takes at most 1 s as a whole process (``benchmarks/build.py nothing``). It may go when that bound holds without it.
 """
 
 from __future__ import annotations

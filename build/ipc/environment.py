@@ -88,6 +88,17 @@ def passed_variables(names: Iterable[str], base: Mapping[str, str]) -> dict[str,
     return {name: base[name] for name in names if name in base}
 
 
+def launching_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process that launches kernels: all of its parent's, less what watches a service.
+
+    A tool that follows child processes, such as a sanitizer, works by variables of its own.
+
+    >>> launching_environment({"PRECAST_DUMP": "dumps", "LD_PRELOAD": "tool.so"})
+    {'LD_PRELOAD': 'tool.so'}
+    """
+    return {name: value for name, value in base.items() if name not in WATCHING}
+
+
 def child_environment(
     base: Mapping[str, str], *, target: Target | None = None, env: Mapping[str, str] | None = None, gpu: bool = False
 ) -> dict[str, str]:
