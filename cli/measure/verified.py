@@ -12,7 +12,7 @@ from precast.build.launches import Launches
 from precast.cli.shared.junit import ReportedCase
 from precast.cli.shared.progress import Progress
 from precast.kernels.authoring.declare import Problem
-from precast.kernels.authoring.launching import Case, LeftOut
+from precast.kernels.authoring.launching import Case, LeftOut, misfit
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 
 _KEY = 12  # digits of a key that name an artifact
@@ -72,7 +72,7 @@ def verify_each(
         checks = launches.checks(case.op, key, seed=options.seed, problem=options.problem, most=options.most)
         one = Verified(
             op=case.op,
-            key=case.artifact.key,
+            key=key,
             name=str(case),
             checks=checks,
             seconds=time.perf_counter() - begun,
@@ -90,11 +90,7 @@ def _obstacle(case: Case | LeftOut, options: Options) -> str:
     if not case.declaration.verifiable:
         return "its @kernel gives no problems, inputs, outputs and reference"
     assert case.declaration.problems
-    known = {tuple(sorted(problem)) for problem in case.declaration.problems(case.artifact.config)}
-    if options.problem is not None and tuple(sorted(options.problem)) not in known:
-        names = " or ".join(sorted(", ".join(sizes) for sizes in known))
-        return f"its problems are of the sizes {names}, not of {', '.join(sorted(options.problem))}"
-    return ""
+    return misfit([options.problem] if options.problem else [], case.declaration.problems(case.artifact.config))
 
 
 def worst_of(found: Iterable[Verified]) -> tuple[Verified, Check] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
@@ -78,19 +78,17 @@ def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> It
 
     With a ``key``, the one artifact that has it.
     """
-    for op in ops:
-        for artifact in cache.op(op).artifacts:
-            if artifact.kind != "object" or (key and artifact.key != key):
-                continue
-            if refused := obstacle(artifact, device):
-                yield LeftOut(op, artifact, refused)
-                continue
-            try:
-                yield Case(
-                    op, artifact, session.default.opener.open(cache, op, artifact), declaration_for(op, artifact)
-                )
-            except PrecastError as error:
-                yield LeftOut(op, artifact, str(error))
+    for op, artifact in launchable(cache, ops):
+        if key and artifact.key != key:
+            continue
+        if refused := obstacle(artifact, device):
+            yield LeftOut(op, artifact, refused)
+            continue
+        try:
+            kernel = session.default.opener.open(cache, op, artifact)
+            yield Case(op, artifact, kernel, declaration_for(op, artifact))
+        except PrecastError as error:
+            yield LeftOut(op, artifact, str(error))
 
 
 def obstacle(artifact: Artifact, device: Device) -> str:
@@ -98,6 +96,20 @@ def obstacle(artifact: Artifact, device: Device) -> str:
     if not artifact.target.runs_on(device.capability):
         return f"built for {artifact.target}, this GPU is {device.capability}"
     return unmet(artifact, session.default.machines.on(device.ordinal)) or ""  # its blocks may wait for ever for others
+
+
+def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
+    """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
+
+    >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
+    'its problems are of the sizes m, n, not of m'
+    """
+    known = {tuple(sorted(problem)) for problem in declared}
+    for problem in given:
+        if known and tuple(sorted(problem)) not in known:
+            sizes = " or ".join(", ".join(names) for names in sorted(known))
+            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
+    return ""
 
 
 def declaration_for(op: str, artifact: Artifact) -> Declaration:

@@ -96,6 +96,19 @@ def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, key
     assert one.refused == "its problems are of the sizes n, not of m"
 
 
+def test_a_kernel_that_names_no_problems_and_one_that_is_gone_are_told(tmp_path: Path, keys: dict[int, str]) -> None:
+    (tmp_path / "acme_launched.py").write_text(
+        AUTHOR.replace('problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}],', "")
+    )
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        (one,) = launches.timed("scale", keys[128], None)
+        (given,) = launches.timed("scale", keys[128], [{"n": 8}])
+        (gone,) = launches.timed("scale", "0" * 64, None)
+    assert "give its @kernel problems, or name some" in one.refused
+    assert given.microseconds == 3.0
+    assert "was replaced while this ran" in gone.refused
+
+
 @pytest.mark.parametrize(
     "value",
     [None, [], {"problem": {"n": -1}}, {"problem": {"n": 1}, "microseconds": "fast"}, {"problem": 3}, {"refused": 1}],

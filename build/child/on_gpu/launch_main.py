@@ -14,9 +14,10 @@ from typing import Any
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.bench import bench, benched
-from precast.kernels.authoring.launching import Case, cases, this_device
+from precast.kernels.authoring.launching import Case, cases, misfit, this_device
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.verify import verify
+from precast.loader.errors import IntegrityError
 from precast.loader.resolve.cache import Cache
 
 
@@ -30,7 +31,9 @@ def start(settings: Mapping[str, Any]) -> Answer:
     cache, device = Cache(Path(settings["cache"])), this_device()
 
     def answer(request: Mapping[str, Any]) -> Message:
-        (case,) = cases(cache, device, [request["op"]], key=request["key"])
+        case = next(cases(cache, device, [request["op"]], key=request["key"]), None)
+        if case is None:
+            raise IntegrityError(f"{cache.path} was replaced while this ran: run it again")
         if not isinstance(case, Case):
             return Message({"left_out": case.reason, "timings": []})
         if "seed" in request:
@@ -62,8 +65,8 @@ def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, An
     What it refuses costs that problem alone. Where the GPU does not work any more after it, that is the last one.
     """
     config = case.artifact.config
-    declared = benched(case.declaration, config) if case.declaration.problems else []
-    if reason := misfit(given or [], declared):
+    declared = benched(case.declaration, config) if case.declaration.problems or not given else []
+    if given and (reason := misfit(given, declared)):
         return [{"refused": reason, "problem": {}, "healthy": True}]
     found: list[dict[str, Any]] = []
     for problem in given or declared:
@@ -76,20 +79,6 @@ def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, An
             if not found[-1]["healthy"]:
                 break
     return found
-
-
-def misfit(given: list[dict[str, int]], declared: list[Any]) -> str:
-    """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
-
-    >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
-    'its problems are of the sizes m, n, not of m'
-    """
-    known = {tuple(sorted(problem)) for problem in declared}
-    for problem in given:
-        if known and tuple(sorted(problem)) not in known:
-            sizes = " or ".join(", ".join(names) for names in sorted(known))
-            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
-    return ""
 
 
 def _healthy() -> bool:
