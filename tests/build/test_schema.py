@@ -13,7 +13,7 @@ import pytest
 
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
-from precast.build.plan.yaml_reader import read_yaml
+from precast.build.plan.yaml.reader import read_yaml
 from precast.build.schema import NAMES, schema_of
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact, Blob, Host, Resources
