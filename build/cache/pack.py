@@ -64,9 +64,10 @@ def pack(
     threads: int,
     reuse: BlobReuse | None = None,
 ) -> Packed:
-    """The files of a cache, with the measurements of the plan. ``records`` holds the record of each variant by its identity on its GPU.
+    """The files of a cache, with the measurements of the plan.
 
-    What the cache that is replaced has compressed already is taken from there, by ``reuse``.
+    ``records`` holds the record of each variant by its identity on its GPU. What the cache that is replaced has
+    compressed already is taken from there, by ``reuse``.
     """
     one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
     variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
