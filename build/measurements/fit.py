@@ -104,12 +104,10 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
         )
         for op, table in sorted(tables.items())
     }
-    for op, table in rows.items():
-        if len(table) > TUNING_LIMIT:
-            raise FormatError(
-                f"{len(table)} measured problems of {op}, more than the {TUNING_LIMIT} that a cache may have"
-            )
-    times = sum(len(row.times) for table in rows.values() for row in table)
+    for op, found_rows in rows.items():
+        if len(found_rows) > TUNING_LIMIT:
+            raise FormatError(f"{op} has {len(found_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
+    times = sum(len(row.times) for found_rows in rows.values() for row in found_rows)
     return Fitted(rows=rows, times=times, candidates=candidates, left_out=left_out, earlier=earlier)
 
 

@@ -199,10 +199,8 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
         raise FormatError(f"{gpu[:80]!r} is not listed under 'gpus'", "gpu")
     tables: list[dict[Sizes, float]] = [{} for _ in candidates]
     seen: set[Sizes] = set()
-    for number, row in enumerate(
-        fields.items(data, "rows", lambda v: _parse_row(v, len(candidates)), most=TUNING_LIMIT)
-    ):
-        sizes, times = row
+    rows = fields.items(data, "rows", lambda v: _parse_row(v, len(candidates)), most=TUNING_LIMIT)
+    for number, (sizes, times) in enumerate(rows):
         if sizes in seen:
             raise FormatError("a problem stands twice", f"rows[{number}]")
         seen.add(sizes)

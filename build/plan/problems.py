@@ -71,7 +71,7 @@ def _column(key: str, node: Node) -> Column:
             )
     if len(names) == 1:
         values = yaml_fields.items(node) if isinstance(node.value, tuple) else (node,)
-        rows = tuple((_size(value),) for value in values)
+        rows: tuple[tuple[int, ...], ...] = tuple((_size(value),) for value in values)
     else:
         rows = tuple(_together(names, value) for value in yaml_fields.items(node))
     if not rows:
