@@ -89,6 +89,26 @@ class Launches:
             self._end()  # the GPU does not work any more in it
         return found
 
+    def trial(
+        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
+    ) -> Launched:
+        """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
+
+        Lost where the candidate ended the process, or hung.
+        """
+        request = {"op": op, "key": key, "group": group, "launches": launches, "check": check}
+        found = self._ask({**request, "problem": dict(problem)}, Launched.parse)
+        if not found.healthy:
+            self._end()
+        return found
+
+    def clocks(self) -> dict[str, int]:
+        """The clocks of the GPU in MHz under the load of the last trial; none where they are not known."""
+        try:
+            return self._ask({"clocks": True}, _clocks)
+        except Lost:
+            return {}
+
     def checks(
         self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
     ) -> tuple[Check, ...]:
@@ -131,6 +151,10 @@ class Launches:
 
 def _timings(reply: Mapping[str, object]) -> tuple[Launched, ...]:
     return fields.items(reply, "timings", Launched.parse, most=_MOST)
+
+
+def _clocks(reply: Mapping[str, object]) -> dict[str, int]:
+    return {name: fields.count(reply, name, most=1_000_000) for name in ("sm_mhz", "memory_mhz") if name in reply}
 
 
 def _checks(reply: Mapping[str, object]) -> tuple[tuple[Check, ...], bool]:

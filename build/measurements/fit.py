@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from precast.build.link.elf import embedded
-from precast.build.measurements.tuning_file import CODE, Candidate, Group, Sizes, TuningFile, config_json
+from precast.build.measurements.join import join
+from precast.build.measurements.tuning_file import CODE, Gpu, Group, Sizes, TuningFile, config_json
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Key, canonical, complete
@@ -74,16 +75,46 @@ def code_digest(library: bytes) -> str:
     return digest
 
 
+def completed(file: TuningFile, keys: Mapping[str, tuple[Key, ...]]) -> TuningFile:
+    """A file in terms of the keys that ops have now: a key that an op has got since has its default.
+
+    What an op no longer takes stays as it is.
+    """
+    parts = [
+        _completed(replace(group, candidates=(one,)), keys[group.op])
+        for group in file.groups
+        for one in group.candidates
+        if group.op in keys
+    ]
+    others = tuple(group for group in file.groups if group.op not in keys)
+    return join([TuningFile(file.gpus, others), *(TuningFile(file.gpus, (part,)) for part in parts)])
+
+
+def _completed(group: Group, keys: tuple[Key, ...]) -> Group:
+    """A group of one candidate."""
+    (one,) = group.candidates
+    try:
+        config = complete(keys, {**group.config, **one.tuned}, op=group.op)
+    except ConfigError:  # the op has lost a key, or a choice
+        return group
+    tuned = {key.name: config[key.name] for key in keys if key.tuned}
+    meaning = {name: value for name, value in config.items() if name not in tuned}
+    return replace(group, config=meaning, candidates=(replace(one, tuned=tuned),))
+
+
 def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], str] | None = None) -> Fitted:
     """What of a file is about these artifacts. With ``code``, which gives the digest of an artifact's device code,
     those that were measured on other code are counted."""
+    file = completed(file, {op: listed.keys for op, listed in ops.items()})
     gpus = {gpu.name: gpu for gpu in file.gpus}
     tables: dict[str, dict[tuple[str, Sizes], dict[str, float]]] = {}
     candidates = left_out = earlier = 0
-    found = {op: _by_config(listed.artifacts) for op, listed in ops.items() if any(g.op == op for g in file.groups)}
+    measured = {group.op for group in file.groups}
+    found = {op: _by_config(listed.artifacts) for op, listed in ops.items() if op in measured}
     for group in file.groups:
         for one in group.candidates:
-            artifacts = _artifacts(group, one, ops.get(group.op), found)
+            config = config_json({**group.config, **one.tuned})
+            artifacts = found.get(group.op, {}).get(_identity(str(group.target), config), ())
             if not artifacts:
                 left_out += 1
                 continue
@@ -92,23 +123,20 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
             table = tables.setdefault(group.op, {})
             for sizes, time in one.times.items():
                 table.setdefault((group.gpu, sizes), {}).update({a.key: time for a in artifacts})
-    rows = {
-        op: tuple(
-            sorted(
-                (
-                    Measured(gpu=gpu, capability=gpus[gpu].capability, problem=dict(sizes), times=times)
-                    for (gpu, sizes), times in table.items()
-                ),
-                key=lambda row: row.place,
-            )
-        )
-        for op, table in sorted(tables.items())
-    }
+    rows = {op: _rows(table, gpus) for op, table in sorted(tables.items())}
     for op, found_rows in rows.items():
         if len(found_rows) > TUNING_LIMIT:
             raise FormatError(f"{op} has {len(found_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
     times = sum(len(row.times) for found_rows in rows.values() for row in found_rows)
     return Fitted(rows=rows, times=times, candidates=candidates, left_out=left_out, earlier=earlier)
+
+
+def _rows(table: Mapping[tuple[str, Sizes], dict[str, float]], gpus: Mapping[str, Gpu]) -> tuple[Measured, ...]:
+    rows = (
+        Measured(gpu=gpu, capability=gpus[gpu].capability, problem=dict(sizes), times=times)
+        for (gpu, sizes), times in table.items()
+    )
+    return tuple(sorted(rows, key=lambda row: row.place))
 
 
 def _by_config(artifacts: Iterable[Artifact]) -> dict[bytes, list[Artifact]]:
@@ -119,18 +147,6 @@ def _by_config(artifacts: Iterable[Artifact]) -> dict[bytes, list[Artifact]]:
         if artifact.kind == "object":
             found.setdefault(_identity(str(artifact.target), config_json(artifact.config)), []).append(artifact)
     return found
-
-
-def _artifacts(
-    group: Group, one: Candidate, listed: Listed | None, found: Mapping[str, Mapping[bytes, list[Artifact]]]
-) -> list[Artifact]:
-    if listed is None:
-        return []
-    try:
-        config = complete(listed.keys, {**group.config, **one.tuned}, op=group.op)
-    except ConfigError:  # the op has lost a key, or a choice
-        return []
-    return found[group.op].get(_identity(str(group.target), config_json(config)), [])
 
 
 def _identity(target: str, config: Mapping[str, Any]) -> bytes:
