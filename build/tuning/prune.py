@@ -16,7 +16,7 @@ from precast.build.tuning.contest import Contest, Contestant, asked_by
 from precast.loader.format.config import canonical, config_text, to_json
 from precast.loader.resolve.cache import Cache
 
-Times = Mapping[object, Mapping[bytes, float]]
+Times = Mapping[Any, Mapping[bytes, float]]
 """For each problem, the times of candidates by name."""
 
 

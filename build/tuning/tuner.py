@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from precast.build.disk.scratch import write_atomically
-from precast.build.errors import StoreError
 from precast.build.launches import Launched, Lost
 from precast.build.measurements.fit import completed
 from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
@@ -156,7 +155,7 @@ class Tuner:
         lost: set[str],
         out: list[LeftOut],
     ) -> dict[bytes, float]:
-        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it is out of the contest."""
+        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it ended its process."""
         found: dict[bytes, float] = {}
         for one in members:
             facts = {"contest": contest, "contestant": one}
@@ -211,10 +210,7 @@ class Tuner:
         self.file = TuningFile(
             tuple(gpus[name] for name in sorted(gpus)), tuple(groups[name] for name in sorted(groups))
         )
-        try:
-            write_atomically(self.path, self.file.encode())
-        except OSError as error:
-            raise StoreError(f"{self.path} cannot be written ({error.strerror}): name another file with -o") from None
+        write_atomically(self.path, self.file.encode())
 
 
 def settled(first: Mapping[bytes, float], second: Mapping[bytes, float]) -> dict[bytes, float]:

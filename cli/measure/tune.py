@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit, size, tell
+from precast.cli.measure.pruned import tell_pruned
+from precast.cli.measure.tuned import put
+from precast.cli.shared.output import count, emit, tell
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from precast.build.cache.annotate import Measurements
     from precast.build.measurements.tuning_file import TuningFile
     from precast.build.plan.manifest import Manifest
     from precast.build.tuning.contest import Contest, Obstacle
@@ -81,14 +82,15 @@ def command(
     if cache is None:
         if given := [name for name, value in measuring.items() if value]:
             raise typer.BadParameter(f"{given[0]} is for measuring: name the cache with --cache, and manifests")
-        _put(paths, as_json)
+        put(paths, as_json)
         return
     if cover and not prune:
         raise typer.BadParameter("--cover goes with --prune")
     manifests = [read_manifest(path) for path in paths]
     file, opened = _output(output, manifests), Cache(cache)
     if prune:
-        _prune(opened, manifests, file, _restricted(op, where), within / 100, cover, as_json)
+        found = _restricted(op, where).contests(opened, manifests, lambda artifact: "")
+        tell_pruned(opened, manifests, found, file, within=within / 100, smallest=cover, as_json=as_json)
     else:
         _measure(opened, manifests, file, _restricted(op, where), problem or (), timeout, check, as_json)
 
@@ -238,81 +240,3 @@ def _tell(tuner: Tuner, file: TuningFile, path: Path, as_json: bool) -> None:
     emit(data, "\n".join(lines), as_json)
     if not tuner.measured and not tuner.held:
         raise typer.Exit(1)
-
-
-def _prune(
-    cache: Cache,
-    manifests: list[Manifest],
-    path: Path,
-    restriction: _Restriction,
-    within: float,
-    smallest: bool,
-    as_json: bool,
-) -> None:
-    """Say which candidates no measured problem needs, and print the lines that leave them out of the manifests."""
-    from precast.build.measurements.fit import completed
-    from precast.build.tuning.prune import exclusions, prune
-    from precast.build.tuning.tuner import read_file
-
-    found = restriction.contests(cache, manifests, lambda artifact: "")
-    file = completed(read_file(path), {op: cache.op(op).keys for op in cache.index.ops})
-    pruned = prune(found, file, within=within, smallest=smallest)
-    rows = exclusions(manifests, cache, pruned)
-    dropped, stored = sum(len(one.dropped) for one in pruned), sum(one.stored for one in pruned)
-    every = sum(len(one.contest.contestants) for one in pruned)
-    lines = [
-        f"# {one.contest}: {len(one.kept)} of {len(one.contest.contestants)} stay, by {count(one.problems, 'problem')}"
-        for one in pruned
-        if one.problems
-    ]
-    lines += rows
-    lines.append(f"# {dropped} of {count(every, 'variant')} are not needed: {size(stored)} of the cache")
-    data = {
-        "contests": [one.to_json() for one in pruned],
-        "exclude": rows,
-        "dropped": dropped,
-        "variants": every,
-        "stored": stored,
-    }
-    emit(data, "\n".join(lines), as_json)
-
-
-def _put(paths: Sequence[Path], as_json: bool) -> None:
-    """Put files of measurements into a cache; a later one wins."""
-    from precast.build.cache.annotate import tune
-    from precast.loader.resolve.cache import Cache
-
-    if len(paths) < 2:
-        raise typer.BadParameter("name a cache, then files of measurements; to measure, name the cache with --cache")
-    folder, *files = paths
-    cache = Cache(folder)
-    read, notes = [], []
-    for file in files:
-        measurements, note = _read(cache, file)
-        read.append(measurements)
-        notes += [note] if note else []
-    counts = tune(cache, read)
-    lines = [f"{op}: {count(number, 'measured time')}" for op, number in sorted(counts.items())]
-    emit(counts, "\n".join([*notes, *lines]) or "nothing was measured", as_json)
-
-
-def _read(cache: Cache, path: Path) -> tuple[Measurements, str]:
-    """What a file of either kind says of a cache, and a note where some of it is not about this cache's bytes."""
-    from precast.build.cache.annotate import Measurements
-    from precast.build.measurements.fit import Listed, code_digest, fit
-    from precast.build.measurements.tuning_file import TuningFile, is_tuning_file
-    from precast.loader.errors import FormatError
-
-    try:
-        data = path.read_bytes()
-        if not is_tuning_file(data):
-            return Measurements.decode(data), ""
-        file = TuningFile.decode(data)
-    except OSError as error:
-        reason = f"{path} cannot be read ({error.strerror}): name a file from 'precast bench' or 'precast tune'"
-        raise FormatError(reason) from None
-    except FormatError as error:
-        raise error.within(str(path)) from None
-    listed = {op: Listed(cache.op(op).keys, cache.op(op).artifacts) for op in cache.index.ops}
-    fitted = fit(file, listed, lambda artifact: code_digest(cache.read(artifact.blob)))
-    return Measurements(fitted.rows), f"{path}: {fitted}" if fitted.left_out or fitted.earlier else ""

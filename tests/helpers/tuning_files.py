@@ -13,7 +13,9 @@ GPUS = {"NVIDIA H200": Capability(9, 0), "NVIDIA B200": Capability(10, 0)}
 DATES = tuple(f"2026-11-{day:02}T12:00:00Z" for day in (20, 21, 22))
 CODES = ("0" * 16, "a" * 16, "f" * 16)
 
-scalars = st.one_of(st.integers(-9, 9), st.booleans(), st.text("xyz ü", max_size=3), st.none(), st.floats(-1, 1).map(lambda x: x + 0.0))
+scalars = st.one_of(
+    st.integers(-9, 9), st.booleans(), st.text("xyz ü", max_size=3), st.none(), st.floats(-1, 1).map(lambda x: x + 0.0)
+)
 values = st.one_of(scalars, st.lists(st.integers(0, 300), max_size=2).map(tuple))
 times = st.floats(0.001, 1e6).map(lambda t: round(t, 3))
 sizes = st.dictionaries(st.sampled_from("mnk"), st.integers(0, 9), min_size=1).map(lambda p: tuple(sorted(p.items())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ ONE, TWO = (("n", 8),), (("n", 16),)
 
 
 def listed(*threads: int, dtype: str = "bfloat16", target: str = "sm_90a", kind: str = "object") -> Listed:
-    more = {} if kind == "object" else {"kind": kind, "host": None}
+    more: dict[str, Any] = {} if kind == "object" else {"kind": kind, "host": None}
     rows = [
         artifact(blob_of(b"%d" % n)[0], {"dtype": dtype, "layout": "row", "threads": n}, target, **more)
         for n in threads

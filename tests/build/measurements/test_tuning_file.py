@@ -80,7 +80,10 @@ def group(data: Any) -> Any:
         (lambda d: d["ops"]["scale"].append(group(d)), "ops.scale: one config stands twice"),
         (lambda d: group(d).update(target="sm_9"), r"ops.scale\[0\].target: 'sm_9' is not a target"),
         (lambda d: group(d)["config"].update({"a-b": 1}), r"ops.scale\[0\].config.a-b: not a config key"),
-        (lambda d: group(d)["config"].update(threads=1), r"candidates\[0\].tuned.threads: this key is in 'config', too"),
+        (
+            lambda d: group(d)["config"].update(threads=1),
+            r"\[0\].tuned.threads: this key is in 'config', too",
+        ),
         (lambda d: group(d)["candidates"].append(group(d)["candidates"][0]), "candidates: a candidate stands twice"),
         (lambda d: group(d)["candidates"][0].update(code="A" * 16), r"candidates\[0\].code: .* is not the digest"),
         (lambda d: group(d)["candidates"].pop(), r"rows\[0\].times: 2 times for 1 candidates"),

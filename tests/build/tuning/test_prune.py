@@ -19,9 +19,7 @@ from tests.helpers.tuning_files import scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 names = st.sampled_from([b"a", b"b", b"c", b"d"])
-tables = st.dictionaries(
-    st.integers(0, 5), st.dictionaries(names, st.floats(1, 2), min_size=1), max_size=5
-)
+tables = st.dictionaries(st.integers(0, 5), st.dictionaries(names, st.floats(1, 2), min_size=1), max_size=5)
 
 
 def served(times: dict[int, dict[bytes, float]], chosen: set[bytes], within: float) -> bool:
@@ -35,16 +33,16 @@ def served(times: dict[int, dict[bytes, float]], chosen: set[bytes], within: flo
 def test_a_cover_serves_every_problem_and_needs_each_that_it_adds(
     times: dict[int, dict[bytes, float]], within: float, first: set[bytes]
 ) -> None:
-    chosen = cover(dict(times), within, first)
+    chosen = cover(times, within, first)
     assert first <= chosen and served(times, chosen, within)
-    assert chosen - first <= near_best(dict(times), within)
+    assert chosen - first <= near_best(times, within)
     assert len(chosen - first) <= len(times)
     assert cover(dict(reversed(times.items())), within, first) == chosen, "no order decides"
 
 
 @given(tables, st.sampled_from([0.0, 0.02, 0.5]))
 def test_what_is_dropped_is_needed_nowhere(times: dict[int, dict[bytes, float]], within: float) -> None:
-    kept = near_best(dict(times), within)
+    kept = near_best(times, within)
     for row in times.values():
         for name, time in row.items():
             assert (name in kept) or time > min(row.values()) * (1 + within)
