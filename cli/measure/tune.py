@@ -76,6 +76,7 @@ def command(
     put into a cache that is built. Exit status 1 means that nothing was measured.
     """
     from precast.build.plan.manifest import read_manifest
+    from precast.cli.measure.verify import sizes
     from precast.loader.resolve.cache import Cache
 
     measuring = {"-o": output, "--op": op, "--where": where, "--problem": problem, "--prune": prune, "--cover": cover}
@@ -92,7 +93,8 @@ def command(
         found = _restricted(op, where).contests(opened, manifests, lambda artifact: "")
         tell_pruned(opened, manifests, found, file, within=within / 100, smallest=cover, as_json=as_json)
     else:
-        _measure(opened, manifests, file, _restricted(op, where), problem or (), timeout, check, as_json)
+        wanted = [sizes(text) for text in problem or ()]
+        _measure(opened, manifests, file, _restricted(op, where), wanted, timeout, check, as_json)
 
 
 class _Restriction:
@@ -136,7 +138,7 @@ def _measure(
     manifests: list[Manifest],
     path: Path,
     restriction: _Restriction,
-    problems: Sequence[str],
+    problems: Sequence[Problem],
     seconds: float,
     check: bool,
     as_json: bool,
@@ -145,7 +147,6 @@ def _measure(
     from precast.build.measurements.tuning_file import Gpu
     from precast.build.tuning.tuner import Tuner
     from precast.cli.measure.evidence import where_and_when
-    from precast.cli.measure.verify import sizes
     from precast.kernels.authoring.launching import obstacle, this_device
 
     device = this_device()
@@ -154,7 +155,7 @@ def _measure(
     with Progress() as progress, Launches(cache.path, seconds) as launches:
         progress.stage(f"opening the candidates for {device.name}")
         found = restriction.contests(cache, manifests, lambda artifact: obstacle(artifact, device))
-        found = _with_problems(cache, found, [sizes(text) for text in problems])
+        found = _with_problems(cache, found, problems)
         progress.total = sum(len(one.problems) for one in found)
         tuner = Tuner(
             path=path,

@@ -17,7 +17,7 @@ from tests.helpers.builds import events, module, precast, tree
 from tests.helpers.caches import run_alone
 from tests.helpers.tuning_files import DATES, gpu
 
-pytestmark = pytest.mark.usefixtures("without_torch")
+pytestmark = [pytest.mark.usefixtures("without_torch"), pytest.mark.slow]
 
 MANIFEST = """
 version: 1
@@ -163,6 +163,8 @@ def test_the_loader_chooses_by_them(user: User) -> None:
     user.build()
     run_alone(
         """
+from precast import loader
+
 for m, threads in ((1, 32), (2, 64)):
     found = loader.get("user.k", {"n": 1}, target="sm_90a", problem={"m": m})
     assert found.config["threads"] == threads, found.config

@@ -5,6 +5,7 @@ Started by ``precast.build.launches``.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ def main() -> None:
 
 def start(settings: Mapping[str, Any]) -> Answer:
     """Open the cache, and give the function that launches its artifacts."""
+    _warm_up()
     cache, device, trials = Cache(Path(settings["cache"])), this_device(), Trials()
     kept: dict[tuple[str, str], Case] = {}  # the candidates of one group, which are asked for again and again
 
@@ -51,6 +53,15 @@ def start(settings: Mapping[str, Any]) -> Answer:
         return Message({"timings": timings(case, request["problems"])})
 
     return answer
+
+
+def _warm_up() -> None:
+    """Import torch and wake the GPU while the process starts: no kernel is to be told that it took so long."""
+    with contextlib.suppress(ImportError, RuntimeError):
+        import torch
+
+        if torch.cuda.is_available():
+            torch.zeros(1, device="cuda")
 
 
 def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
