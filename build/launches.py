@@ -56,6 +56,29 @@ class Launched:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One of several candidates on one problem: the microseconds that a launch took, or why there are none."""
+
+    microseconds: float = 0.0
+    refused: str = ""
+    healthy: bool = True
+
+    @classmethod
+    def parse(cls, value: object) -> Trial:
+        """Read what the process says.
+
+        >>> Trial.parse({"microseconds": 2.5}).microseconds
+        2.5
+        """
+        data = fields.as_object(value)
+        return cls(
+            microseconds=fields.get(data, "microseconds", float, 0.0),
+            refused=fields.get(data, "refused", str, ""),
+            healthy=fields.get(data, "healthy", bool, True),
+        )
+
+
 class Lost(PrecastError):
     """There is no answer about an artifact: why."""
 
@@ -89,15 +112,13 @@ class Launches:
             self._end()  # the GPU does not work any more in it
         return found
 
-    def trial(
-        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
-    ) -> Launched:
+    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
         """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
 
         Lost where the candidate ended the process, or hung.
         """
         request = {"op": op, "key": key, "group": group, "launches": launches, "check": check}
-        found = self._ask({**request, "problem": dict(problem)}, Launched.parse)
+        found = self._ask({**request, "problem": dict(problem)}, Trial.parse)
         if not found.healthy:
             self._end()
         return found

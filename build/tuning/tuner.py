@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from precast.build.disk.scratch import write_atomically
-from precast.build.launches import Launched, Lost
+from precast.build.launches import Lost, Trial
 from precast.build.measurements.fit import completed
 from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
 from precast.build.tuning.contest import Contest, Contestant
@@ -33,7 +33,7 @@ class Timer(Protocol):
 
     def trial(
         self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
-    ) -> Launched: ...
+    ) -> Trial: ...
 
     def clocks(self) -> dict[str, int]: ...
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precast.build import launches as module
-from precast.build.launches import Launched, Launches, Lost
+from precast.build.launches import Launched, Launches, Lost, Trial
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.index import OpIndex
@@ -157,7 +157,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     assert not any(one.passed for one in (failed, ended, hung))
 
 
-def trial(launches: Launches, key: str, n: int) -> Launched:
+def trial(launches: Launches, key: str, n: int) -> Trial:
     return launches.trial("scale", key, group="all", problem={"n": n}, launches=3, check=False)
 
 

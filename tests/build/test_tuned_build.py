@@ -15,7 +15,7 @@ from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import events, module, precast, tree
 from tests.helpers.caches import run_alone
-from tests.helpers.tuning_files import DATES, gpu
+from tests.helpers.tuning.files import DATES, gpu
 
 pytestmark = [pytest.mark.usefixtures("without_torch"), pytest.mark.slow]
 

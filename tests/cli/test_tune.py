@@ -18,7 +18,7 @@ from precast.loader.fast_start.values import replace
 from precast.loader.format.index import OpIndex
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, artifact, demo
-from tests.helpers.tuning_files import scale_file
+from tests.helpers.tuning.files import scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 # Each candidate has inputs of its own, and what makes them does what its kernel would do to the process.

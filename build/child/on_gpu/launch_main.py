@@ -84,11 +84,11 @@ def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, A
     """How long a candidate takes on one problem, or why there is no time."""
     options = {name: request[name] for name in ("group", "problem", "launches", "check")}
     try:
-        return {"problem": options["problem"], "microseconds": trials.time(case, **options)}
+        return {"microseconds": trials.time(case, **options)}
     except Wrong as error:
-        return {"problem": options["problem"], "refused": f"wrong: {error}", "healthy": _healthy()}
+        return {"refused": f"wrong: {error}", "healthy": _healthy()}
     except Exception as error:
-        return {"problem": options["problem"], "refused": str(failure(error).header["error"]), "healthy": _healthy()}
+        return {"refused": str(failure(error).header["error"]), "healthy": _healthy()}
 
 
 def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from precast.loader.fast_start.values import replace
 from precast.loader.format.config import Key
 from precast.loader.format.index import digest
 from tests.helpers.caches import SCALE_KEYS, artifact, blob_of
-from tests.helpers.tuning_files import CODES, scale_file
+from tests.helpers.tuning.files import CODES, scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import TuningFile
-from tests.helpers.tuning_files import CODES, DATES, files, gpu, scale_file
+from tests.helpers.tuning.files import CODES, DATES, files, gpu, scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 

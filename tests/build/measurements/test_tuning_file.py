@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from precast.build.measurements import tuning_file
 from precast.build.measurements.tuning_file import TuningFile
 from precast.loader.errors import FormatError
-from tests.helpers.tuning_files import files, scale_file
+from tests.helpers.tuning.files import files, scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 

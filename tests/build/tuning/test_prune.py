@@ -15,7 +15,7 @@ from precast.build.tuning.contest import contests
 from precast.build.tuning.prune import cover, exclusions, near_best, prune
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
-from tests.helpers.tuning_files import scale_file
+from tests.helpers.tuning.files import scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
 names = st.sampled_from([b"a", b"b", b"c", b"d"])

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import StoreError
-from precast.build.launches import Launched, Lost
+from precast.build.launches import Lost, Trial
 from precast.build.measurements.tuning_file import Gpu, TuningFile, sizes_of
 from precast.build.tuning.contest import Contest, Contestant
 from precast.build.tuning.tuner import CAREFUL, QUICK, Round, Tuner, read_file
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Target
 from tests.helpers.caches import SCALE_KEYS
-from tests.helpers.tuning_files import DATES, gpu
+from tests.helpers.tuning.files import DATES, gpu
 
 CODE = "c" * 16
 
@@ -42,11 +42,9 @@ class Timer:
     asked: list[tuple[str, int, int, bool]] = field(default_factory=list)
     asked_clocks: int = 0
 
-    def trial(
-        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
-    ) -> Launched:
+    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
         self.asked.append((key, problem["n"], launches, check))
-        return Launched(problem=problem, microseconds=self.times(key, problem["n"], launches))
+        return Trial(microseconds=self.times(key, problem["n"], launches))
 
     def clocks(self) -> dict[str, int]:
         self.asked_clocks += 1
@@ -123,17 +121,15 @@ def test_other_device_code_is_measured_again_and_drops_what_was_known(tmp_path: 
 class Faulty(Timer):
     """Of its candidates 32 ends the process, 64 refuses a problem, 96 breaks the GPU, 112 has no time."""
 
-    def trial(
-        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
-    ) -> Launched:
+    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
         super().trial(op, key, group=group, problem=problem, launches=launches, check=check)
         if key == "32":
             raise Lost("ended by SIGSEGV")
         if key == "64" and problem["n"] == 8:
-            return Launched(problem=problem, refused="n must be a multiple of 16")
+            return Trial(refused="n must be a multiple of 16")
         if key == "96":
-            return Launched(problem=problem, refused="an illegal address", healthy=False)
-        return Launched(problem=problem, microseconds=0.0 if key == "112" else 4.0)
+            return Trial(refused="an illegal address", healthy=False)
+        return Trial(microseconds=0.0 if key == "112" else 4.0)
 
 
 def test_who_ends_the_process_is_out_of_the_contest_and_who_refuses_is_out_of_the_problem(tmp_path: Path) -> None:
