@@ -35,7 +35,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast verify cache --op rmsnorm --record --junit report.xml",
         "precast verify cache --sanitizer racecheck",
     ),
-    "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
+    "bench": (
+        "precast bench cache -o times.json --svg roofline.svg",
+        "precast bench cache --op gemm --where dtype=bfloat16 --problem m=4096,n=8192,k=4096",
+        "precast bench cache --json > report.json",
+    ),
     "tune": ("precast tune cache times.json",),
     "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),
 }

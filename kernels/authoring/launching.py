@@ -113,8 +113,16 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
 
 
 def declaration_for(op: str, artifact: Artifact) -> Declaration:
-    """The declaration of the function that the artifact was built from; a registered op's is found by its name."""
-    function = artifact.provenance.get("function")
-    if isinstance(function, str) and artifact.provenance.get("registered") is False:
-        return declaration_of(load(FunctionRef.parse(function)), op)
-    return declaration_of(load(find(op)))
+    """The declaration of the function that the artifact was built from."""
+    function = load(source_of(op, artifact))
+    return declaration_of(function, op if _unregistered(artifact) else None)
+
+
+def source_of(op: str, artifact: Artifact) -> FunctionRef:
+    """The function that an artifact was built from; a registered op's is found by its name."""
+    return FunctionRef.parse(str(artifact.provenance["function"])) if _unregistered(artifact) else find(op)
+
+
+def _unregistered(artifact: Artifact) -> bool:
+    named = isinstance(artifact.provenance.get("function"), str)
+    return named and artifact.provenance.get("registered") is False

@@ -5,19 +5,23 @@ Started by ``precast.build.launches``.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.bench import bench, benched
-from precast.kernels.authoring.launching import Case, cases, misfit, this_device
+from precast.kernels.authoring.launching import Case, cases, misfit, source_of, this_device
+from precast.kernels.authoring.registry import load
+from precast.kernels.authoring.schema import call
+from precast.kernels.authoring.timing.ceilings import measured
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.errors import IntegrityError
+from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 
 
@@ -31,6 +35,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
     cache, device = Cache(Path(settings["cache"])), this_device()
 
     def answer(request: Mapping[str, Any]) -> Message:
+        if "ceilings" in request:
+            return Message({"ceilings": measured(request["ceilings"]).to_json()})
         case = next(cases(cache, device, [request["op"]], key=request["key"]), None)
         if case is None:
             raise IntegrityError(f"{cache.path} was replaced while this ran: run it again")
@@ -38,7 +44,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
             return Message({"left_out": case.reason, "timings": []})
         if "seed" in request:
             return Message(verified(case, request))
-        return Message({"timings": timings(case, request["problems"])})
+        return Message({"timings": timings(case, request["problems"], request["launches"], request["extras"])})
 
     return answer
 
@@ -59,7 +65,7 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"checks": [one.to_json() for one in checks], "healthy": True}
 
 
-def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, Any]]:
+def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extras: list[str]) -> list[dict[str, Any]]:
     """How long the kernel takes on each problem, or why it did not run it: given ones, or those of its declaration.
 
     What it refuses costs that problem alone. Where the GPU does not work any more after it, that is the last one.
@@ -69,16 +75,33 @@ def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, An
     if given and (reason := misfit(given, declared)):
         return [{"refused": reason, "problem": {}, "healthy": True}]
     found: list[dict[str, Any]] = []
+    compiled = functools.cache(lambda: just_in_time(case))
     for problem in given or declared:
         try:
-            (timing,) = bench(case.kernel, case.declaration, config, problems=[problem])
-            found.append({"problem": dict(problem), "microseconds": timing.microseconds, "text": str(timing)})
+            (timing,) = bench(
+                case.kernel,
+                case.declaration,
+                config,
+                problems=[problem],
+                launches=launches,
+                extras=extras,
+                just_in_time=compiled,
+            )
+            found.append({"problem": dict(problem), "timing": timing.to_json()})
         except Exception as error:
             refused = str(failure(error).header["error"])
             found.append({"problem": dict(problem), "refused": refused, "healthy": _healthy()})
             if not found[-1]["healthy"]:
                 break
     return found
+
+
+def just_in_time(case: Case) -> Callable[..., Any]:
+    """The DSL's own object of a variant, compiled in this process for its GPU: what precast replaces."""
+    compiled = call(load(source_of(case.op, case.artifact)), case.artifact.config)
+    if not callable(compiled):
+        raise PrecastError(f"{case.op} returns a {type(compiled).__name__}, which cannot be called")
+    return compiled  # type: ignore[no-any-return]
 
 
 def _healthy() -> bool:
