@@ -138,7 +138,10 @@ def _said(report: Report, cache: Path, output: Path | None) -> str:
         rates = [f"{name} {rate:.0f} TFLOP/s" for name, rate in sorted(report.ceilings.rates.items())]
         most = f" ({', '.join([f'{report.ceilings.bandwidth:.0f} GB/s', *rates])})"
     last = f"{count(len(report.rows), 'time')} measured on {report.gpu}{most}{into}"
-    return f"{table(_HEAD, _aligned(rows(report)))}\n\n{last}" if report.rows else last
+    if not report.rows:
+        return last
+    head, *cells = _aligned([_HEAD, *rows(report)])
+    return f"{table(head, cells)}\n\n{last}"
 
 
 def _aligned(cells: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
