@@ -123,7 +123,16 @@ def benched(declaration: Declaration, config: Config) -> list[Problem]:
     """The problems of a declaration that have work to time."""
     if declaration.problems is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel problems, or name some")
-    return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if "padding" not in n)]
+    return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if not is_layout(n))]
+
+
+def is_layout(size: str) -> bool:
+    """Whether a size of a problem only says how its tensors lie in memory, and may be 0.
+
+    >>> is_layout("x_padding"), is_layout("offset"), is_layout("rows")
+    (True, True, False)
+    """
+    return "padding" in size or size == "offset"
 
 
 def _timed(

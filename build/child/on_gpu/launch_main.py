@@ -9,13 +9,14 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.bench import bench, benched
-from precast.kernels.authoring.launching import Case, cases, misfit, source_of, this_device
+from precast.kernels.authoring.launching import Case, cases, filled, misfit, source_of, this_device
 from precast.kernels.authoring.registry import load
 from precast.kernels.authoring.schema import call
 from precast.kernels.authoring.timing.ceilings import measured
@@ -53,6 +54,8 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     """What ``verify`` says of a kernel. An error in the middle of it is the last thing that it says."""
     checks: list[Check] = []
     options = {name: request[name] for name in ("seed", "problem", "most")}
+    if options["problem"] and case.declaration.problems:
+        options["problem"] = filled(options["problem"], case.declaration.problems(case.artifact.config))
     try:
         for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
             checks.append(one)
@@ -82,12 +85,12 @@ def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extra
                 case.kernel,
                 case.declaration,
                 config,
-                problems=[problem],
+                problems=[filled(problem, declared)],
                 launches=launches,
                 extras=extras,
                 just_in_time=compiled,
             )
-            found.append({"problem": dict(problem), "timing": timing.to_json()})
+            found.append({"problem": dict(problem), "timing": replace(timing, problem=dict(problem)).to_json()})
         except Exception as error:
             refused = str(failure(error).header["error"])
             found.append({"problem": dict(problem), "refused": refused, "healthy": _healthy()})
