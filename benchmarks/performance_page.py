@@ -81,9 +81,7 @@ def fastest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _kernel(row: Mapping[str, Any]) -> list[str]:
     timing, us = row["timing"], row["timing"]["microseconds"]
     peer, taken = min(timing["peers"].items(), key=lambda item: (item[1], item[0]), default=("", 0.0))
-    config = ", ".join(
-        f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if value not in _PLAIN
-    )
+    config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if value not in _PLAIN]
     problem = ", ".join(f"{name} {size}" for name, size in sorted(timing["problem"].items()) if size)
     return [
         f"`{row['op']}`: {', '.join(config)}",
@@ -112,7 +110,8 @@ def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     summary, rows = report["summary"], report["rows"]
     yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses for"
     yield f"each: torch's time over ours is **{summary['geometric_mean']:.3f}** in the geometric mean,"
-    yield f"{summary['least']:.3f} at least; at {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
+    yield f"{summary['least']:.3f} at least. At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster,"
+    yield "within the spread."
     if "of_best" in summary:
         yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, with which it would be"
         yield f"{summary['best_geometric_mean']:.3f}."
