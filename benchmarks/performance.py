@@ -3,7 +3,7 @@
 CACHE is built from benchmarks/performance.yaml and manifests/gemm.yaml, anywhere. Each part is a command of its own;
 what it found is kept in ``benchmarks/results/MACHINE/PART.json``, and the page is made of all these files, so that
 parts can be measured one by one, and on other machines. A part that fails is told, and leaves its last results as
-they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all that this machine can run.
+they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all are run.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ _LONG = 20_000  # microseconds: what is repeated takes no longer than this at a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """One problem: the median time of a launch and half of the interquartile range, in microseconds.
+    """One problem: the median time of a launch in microseconds, and half of the interquartile range as its spread.
+
+    The spread is no less than half of what the clock resolves.
 
     ``bytes`` and ``flops`` are the least work of a launch, by the declaration's ``cost``; 0 without one. ``written``
     are the bytes of the outputs, which may stay in the L2 cache. ``warm`` is the time of a launch among others like it,
@@ -170,7 +172,7 @@ def _timed(
     return Timing(
         problem=dict(problem),
         microseconds=middle,
-        spread=(own[-1 - quarter] - own[quarter]) / 2,
+        spread=max(own[-1 - quarter] - own[quarter], timer.RESOLUTION) / 2,
         bytes=cost.bytes if cost else 0,
         flops=cost.flops if cost else 0,
         written=sum(_bytes(inputs.get(name)) for name in declaration.outputs),
