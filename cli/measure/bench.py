@@ -136,7 +136,8 @@ def _said(report: Report, cache: Path, output: Path | None) -> str:
     most = ""
     if report.ceilings is not None:
         rates = [f"{name} {rate:.0f} TFLOP/s" for name, rate in sorted(report.ceilings.rates.items())]
-        most = f" ({', '.join([f'{report.ceilings.bandwidth:.0f} GB/s', *rates])})"
+        copy = f", a copy {report.ceilings.copy:.0f}" if report.ceilings.copy else ""
+        most = f" ({', '.join([f'{report.ceilings.bandwidth:.0f} GB/s{copy}', *rates])})"
     last = f"{count(len(report.rows), 'time')} measured on {report.gpu}{most}{into}"
     if not report.rows:
         return last

@@ -25,11 +25,13 @@ _ASKED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.l
 class Ceilings:
     """The most bytes a second (``bandwidth``, in GB/s), and operations a second by dtype (``rates``, in TFLOP/s).
 
-    ``l2`` is the size of the L2 cache in bytes. ``notes`` are what was not measured, and why; ``clocks`` is what
-    ``nvidia-smi`` said while the GPU multiplied, where there is one.
+    ``copy`` is the bandwidth of a copy alone, which reads and writes; 0 where it was not measured. ``l2`` is the size
+    of the L2 cache in bytes. ``notes`` are what was not measured, and why; ``clocks`` is what ``nvidia-smi`` said while
+    the GPU multiplied, where there is one.
     """
 
     bandwidth: float
+    copy: float = 0.0
     rates: Mapping[str, float] = field(default_factory=dict)
     l2: int = 0
     clocks: Mapping[str, str] = field(default_factory=dict)
@@ -39,17 +41,23 @@ class Ceilings:
         """The larger of each: a GPU that was slower for a while can still do what it did before.
 
         >>> Ceilings(bandwidth=4100, rates={"int8": 9}).higher(Ceilings(bandwidth=4000, rates={"int8": 11}))
-        Ceilings(bandwidth=4100, rates={'int8': 11}, l2=0, clocks={}, notes=())
+        Ceilings(bandwidth=4100, copy=0.0, rates={'int8': 11}, l2=0, clocks={}, notes=())
         """
         rates = {name: max(c.rates.get(name, 0.0) for c in (self, other)) for name in {**self.rates, **other.rates}}
-        notes = tuple(dict.fromkeys([*self.notes, *other.notes]))
-        bandwidth, clocks = max(self.bandwidth, other.bandwidth), {**other.clocks, **self.clocks}
-        return Ceilings(bandwidth=bandwidth, rates=rates, l2=max(self.l2, other.l2), clocks=clocks, notes=notes)
+        return Ceilings(
+            bandwidth=max(self.bandwidth, other.bandwidth),
+            copy=max(self.copy, other.copy),
+            rates=rates,
+            l2=max(self.l2, other.l2),
+            clocks={**other.clocks, **self.clocks},
+            notes=tuple(dict.fromkeys([*self.notes, *other.notes])),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it, to be read by ``parse``."""
         return {
             "bandwidth": round(self.bandwidth, 1),
+            "copy": round(self.copy, 1),
             "rates": {name: round(rate, 1) for name, rate in sorted(self.rates.items())},
             "l2": self.l2,
             "clocks": dict(self.clocks),
@@ -62,6 +70,7 @@ class Ceilings:
         data = fields.as_object(value)
         return cls(
             bandwidth=fields.parsed(data, "bandwidth", positive),
+            copy=fields.parsed(data, "copy", lambda value: positive(value) if value else 0.0, 0.0),
             rates=fields.table(data, "rates", positive, most=_MOST, default={}),
             l2=fields.count(data, "l2", most=1 << 40, default=0),
             clocks=fields.table(data, "clocks", fields.text, most=_MOST, default={}),
@@ -102,8 +111,11 @@ def measured(dtypes: Sequence[str], device: Any = "cuda") -> Ceilings:
             notes.append(f"there is no rate of {dtype}: {type(error).__name__}: {text[:200]}")
     with contextlib.suppress(Exception):
         clocks = _clocks(device)
+    ways = _bandwidths(device)
+    torch.cuda.empty_cache()  # what was made here is not needed again
     return Ceilings(
-        bandwidth=_bandwidth(device),
+        bandwidth=max(ways.values()),
+        copy=ways["copy"],
         rates=rates,
         l2=int(torch.cuda.get_device_properties(device).L2_cache_size),
         clocks=clocks,
@@ -111,20 +123,20 @@ def measured(dtypes: Sequence[str], device: Any = "cuda") -> Ceilings:
     )
 
 
-def _bandwidth(device: Any) -> float:
-    """GB/s; a copy reads and writes each byte."""
+def _bandwidths(device: Any) -> dict[str, float]:
+    """GB/s by what is done; a copy reads and writes each byte."""
     import torch
 
     size = min(_COPIED, int(torch.cuda.get_device_properties(device).total_memory) // 8)
     source = torch.zeros(size // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     total = torch.empty((), dtype=torch.float32, device=device)
-    ways: list[tuple[Run, int]] = [
-        (lambda: target.copy_(source), 2 * size),
-        (lambda: torch.sum(source, dim=0, out=total), size),
-        (lambda: target.zero_(), size),
-    ]
-    return max(moved / _least(run, device) / 1e3 for run, moved in ways)
+    ways: dict[str, tuple[Run, int]] = {
+        "copy": (lambda: target.copy_(source), 2 * size),
+        "sum": (lambda: torch.sum(source, dim=0, out=total), size),
+        "fill": (lambda: target.zero_(), size),
+    }
+    return {name: moved / _least(run, device) / 1e3 for name, (run, moved) in ways.items()}
 
 
 def _rate(dtype: str, side: int, zero: bool, device: Any) -> float:

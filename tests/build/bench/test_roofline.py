@@ -62,10 +62,11 @@ def test_a_share_is_of_the_measured_time(us: float, bytes: int, flops: int, writ
 
 def test_the_larger_of_two_measurements_of_the_gpu_stays() -> None:
     before = Ceilings(
-        bandwidth=4100.0, rates={"bfloat16": 700.0}, l2=10, clocks={"clocks.sm": "1980 MHz"}, notes=("a",)
+        bandwidth=4100.0, copy=4000.0, rates={"bfloat16": 700.0}, l2=10, clocks={"clocks.sm": "1 GHz"}, notes=("a",)
     )
     after = Ceilings(bandwidth=4000.0, rates={"bfloat16": 720.0, "int8": 9.0}, l2=10, notes=("a", "b"))
     higher = before.higher(after)
+    assert higher.copy == 4000.0
     assert (higher.bandwidth, higher.rates) == (4100.0, {"bfloat16": 720.0, "int8": 9.0})
-    assert higher.notes == ("a", "b") and higher.clocks == {"clocks.sm": "1980 MHz"}
+    assert higher.notes == ("a", "b") and higher.clocks == {"clocks.sm": "1 GHz"}
     assert Ceilings.parse(higher.to_json()) == higher

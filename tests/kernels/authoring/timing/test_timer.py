@@ -142,9 +142,10 @@ def test_a_dtype_without_a_product_is_told_and_the_rest_is_measured(monkeypatch:
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Facts)
     monkeypatch.setattr(ceilings, "_rate", rate)
-    monkeypatch.setattr(ceilings, "_bandwidth", lambda device: 4200.0)
+    monkeypatch.setattr(ceilings, "_bandwidths", lambda device: {"copy": 4100.0, "sum": 4200.0})
     found = ceilings.measured(["bfloat16", "bfloat16", "int8", "float4_e2m1fn"])
-    assert (found.bandwidth, found.rates, found.l2, found.clocks) == (4200.0, {"bfloat16": 701.0}, 50 << 20, {})
+    assert (found.bandwidth, found.copy, found.rates) == (4200.0, 4100.0, {"bfloat16": 701.0})
+    assert (found.l2, found.clocks) == (50 << 20, {})
     assert found.notes == (
         "there is no rate of int8: RuntimeError: _int_mm is not there",
         "there is no rate of float4_e2m1fn: torch has no plain product of it",
@@ -159,7 +160,8 @@ def test_bandwidth_and_rates_are_of_what_is_moved_and_multiplied(gpu: Gpu, monke
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Facts)
     monkeypatch.setattr(ceilings, "_least", lambda run, device: (run(), 10.0)[1])
-    assert ceilings._bandwidth("cpu") == pytest.approx(2 * (1 << 20) / 10.0 / 1e3)
+    once = (1 << 20) / 10.0 / 1e3
+    assert ceilings._bandwidths("cpu") == pytest.approx({"copy": 2 * once, "sum": once, "fill": once})
     for dtype in ("float32", "tfloat32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "float64"):
         for zero in (False, True):
             assert ceilings._rate(dtype, 64, zero, "cpu") == pytest.approx(2 * 64**3 / 10.0 / 1e6), dtype
