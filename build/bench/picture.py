@@ -11,7 +11,7 @@ from precast.build.bench.report import Report
 from precast.kernels.authoring.timing.ceilings import Ceilings
 
 _WIDTH, _HEIGHT = 860, 540
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 50, 60
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 30, 50, 60
 _COLOURS = (
     "#3b82f6",
     "#ef4444",
@@ -100,7 +100,7 @@ class _Plot:
     def around(cls, found: Iterable[Dot], bandwidth: float, rates: Iterable[float]) -> _Plot:
         dots_, most = list(found), max(rates)
         ridge = most / bandwidth
-        across = [*(dot.intensity for dot in dots_), ridge, ridge * 4]
+        across = [*(dot.intensity * 0.8 for dot in dots_), *(dot.intensity for dot in dots_), ridge, ridge * 4]
         up = [*(dot.rate for dot in dots_), most * 1.5]
         left, low = _floor(min(across)), _floor(min([*up, bandwidth * 10 ** _floor(min(across))]))
         return cls(left, _floor(max(across)) + 1, max(low, _floor(max(up)) - 8), _floor(max(up)) + 1)
@@ -140,7 +140,8 @@ def _roofs(plot: _Plot, bandwidth: float, rates: Mapping[str, float]) -> Iterabl
     end = min(10.0**plot.right, most / slope)
     points = f"{plot.x(begin):.1f},{plot.y(begin * slope):.1f} {plot.x(end):.1f},{plot.y(end * slope):.1f}"
     yield f'<polyline class="roof" points="{points}"/>'
-    yield _text(plot.x(begin) + 8, plot.y(begin * slope) - 14, f"{bandwidth:.0f} GB/s")
+    middle = math.sqrt(begin * end)  # of the slope: to the left and above of a point the line is not
+    yield _text(plot.x(middle) - 6, plot.y(middle * slope) - 6, f"{bandwidth:.0f} GB/s", "text-anchor:end")
     for name, rate in sorted(rates.items()):
         y = plot.y(rate)
         yield f'<polyline class="roof" points="{plot.x(rate / slope):.1f},{y:.1f} {_WIDTH - _RIGHT},{y:.1f}"/>'

@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "bench": (
         "precast bench cache -o times.json --svg roofline.svg",
-        "precast bench cache --op gemm --where dtype=bfloat16 --problem m=64,n=8192,k=4096",
+        "precast bench cache --op gemm --where dtype=bf16 --problem m=8,n=4096,k=64",
         "precast bench cache --json > report.json",
     ),
     "tune": ("precast tune cache times.json",),
