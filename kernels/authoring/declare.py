@@ -19,6 +19,7 @@ from precast.loader.format.target_pattern import TargetPattern
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
+Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
 _ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
@@ -93,6 +94,9 @@ class Declaration:
       the reference is right for.
     - ``deterministic``: whether the same inputs always give the same bits. Atomic additions in any order do not.
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
+    - ``peer``: what others have for the same, to be timed beside the kernel: a function from a config and the inputs of
+      a problem to calls by their names, such as ``{"torch.mul": lambda: torch.mul(x, 2, out=out)}``. A call
+      returns what the first output must hold, or a tuple that begins with it. Where nobody has the same, it gives none.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
@@ -121,6 +125,7 @@ class Declaration:
     special_values: tuple[str, ...] = SPECIAL_VALUES
     deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
+    peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
@@ -159,6 +164,7 @@ def kernel(
     special_values: Sequence[str] = SPECIAL_VALUES,
     deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
+    peer: Peers | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
@@ -191,6 +197,7 @@ def kernel(
             special_values=_sequence(function, "special_values", special_values),
             deterministic=deterministic,
             cost=cost,
+            peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
@@ -293,7 +300,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "peer", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")
