@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.schema import keys_of, name_of
+from precast.kernels.authoring.tile import Tile
 from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key, suggest
 from precast.loader.format.launch_plan import LaunchPlan
@@ -93,6 +94,8 @@ class Declaration:
       the reference is right for.
     - ``deterministic``: whether the same inputs always give the same bits. Atomic additions in any order do not.
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
+    - ``tile``: the part of a problem that one cluster of blocks works on. With it, the choice between measured
+      problems knows how full the last wave of a variant is.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
@@ -121,6 +124,7 @@ class Declaration:
     special_values: tuple[str, ...] = SPECIAL_VALUES
     deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
+    tile: Callable[[Config], Tile | None] | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
@@ -159,6 +163,7 @@ def kernel(
     special_values: Sequence[str] = SPECIAL_VALUES,
     deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
+    tile: Callable[[Config], Tile | None] | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
@@ -191,6 +196,7 @@ def kernel(
             special_values=_sequence(function, "special_values", special_values),
             deterministic=deterministic,
             cost=cost,
+            tile=tile,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
@@ -293,7 +299,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")
