@@ -89,13 +89,14 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         whole, run.records, run.runtime, toolchain.versions,
         threads=default_jobs(), reuse=BlobReuse(cache, store.notes),
     )  # fmt: skip
-    write_cache(cache, packed)
+    write_cache(cache, packed.files)
     store.share(wanted)
     store.finish()
     if report.complete:
         records = {identity: record.key for identity, record in run.records.items()}
-        mark_up_to_date(store.notes, inputs_digest(plan, records, toolchain, sources), packed)
-    return replace(report, files=len(packed), size=sum(map(len, packed.values())))
+        mark_up_to_date(store.notes, inputs_digest(plan, records, toolchain, sources), packed.files)
+    sizes = [len(data) for data in packed.files.values()]
+    return replace(report, files=len(sizes), size=sum(sizes), tuning=packed.tuning if whole.tuning.groups else None)
 
 
 @dataclass(slots=True)

@@ -56,6 +56,29 @@ class Launched:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One of several candidates on one problem: the microseconds that a launch took, or why there are none."""
+
+    microseconds: float = 0.0
+    refused: str = ""
+    healthy: bool = True
+
+    @classmethod
+    def parse(cls, value: object) -> Trial:
+        """Read what the process says.
+
+        >>> Trial.parse({"microseconds": 2.5}).microseconds
+        2.5
+        """
+        data = fields.as_object(value)
+        return cls(
+            microseconds=fields.get(data, "microseconds", float, 0.0),
+            refused=fields.get(data, "refused", str, ""),
+            healthy=fields.get(data, "healthy", bool, True),
+        )
+
+
 class Lost(PrecastError):
     """There is no answer about an artifact: why."""
 
@@ -88,6 +111,24 @@ class Launches:
         if not all(one.healthy for one in found):
             self._end()  # the GPU does not work any more in it
         return found
+
+    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
+        """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
+
+        Lost where the candidate ended the process, or hung.
+        """
+        request = {"op": op, "key": key, "group": group, "launches": launches, "check": check}
+        found = self._ask({**request, "problem": dict(problem)}, Trial.parse)
+        if not found.healthy:
+            self._end()
+        return found
+
+    def clocks(self) -> dict[str, int]:
+        """The clocks of the GPU in MHz under the load of the last trial; none where they are not known."""
+        try:
+            return self._ask({"clocks": True}, _clocks)
+        except Lost:
+            return {}
 
     def checks(
         self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
@@ -131,6 +172,10 @@ class Launches:
 
 def _timings(reply: Mapping[str, object]) -> tuple[Launched, ...]:
     return fields.items(reply, "timings", Launched.parse, most=_MOST)
+
+
+def _clocks(reply: Mapping[str, object]) -> dict[str, int]:
+    return {name: fields.count(reply, name, most=1_000_000) for name in ("sm_mhz", "memory_mhz") if name in reply}
 
 
 def _checks(reply: Mapping[str, object]) -> tuple[tuple[Check, ...], bool]:

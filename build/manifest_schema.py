@@ -6,8 +6,9 @@ import re
 
 from precast.build.gpu.gpu_table import GPUS
 from precast.build.gpu.profile import CAPABILITIES, facts_of
-from precast.build.plan import manifest, program, yaml_fields
+from precast.build.plan import manifest, program
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
+from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.schema_parts import Schema, document, line, list_of, object_of, one_or_more, text_of, whole_pattern
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.attach.recording import LIBRARY_NAME
@@ -25,9 +26,10 @@ def manifest_schema() -> Schema:
             "targets": one_or_more(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
             "profiles": one_or_more(_known_gpu(), "The GPUs to build for, where a kernel asks its GPU anything."),
             "path": one_or_more(line(), "Folders, relative to this file, to import one's own modules from."),
+            "tuning": one_or_more(line(), "Files of measurements, relative to this file, to put into the cache."),
             "kernels": {**entries, "description": "What to build."},
         },
-        optional=("targets", "profiles", "path"),
+        optional=("targets", "profiles", "path", "tuning"),
     )
     scalar = {"type": ["string", "number", "boolean", "null"]}
     value = {"anyOf": [scalar, {"type": "array", "items": {"$ref": "#/$defs/value"}}]}
@@ -59,6 +61,7 @@ def _entry() -> Schema:
         "env": _environment(),
         "parts": one_or_more(text_of(PART), "Names for the objects of a function that compiles several, in order."),
         "speed_only": one_or_more({"enum": list(SPEED_FACTS)}, "Facts of the GPU that only cost speed if wrong."),
+        "problems": _problems(),
         "skip_unsupported": {"type": "boolean", "description": "List what cannot be built instead of failing."},
     }
     kinds = [
@@ -105,6 +108,31 @@ def _row(least: int) -> Schema:
 
 def _rows() -> Schema:
     return {"type": "array", "maxItems": yaml_fields.MOST, "items": _row(1)}
+
+
+def _problems() -> Schema:
+    """Sizes by name, one or a list of them; or lists of sizes, for several names that go together."""
+    size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+    sizes = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "items": size}
+    together = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "items": sizes}
+    name, space = NAME.pattern, r"[ \t]*"
+    several = f"{space}{name}(?:{space},{space}{name})+{space}"
+    grid = {
+        "type": "object",
+        "minProperties": 1,
+        "patternProperties": {
+            whole_pattern(f"{space}{name}{space}"): {"anyOf": [size, sizes]},
+            whole_pattern(several): together,
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": yaml_fields.MOST,
+        "items": grid,
+        "description": "What to measure the variants at; lists multiply.",
+    }
 
 
 def _known_gpu() -> Schema:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from precast.build.compile.outcome import Failed
+from precast.build.measurements.fit import Fitted
 from precast.build.plan.variant import Variant
 from precast.build.store.record import Record
 
@@ -83,6 +84,7 @@ class Report:
     files: int
     size: int
     facts: tuple[Built, ...] = ()
+    tuning: Fitted | None = None  # where manifests name measurements, and a cache was written
 
     @property
     def complete(self) -> bool:
@@ -117,4 +119,5 @@ class Report:
             "largest": [b.to_json() for b in self.largest()],
             "spilling": [b.to_json() for b in self.spilling()],
             "unsteady": [b.to_json() for b in self.unsteady()],
+            **({} if self.tuning is None else {"tuning": self.tuning.to_json()}),
         }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from precast.build.plan import yaml_fields
+from precast.build.plan.yaml import fields as yaml_fields
 from precast.loader.format.patterns import Pattern
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

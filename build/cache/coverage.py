@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.build.cache.assumed import asked_by
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
 from precast.build.cache.freshness import stale
 from precast.build.inputs.input_answers import InputAnswers
+from precast.build.measurements.fit import Listed, fit
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import count_of
 from precast.loader.format.artifact import Artifact
+from precast.loader.format.tuning import Measured
 
 _ABSENT = "it is not in the cache"
 
@@ -46,11 +49,13 @@ class Coverage:
     extra: tuple[ArtifactId, ...]
     hosts: tuple[str, ...]
     verified: Verification
+    unmeasured: Mapping[str, int] = field(default_factory=dict)  # by op: measured times that a build would put in
+    measured: Mapping[str, int] = field(default_factory=dict)  # by op: those in the cache that it would not
 
     @property
     def complete(self) -> bool:
         """Whether everything asked for is there, and nothing in the cache is damaged."""
-        return not self.missing and not self.verified.damaged
+        return not self.missing and not self.verified.damaged and not self.unmeasured
 
     def to_json(self) -> dict[str, Any]:
         """As ``precast check --json`` prints it."""
@@ -61,6 +66,7 @@ class Coverage:
             "hosts": list(self.hosts),
             "checked": self.verified.to_json(),
             "damaged": sorted(self.verified.damaged.values()),
+            "tuning": {"missing": dict(self.unmeasured), "extra": dict(self.measured)},
         }
 
 
@@ -89,6 +95,7 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
                 missing.append(Missing(variant, whole, reason))
             else:
                 present.add((whole, *mine))
+    lacking, more = _measurements(plan, cache)
     extra = {replace(name.whole, assumed=name.assumed) for name in cache.artifacts.keys() - served}
     return Coverage(
         present=len(present),
@@ -96,7 +103,25 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
         extra=tuple(sorted(extra, key=str)),
         hosts=hosts,
         verified=verified,
+        unmeasured=lacking,
+        measured=more,
     )
+
+
+def _measurements(plan: Plan, cache: CacheContents) -> tuple[dict[str, int], dict[str, int]]:
+    """The measured times that a build would put into the cache and that it has not, by op; and those that it has
+    besides. One that is another number counts as both."""
+    fitted = fit(plan.tuning, {op: Listed(listed.keys, listed.artifacts) for op, listed in cache.ops.items()})
+    lacking, more = Counter[str](), Counter[str]()
+    for op, listed in cache.ops.items():
+        wanted, held = set(_times(fitted.rows.get(op, ()))), set(_times(listed.tuning))
+        lacking[op], more[op] = len(wanted - held), len(held - wanted)
+    return dict(+lacking), dict(+more)
+
+
+def _times(rows: Iterable[Measured]) -> Iterator[tuple[object, ...]]:
+    for row in rows:
+        yield from ((row.place, key, time) for key, time in row.times.items())
 
 
 def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Variant) -> dict[ArtifactId, Artifact]:

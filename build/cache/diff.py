@@ -10,7 +10,8 @@ from precast.build.cache.compare import artifact_facts, differing_facts, runtime
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import INPUTS, read_by_author
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import key_to_json
+from precast.loader.format.config import canonical, config_text
+from precast.loader.format.index import OpIndex, digest, key_to_json
 
 _COUNTED = ("registers", "shared", "stack", "local")
 
@@ -117,9 +118,27 @@ def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
             yield Change(f"config keys of {op}", *keys)
         if before.ops[op].doc != after.ops[op].doc:
             yield Change(f"text of {op}", before.ops[op].doc, after.ops[op].doc)
+        tables = [_tuning(ops[op]) for ops in (before.ops, after.ops)]
+        if tables[0] != tables[1]:
+            yield Change(f"measurements of {op}", *tables)
     sizes = [stored_size(cache) for cache in (before, after)]
     if sizes[0] != sizes[1]:
         yield Change("bytes stored", *sizes)
+
+
+def _tuning(listed: OpIndex) -> str:
+    """The measurements of an op, told in short: how many times, and a digest by which others are told apart.
+
+    Keys change with any source, so that a time stands for its config and target.
+    """
+    names = {
+        a.key: [config_text(a.config), str(a.target), a.kind, a.host.arch if a.host else ""] for a in listed.artifacts
+    }
+    rows = [[*map(str, row.place), sorted((names[k], t) for k, t in row.times.items())] for row in listed.tuning]
+    if not rows:
+        return "none"
+    number = sum(len(row.times) for row in listed.tuning)
+    return f"{number} times ({digest(canonical(rows))[:8]})"
 
 
 def stored_size(cache: CacheContents) -> int:

@@ -14,6 +14,7 @@ from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.inputs import shortened
 from precast.build.link.runtime import RuntimeLibrary
+from precast.build.measurements.fit import Fitted, Listed, code_digest, fit
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key
@@ -46,6 +47,14 @@ class BuiltArtifact:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Every file of a cache by its name, and what of the plan's measurements is about its artifacts."""
+
+    files: dict[str, bytes]
+    tuning: Fitted
+
+
 def pack(
     plan: Plan,
     records: Mapping[str, Record],
@@ -54,26 +63,30 @@ def pack(
     *,
     threads: int,
     reuse: BlobReuse | None = None,
-) -> dict[str, bytes]:
-    """Every file of the cache by its name. ``records`` holds the record of each variant by its identity on its GPU.
+) -> Packed:
+    """The files of a cache, with the measurements of the plan.
 
-    What the cache that is replaced has compressed already is taken from there, by ``reuse``.
+    ``records`` holds the record of each variant by its identity on its GPU. What the cache that is replaced has
+    compressed already is taken from there, by ``reuse``.
     """
     one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
     variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
     built = [b for v in variants for b in built_artifacts(v, records[v.identity_on_gpu], plan.profiles)]
-    return pack_ops(
-        plan.name,
-        versions,
-        [runtime],
-        {
-            op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(b.artifact for b in built if b.op == op))
-            for op in dict.fromkeys(b.op for b in built)
-            for of in [plan.ops[op] if op in plan.ops else plan.ops[first_op(op)]]
-        },
-        {b.artifact.blob.sha256: b.content for b in built},
-        threads=threads,
-        reuse=reuse,
+    contents = {b.artifact.blob.sha256: b.content for b in built}
+    ops = {
+        op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(b.artifact for b in built if b.op == op))
+        for op in dict.fromkeys(b.op for b in built)
+        for of in [plan.ops[op] if op in plan.ops else plan.ops[first_op(op)]]
+    }
+    fitted = fit(
+        plan.tuning,
+        {op: Listed(of.keys, of.artifacts) for op, of in ops.items()},
+        lambda artifact: code_digest(contents[artifact.blob.sha256]),
+    )
+    tuned = {op: replace(of, tuning=fitted.rows.get(op, ())) for op, of in ops.items()}
+    return Packed(
+        pack_ops(plan.name, versions, [runtime], tuned, contents, threads=threads, reuse=reuse),
+        fitted,
     )
 
 

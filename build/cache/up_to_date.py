@@ -26,6 +26,7 @@ _PACKERS = (
     "precast.build.cache.pack",
     "precast.build.cache.assumed",
     "precast.build.cache.index_writer",
+    "precast.build.measurements.fit",
     "precast.loader.format.index",
 )
 
@@ -56,6 +57,7 @@ def inputs_digest(plan: Plan, records: Mapping[str, str | None], toolchain: Tool
             ]
             for v in plan.variants
         ],
+        hashlib.sha256(plan.tuning.encode()).hexdigest(),
     )
 
 

@@ -42,6 +42,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
     def answer(request: Mapping[str, Any]) -> Message:
         if "describe" in request:
             return Message({"rows": [describe(**row) for row in request["describe"]]})
+        if "sizes" in request:
+            return Message({"rows": [size_names(row) for row in request["sizes"]]})
         return Message({"rows": refusals(request["check"], facts)})
 
     return answer
@@ -70,6 +72,20 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
     except (Exception, SystemExit) as error:
         text = f"{type(error).__name__}: {error}: correct it{extra_hint(error)}"
         return {"error": f"reading the declaration failed with {text}{_frames(error)}"}
+
+
+def size_names(row: dict[str, Any]) -> list[str] | str:
+    """The names of the sizes of a kernel's problems, none where it declares no problems; or why it does not say."""
+    declared = declaration_of(load(FunctionRef.parse(row["source"])), row["op"])
+    if declared.problems is None:
+        return []
+    try:
+        problems = declared.problems(complete(declared.keys, row["config"], op=declared.op))
+        return sorted({str(name) for problem in problems for name in problem})
+    except (Exception, SystemExit) as error:
+        return (
+            f"the problems() of {declared.op} failed with {type(error).__name__}: {error}: correct it{_frames(error)}"
+        )
 
 
 def refusals(rows: list[dict[str, Any]], facts: FactRecorder) -> list[str | None]:

@@ -22,6 +22,7 @@ from precast.build.plan.variant import Variant
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import to_json
+from precast.loader.format.patterns import NAME
 from precast.loader.format.target import Target
 
 TIME_LIMIT = 300.0
@@ -43,16 +44,11 @@ class Describer:
 
     def refusals(self, variants: Sequence[Variant]) -> tuple[str | None, ...]:
         """For each variant, why its kernel's ``supports`` refuses it, or None."""
-        rows = [
-            {
-                "op": v.op,
-                "source": v.source,
-                "config": {name: to_json(value) for name, value in v.config.items()},
-                "target": str(v.target),
-            }
-            for v in variants
-        ]
-        return tuple(_reason(row) for row in self._request("check", rows))
+        return tuple(_reason(row) for row in self._request("check", [_row(v) for v in variants]))
+
+    def size_names(self, variants: Sequence[Variant]) -> tuple[frozenset[str], ...]:
+        """For each variant, the names of the sizes of its kernel's problems; none where it declares no problems."""
+        return tuple(_names(row) for row in self._request("sizes", [_row(v) for v in variants]))
 
     def _request(self, kind: str, rows: list[dict[str, Any]]) -> list[Any]:
         """Send all rows as one message, and receive as many answers."""
@@ -97,6 +93,23 @@ def _description(row: object) -> Description | NotDescribed:
         return NotDescribed(fields.get(data, "error", str)) if "error" in data else Description.parse(data)
     except FormatError as error:
         return NotDescribed(f"its declaration cannot be read ({error}): correct it")
+
+
+def _row(variant: Variant) -> dict[str, Any]:
+    return {
+        "op": variant.op,
+        "source": variant.source,
+        "config": {name: to_json(value) for name, value in variant.config.items()},
+        "target": str(variant.target),
+    }
+
+
+def _names(row: object) -> frozenset[str]:
+    if isinstance(row, str):
+        raise DescribeError(row)
+    if not isinstance(row, list) or not all(isinstance(name, str) and NAME.admits(name) for name in row):
+        raise DescribeError(f"the {_NAME} gave sizes that are no names: report this")
+    return frozenset(row)
 
 
 def _reason(row: object) -> str | None:

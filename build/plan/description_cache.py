@@ -44,6 +44,7 @@ class DescriptionCache:
         self._stack = ExitStack()
         self._children: dict[Environment, Describer] = {}
         self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the notes, or ""
+        self._described: dict[str, str] = {}  # the same of every source
         self._readers: list[Any] = []
 
     def __enter__(self) -> DescriptionCache:
@@ -67,8 +68,11 @@ class DescriptionCache:
                 if self._notes and keys[one] and isinstance(answer, Description):
                     self._notes.put("kernels", keys[one], _to_json(answer))
         for one, answer in found.items():
-            if isinstance(answer, Description) and answer.has_supports:
-                self._keys[answer.source] = memo_key(self._keys.get(answer.source), keys[one]) if keys[one] else ""
+            if isinstance(answer, Description):
+                before = self._described.get(answer.source)
+                self._described[answer.source] = memo_key(before, keys[one]) if keys[one] else ""
+                if answer.has_supports:
+                    self._keys[answer.source] = self._described[answer.source]
         return found
 
     def refusals(self, variants: Sequence[Variant]) -> list[str | None]:
@@ -83,6 +87,21 @@ class DescriptionCache:
             for number, reason in zip(numbers, answers, strict=True):
                 reasons[number] = reason
         return reasons
+
+    def size_names(self, variants: Sequence[Variant]) -> list[frozenset[str]]:
+        """For each variant, the names of the sizes that its kernel's problems have; none where it declares none."""
+        return [self._size_names(variant) for variant in variants]
+
+    def _size_names(self, variant: Variant) -> frozenset[str]:
+        env, noted_as = environment_of(variant.env), self._described.get(variant.source, "")
+        key = noted_as and memo_key(noted_as, env, variant.identity)
+        noted = self._notes.get("sizes", key) if self._notes and key else None
+        if isinstance(noted, list) and all(isinstance(name, str) for name in noted):
+            return frozenset(noted)
+        (answer,) = self._child(env).size_names([variant])
+        if self._notes and key:
+            self._notes.put("sizes", key, sorted(answer))
+        return answer
 
     def _refusals(self, source: str, env: Environment, variants: list[Variant]) -> list[str | None]:
         rows = [[v.op, {n: to_json(c) for n, c in v.config.items()}, str(v.target)] for v in variants]

@@ -31,10 +31,11 @@ from typing import NamedTuple
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
 from precast.build.ipc.environment import why_reserved
-from precast.build.plan import yaml_fields
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
+from precast.build.plan.problems import Problem, parse_problems
 from precast.build.plan.program import Program, parse_program
-from precast.build.plan.yaml_reader import Node, read_yaml
+from precast.build.plan.yaml import fields as yaml_fields
+from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.errors import PrecastError, TargetError
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
@@ -94,6 +95,8 @@ class Entry:
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     speed_only: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    problems_at: Location | None = None
     gpus: tuple[str, ...] = ()  # by their profiles: those on which a program asked for it; all if empty
     skip_unsupported: bool = False
     program: Program | None = None
@@ -112,9 +115,19 @@ class Entry:
         return KernelRef(self.op, self.source, environment_of(self.environment(self.targets[0])))
 
 
+class TuningPath(NamedTuple):
+    """A file of measurements that a manifest names, and where it does."""
+
+    path: Path
+    at: Location
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One manifest file. ``search`` holds the folders of ``path:``, ``profiles`` the names of GPUs to build for."""
+    """One manifest file. ``search`` holds the folders of ``path:``, ``profiles`` the names of GPUs to build for.
+
+    The files of ``tuning`` are read when the manifest becomes a plan: what is compiled does not depend on them.
+    """
 
     path: Path
     name: str
@@ -122,6 +135,7 @@ class Manifest:
     entries: tuple[Entry, ...]
     search: tuple[Path, ...] = ()
     profiles: tuple[str, ...] = ()
+    tuning: tuple[TuningPath, ...] = ()
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -163,6 +177,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
         entries=entries,
         search=yaml_fields.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
         profiles=yaml_fields.some(root["profiles"], _profile) if "profiles" in root else (),
+        tuning=_tuning(root["tuning"], path.parent) if "tuning" in root else (),
     )
 
 
@@ -190,6 +205,8 @@ def _entry(node: Node, inherited: tuple[Target, ...], folder: Path) -> Entry:
         env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
         parts=yaml_fields.some(data["parts"], _part) if "parts" in data else (),
         speed_only=yaml_fields.some_of(data, "speed_only", SPEED_FACTS, ()),
+        problems=parse_problems(data["problems"]) if "problems" in data else (),
+        problems_at=data["problems"].named_at if "problems" in data else None,
         skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
         program=parse_program(kind, data, folder) if kind in ("call", "script") else None,
     )
@@ -259,6 +276,13 @@ def _profile(node: Node) -> str:
 
 def _part(node: Node) -> str:
     return yaml_fields.matching(node, PART, "the name of a part: use lower-case letters, digits and _")
+
+
+def _tuning(node: Node, base: Path) -> tuple[TuningPath, ...]:
+    """The files under ``tuning``. That they exist is known when they are read: a first one is yet to be measured."""
+    yaml_fields.some(node, yaml_fields.text)
+    nodes = node.value if isinstance(node.value, tuple) else (node,)
+    return tuple(TuningPath(base / yaml_fields.text(one), one.at) for one in nodes)
 
 
 def _folder(node: Node, base: Path) -> Path:

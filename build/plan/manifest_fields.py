@@ -19,6 +19,10 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
             "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
             "them first."
         ),
+        "tuning": (
+            "Files of measurements, relative to the manifest: one, or a list. Every build puts what they say of its "
+            "variants into the cache. `precast tune` writes them."
+        ),
         "kernels": "The entries: a list with at least one. Required.",
     }
 )
@@ -87,6 +91,11 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "GPU's where the kernel runs, since a wrong number only costs speed: one, such as `multiprocessor_count` "
             "or `max_active_clusters`, or a list. Never for a kernel whose blocks wait for each other."
         ),
+        "problems": (
+            "The problems at which `precast tune` measures the variants: a list of mappings from the name of a size to "
+            'a number, or to a list. Lists multiply. A key such as `"n,k"` takes lists of sizes that go together. '
+            "Those that the kernel declares if left out."
+        ),
         "skip_unsupported": (
             "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "
             "`call` and `script` it leaves out the kernels whose keys no manifest can hold. "
@@ -98,7 +107,7 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
 
 _SHARED = ("targets", "env", "skip_unsupported")
 _ROWS = ("config", "include", "exclude")
-_BUILT = (*_ROWS, "tuned", "emit", "parts", *_SHARED)
+_BUILT = (*_ROWS, "tuned", "emit", "parts", "problems", *_SHARED)
 FIELDS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "kernel": ("kernel", *_BUILT),

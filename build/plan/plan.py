@@ -10,12 +10,13 @@ from typing import Any
 
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles, profile_of
+from precast.build.measurements.tuning_file import TuningFile
 from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.build.plan.variant import Variant, identity
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Key, Value, canonical, to_json
+from precast.loader.format.config import Key, Value, canonical, suggest, to_json
 from precast.loader.format.target import Target
 from precast.loader.format.target_pattern import admitted
 
@@ -24,6 +25,9 @@ _SHOWN = 10
 
 Refusals = Callable[[Sequence["Variant"]], Sequence["str | None"]]
 """For each variant, why its kernel's ``supports`` refuses it, or None."""
+
+SizeNames = Callable[[Sequence["Variant"]], Sequence["frozenset[str]"]]
+"""For each variant, the names of the sizes that its kernel's problems have; none where it declares no problems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class Plan:
     search: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     profiles: Profiles = field(default_factory=Profiles)
+    tuning: TuningFile = field(default_factory=TuningFile)  # what was measured of its variants, for the index
 
 
 def make_plan(
@@ -60,6 +65,7 @@ def make_plan(
     *,
     targets: Sequence[Target] = (),
     refusals: Refusals | None = None,
+    size_names: SizeNames | None = None,
     name: str = "",
     profiles: Profiles | None = None,
 ) -> Plan:
@@ -78,6 +84,8 @@ def make_plan(
     _check_duplicates(d.variant for d in drafts)
     drafts = _ranked(drafts)
     supported, skipped = _check_supported(drafts, refusals)
+    if size_names:
+        _check_problems(supported, size_names)
     variants = [v for draft in supported for v in _on_each_gpu(draft, profiles)]
     kept = {op for v in (*variants, *(s.variant for s in skipped)) for op in v.produces}
     _check_used(chosen, variants)
@@ -232,6 +240,19 @@ def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tup
     return [d for d in checked if not d.refusal], [
         Skipped(variant=d.variant, reason=d.refusal) for d in refused if d.refusal
     ]
+
+
+def _check_problems(drafts: Sequence[_Draft], size_names: SizeNames) -> None:
+    """Refuse a problem with a size that its kernel does not know. One variant of an entry stands for all."""
+    first = {id(d.entry): d for d in reversed(drafts) if d.entry.problems}
+    asked = list(first.values())
+    for draft, known in zip(asked, size_names([d.variant for d in asked]), strict=True):
+        for name in dict.fromkeys(name for problem in draft.entry.problems for name in problem):
+            if known and name not in known:
+                raise ManifestError(
+                    f"the problems of {draft.variant.op!r} have no size {name!r}{suggest(name, known)}",
+                    draft.entry.problems_at or draft.entry.location,
+                )
 
 
 def _ops(matrices: Iterable[tuple[Matrix, Description]]) -> dict[str, OpPlan]:

@@ -8,7 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from precast.build.disk.memo import Memo
+from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles
+from precast.build.measurements.join import join
+from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import Manifest, read_manifest
@@ -69,9 +72,32 @@ def plan_of(
     first = targets[0] if targets else entries[0].targets[0]
     with DescriptionCache(search, first, limit=limit, notes=notes) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
-        return make_plan(
-            manifests, described, targets=targets, refusals=descriptions.refusals, name=name, profiles=profiles
+        plan = make_plan(
+            manifests,
+            described,
+            targets=targets,
+            refusals=descriptions.refusals,
+            size_names=descriptions.size_names,
+            name=name,
+            profiles=profiles,
         )
+    return replace(plan, tuning=read_tuning(manifests))
+
+
+def read_tuning(manifests: Sequence[Manifest]) -> TuningFile:
+    """What the files say that manifests name under ``tuning``, joined; raises ManifestError at the name of a file."""
+    return join(_read_tuning(*one) for one in dict.fromkeys(named for m in manifests for named in m.tuning))
+
+
+def _read_tuning(path: Path, at: Location) -> TuningFile:
+    try:
+        with open(path, "rb") as file:
+            return TuningFile.decode(file.read(LIMIT + 1))
+    except OSError as error:
+        reason = f"{path} cannot be read ({error.strerror}): measure it with 'precast tune', or correct the path"
+        raise ManifestError(reason, at) from None
+    except FormatError as error:
+        raise ManifestError(f"{path}: {error}: correct it, or measure again", at) from None
 
 
 def _passing(manifest: Manifest, passed: Mapping[str, str]) -> Manifest:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import ManifestError
-from precast.build.plan import yaml_fields
-from precast.build.plan.yaml_reader import Node
+from precast.build.plan.yaml import fields as yaml_fields
+from precast.build.plan.yaml.reader import Node
 from precast.loader.attach.keys import encode
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError

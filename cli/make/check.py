@@ -62,7 +62,11 @@ def lines(found: Coverage) -> Iterator[str]:
             f"{missing.reason}"
         )
     yield from (f"damaged: {reason}" for reason in sorted(found.verified.damaged.values()))
+    for op, number in found.unmeasured.items():
+        yield f"missing: {count(number, 'measured time')} of {op}, which files under 'tuning' have"
     yield from (f"extra: {artifact}" for artifact in found.extra)
+    for op, number in found.measured.items():
+        yield f"extra: {count(number, 'measured time')} of {op}, which no file under 'tuning' has"
     read = found.verified
     yield f"checked {count(read.files, 'file')}, {size(read.stored)}, in {read.seconds:.2f} s"
     yield f"{found.present} of {count(found.present + len(found.missing), 'artifact')} there"

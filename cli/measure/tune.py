@@ -1,35 +1,243 @@
-"""Put measurements into a cache, so that the loader chooses by them."""
+"""Measure the candidates of manifests against each other on this GPU, or put measurements into a cache."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit
+from precast.cli.measure.pruned import tell_pruned
+from precast.cli.measure.tuned import put
+from precast.cli.shared.output import count, emit, tell
+from precast.cli.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from precast.build.measurements.tuning_file import TuningFile
+    from precast.build.plan.manifest import Manifest
+    from precast.build.tuning.contest import Contest, Obstacle
+    from precast.build.tuning.tuner import Round, Tuner
+    from precast.kernels.authoring.declare import Problem
+    from precast.loader.resolve.cache import Cache
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
-    files: Annotated[
-        list[Path], typer.Argument(help="Files from 'precast bench'; a later one wins.", metavar="FILE...")
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="With --cache the manifests; else a cache, then files of measurements.",
+            metavar="MANIFEST... | CACHE FILE...",
+        ),
     ],
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Measure this cache, built from the manifests.", metavar="CACHE")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The tuning file; the one that the manifests name.", metavar="FILE"),
+    ] = None,
+    op: Annotated[
+        list[str] | None, typer.Option("--op", help="Measure this op only; may be repeated.", metavar="OP")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", help="Measure configs with this value, such as dtype=bfloat16; may be repeated.", metavar="K=V"
+        ),
+    ] = None,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option("--problem", help="A problem in place of the manifests'; may be repeated.", metavar="SIZES"),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds that one timing may take.", metavar="SEC")
+    ] = 60.0,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare what each candidate writes with the reference.")
+    ] = True,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Measure nothing: say which candidates no measured problem needs.")
+    ] = False,
+    within: Annotated[
+        float, typer.Option("--within", min=0, max=100, help="How near the best is near enough.", metavar="PERCENT")
+    ] = 2.0,
+    cover: Annotated[
+        bool, typer.Option("--cover", help="With --prune, keep a small set that serves every problem.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Put measurements into a cache, so that the loader chooses by them."""
-    from precast.build.cache.annotate import Measurements, tune
-    from precast.loader.errors import FormatError
+    """Measure the candidates of manifests against each other on this GPU, or put measurements into a cache.
+
+    With --cache, candidates that compute the same are timed on each problem of the manifests, and the tuning file is
+    written after each problem: a second run goes on where the first has ended. No compiler is needed. A candidate that
+    faults, hangs, refuses a problem or writes wrong values is told, and costs itself alone. Without --cache, files are
+    put into a cache that is built. Exit status 1 means that nothing was measured.
+    """
+    from precast.build.plan.manifest import read_manifest
+    from precast.cli.measure.verify import sizes
     from precast.loader.resolve.cache import Cache
 
-    read = []
-    for file in files:
+    measuring = {"-o": output, "--op": op, "--where": where, "--problem": problem, "--prune": prune, "--cover": cover}
+    if cache is None:
+        if given := [name for name, value in measuring.items() if value]:
+            raise typer.BadParameter(f"{given[0]} is for measuring: name the cache with --cache, and manifests")
+        put(paths, as_json)
+        return
+    if cover and not prune:
+        raise typer.BadParameter("--cover goes with --prune")
+    manifests = [read_manifest(path) for path in paths]
+    file, opened = _output(output, manifests), Cache(cache)
+    if prune:
+        found = _restricted(op, where).contests(opened, manifests, lambda artifact: "")
+        tell_pruned(opened, manifests, found, file, within=within / 100, smallest=cover, as_json=as_json)
+    else:
+        wanted = [sizes(text) for text in problem or ()]
+        _measure(opened, manifests, file, _restricted(op, where), wanted, timeout, check, as_json)
+
+
+class _Restriction:
+    """What ``--op`` and ``--where`` leave of the contests."""
+
+    def __init__(self, ops: Sequence[str], values: dict[str, str]) -> None:
+        self._ops, self._values = ops, values
+
+    def contests(self, cache: Cache, manifests: list[Manifest], obstacle: Obstacle) -> list[Contest]:
+        """Those that are left, with several candidates each."""
+        from precast.build.tuning.contest import check_where, contests, where
+        from precast.kernels.authoring.launching import ops_of
+
+        found = contests(cache, manifests, obstacle)
+        ops = ops_of(cache, self._ops)
+        check_where(found, self._values)
+        return [one for one in found if one.op in ops and where(one, self._values) and len(one.contestants) > 1]
+
+
+def _restricted(ops: Sequence[str] | None, values: Sequence[str] | None) -> _Restriction:
+    pairs = [text.partition("=") for text in values or ()]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise typer.BadParameter(f"--where {name}: write a key and its value, like dtype=bfloat16")
+    return _Restriction(ops or (), {name: value for name, _, value in pairs})
+
+
+def _output(given: Path | None, manifests: Sequence[Manifest]) -> Path:
+    """The tuning file: the one that was given, or the only one that the manifests name."""
+    named = sorted({one.path for manifest in manifests for one in manifest.tuning})
+    if given is None and len(named) != 1:
+        raise typer.BadParameter(f"the manifests name {count(len(named), 'file')} under 'tuning': give one with -o")
+    path = given or named[0]
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{path}: name a file in a folder that exists")
+    return path
+
+
+def _measure(
+    cache: Cache,
+    manifests: list[Manifest],
+    path: Path,
+    restriction: _Restriction,
+    problems: Sequence[Problem],
+    seconds: float,
+    check: bool,
+    as_json: bool,
+) -> None:
+    from precast.build.launches import Launches
+    from precast.build.measurements.tuning_file import Gpu
+    from precast.build.tuning.tuner import Tuner
+    from precast.cli.measure.evidence import where_and_when
+    from precast.kernels.authoring.launching import obstacle, this_device
+
+    device = this_device()
+    facts = where_and_when(device, os.environ)
+    gpu = Gpu(name=device.name, capability=device.capability, driver=facts["driver"], date=facts["date"])
+    with Progress() as progress, Launches(cache.path, seconds) as launches:
+        progress.stage(f"opening the candidates for {device.name}")
+        found = restriction.contests(cache, manifests, lambda artifact: obstacle(artifact, device))
+        found = _with_problems(cache, found, problems)
+        progress.total = sum(len(one.problems) for one in found)
+        tuner = Tuner(
+            path=path,
+            gpu=gpu,
+            timer=launches,
+            keys={op: cache.op(op).keys for op in cache.index.ops},
+            check=check,
+        )
+
+        def show(done: Round) -> None:
+            text = "; ".join([str(done), *map(str, done.left_out)])
+            progress.step(f"{done.contest} at {shown(done.problem)}", text, keep=bool(done.left_out))
+
+        tuner.show = show
         try:
-            read.append(Measurements.decode(file.read_bytes()))
-        except OSError as error:
-            raise FormatError(f"{file} cannot be read ({error.strerror}): name a file from 'precast bench'") from None
-        except FormatError as error:
-            raise error.within(str(file)) from None
-    counts = tune(Cache(cache), read)
-    lines = [f"{op}: {count(number, 'measured time')}" for op, number in sorted(counts.items())]
-    emit(counts, "\n".join(lines) or "nothing was measured", as_json)
+            file = tuner.run(found)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{path} has what was measured; run this again to go on") from None
+    _tell(tuner, file, path, as_json)
+
+
+def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Problem]) -> list[Contest]:
+    """Contests with the problems that were given, else with their entries', else with those of their declaration.
+
+    One whose kernel does not know a size is told, and left out.
+    """
+    from precast.build.tuning.contest import with_problems
+    from precast.loader.errors import PrecastError
+
+    ready = []
+    for one in found:
+        try:
+            ready.append(with_problems(one, _problems(cache, one, given or one.problems)))
+        except PrecastError as error:
+            tell(f"left out: {one}: {error}")
+    return ready
+
+
+def _problems(cache: Cache, contest: Contest, given: Sequence[Problem]) -> Sequence[Problem]:
+    from precast.kernels.authoring.bench import benched
+    from precast.kernels.authoring.launching import declaration_for
+    from precast.loader.errors import ConfigError
+    from precast.loader.format.config import suggest
+
+    key = contest.contestants[0].key
+    artifact = next(one for one in cache.op(contest.op).artifacts if one.key == key)
+    declaration = declaration_for(contest.op, artifact)
+    if declaration.problems is None and given:
+        return given
+    declared = benched(declaration, artifact.config)
+    known = sorted({name for problem in declared for name in problem})
+    for name in (name for problem in given for name in problem):
+        if name not in known:
+            raise ConfigError(f"its problems have no size {name!r}{suggest(name, known)}")
+    return given or declared
+
+
+def shown(problem: Problem) -> str:
+    """A problem in a line of progress.
+
+    >>> shown({"m": 16, "n": 4096})
+    'm=16 n=4096'
+    """
+    return " ".join(f"{name}={value}" for name, value in problem.items())
+
+
+def _tell(tuner: Tuner, file: TuningFile, path: Path, as_json: bool) -> None:
+    """Say what was measured, and exit with status 1 where nothing was, and nothing was known."""
+    gpu = tuner.gpu
+    clocks = f" ({gpu.sm_mhz} MHz, memory {gpu.memory_mhz} MHz)" if gpu.sm_mhz else ""
+    lines = [f"left out: {one}" for one in tuner.left_out]
+    lines.append(
+        f"{count(tuner.measured, 'time')} measured on {gpu.name}{clocks}, {tuner.held} known: {path} has {file.count}"
+    )
+    data = {
+        "file": str(path),
+        "gpu": gpu.to_json(),
+        "measured": tuner.measured,
+        "known": tuner.held,
+        "times": file.count,
+        "left_out": [str(one) for one in tuner.left_out],
+    }
+    emit(data, "\n".join(lines), as_json)
+    if not tuner.measured and not tuner.held:
+        raise typer.Exit(1)

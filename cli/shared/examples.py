@@ -36,7 +36,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast verify cache --sanitizer racecheck",
     ),
     "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
-    "tune": ("precast tune cache times.json",),
+    "tune": (
+        "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json",
+        "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json --prune",
+        "precast tune cache times.json",
+    ),
     "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),
 }
 
@@ -44,8 +48,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def epilog(name: str) -> str:
     """The examples of a command as the last lines of its help.
 
-    >>> print(epilog("tune"))
+    >>> print(epilog("merge"))
     Examples:
-      precast tune cache times.json
+      precast merge part1 part2 -o cache
     """
     return "\n".join(["Examples:", *(f"  {line}" for line in EXAMPLES.get(name, ()))])

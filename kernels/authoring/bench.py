@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -70,7 +71,15 @@ def benched(declaration: Declaration, config: Config) -> list[Problem]:
     return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if "padding" not in n)]
 
 
-def _times(run: Callable[[], Any], device: Any) -> list[float]:
+@functools.cache
+def _flush(device: Any) -> Any:
+    """Memory that is written between two launches, once for a process: to allocate it takes longer than a launch."""
+    import torch
+
+    return torch.empty(_FLUSH, dtype=torch.uint8, device=device)
+
+
+def _times(run: Callable[[], Any], device: Any, launches: int = _LAUNCHES) -> list[float]:
     import torch
 
     for _ in range(3):
@@ -79,8 +88,8 @@ def _times(run: Callable[[], Any], device: Any) -> list[float]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()
-    flush = torch.empty(_FLUSH, dtype=torch.uint8, device=device)
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(_LAUNCHES)]
+    flush = _flush(device)
+    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
     for before, after in marks:
         flush.zero_()
         before.record()

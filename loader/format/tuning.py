@@ -15,7 +15,7 @@ from precast.loader.format.target import Capability, parse_capability
 from precast.loader.format.tiling import Tiling
 
 _GPU = Pattern(r"[ -~]{1,128}", lambda t: 0 < len(t) <= 128 and t.isascii() and t.isprintable())
-_LONGEST = 1e12  # microseconds: eleven days
+LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
 _VARIANTS = 10_000
 _ROWS = 100_000
@@ -72,7 +72,7 @@ def parse_problem(value: object) -> dict[str, int]:
 
 
 def _time(value: object) -> float:
-    if type(value) not in (int, float) or not 0 < value <= _LONGEST:  # type: ignore[operator]
+    if type(value) not in (int, float) or not 0 < value <= LONGEST:  # type: ignore[operator]
         raise FormatError("expected a positive number of microseconds")
     return float(value)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precast.build import launches as module
-from precast.build.launches import Launched, Launches
+from precast.build.launches import Launched, Launches, Lost, Trial
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.index import OpIndex
@@ -22,7 +22,7 @@ from precast.kernels import DType, kernel
 from precast.kernels.authoring import bench
 from precast.loader.resolve.driver import CurrentDriver
 
-bench._times = lambda run, device: [2.0, 3.0, 4.0]
+bench._times = lambda run, device, launches=20: [2.0, 3.0, 4.0]
 
 
 def inputs(config, problem, *, device, seed):
@@ -155,3 +155,33 @@ def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     assert "SIGSEGV" in ended.fault and ended.problem == {"n": 8}
     assert "no answer in 3 s" in hung.fault
     assert not any(one.passed for one in (failed, ended, hung))
+
+
+def trial(launches: Launches, key: str, n: int) -> Trial:
+    return launches.trial("scale", key, group="all", problem={"n": n}, launches=3, check=False)
+
+
+def test_candidates_are_timed_on_the_same_inputs_and_each_costs_itself_alone(
+    tmp_path: Path, keys: dict[int, str]
+) -> None:
+    """What makes the inputs ends the process, or hangs, by the candidate that they are made for."""
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        assert trial(launches, keys[128], 8).microseconds == 3.0
+        assert trial(launches, keys[32], 8).microseconds == 3.0, "its inputs are those of the first"
+        refused = trial(launches, keys[128], 9)
+        with pytest.raises(Lost, match="SIGSEGV"):
+            trial(launches, keys[32], 16)
+        assert trial(launches, keys[128], 16).microseconds == 3.0
+        launches._seconds = 2.0
+        with pytest.raises(Lost, match=r"no answer in 2 s.*waiting for a block that never comes"):
+            trial(launches, keys[64], 24)
+        launches._seconds = 20.0
+        assert trial(launches, keys[128], 24).microseconds == 3.0
+        assert trial(launches, keys[64], 24).microseconds == 3.0, "it hangs where inputs are made for it"
+    assert refused.refused == "ValueError: n must be divisible by 8" and refused.healthy
+
+
+def test_without_a_gpu_no_clocks_are_known(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        trial(launches, keys[128], 8)
+        assert launches.clocks() == {}

@@ -13,7 +13,7 @@ import pytest
 
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
-from precast.build.plan.yaml_reader import read_yaml
+from precast.build.plan.yaml.reader import read_yaml
 from precast.build.schema import NAMES, schema_of
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact, Blob, Host, Resources
@@ -37,6 +37,7 @@ BEYOND = {
     "no_such_folder", "key_in_config_and_tuned", "no_targets",
     "call_tensor_of_unknown_dtype", "call_name_without_value", "call_name_within_text",
     "call_key_that_no_argument_names", "call_strides_of_another_rank", "script_that_is_not_there",
+    "problem_size_twice", "too_many_problems",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest, read_manifest
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
 from precast.build.plan.program import Call, Script
-from precast.build.plan.yaml_reader import read_yaml
+from precast.build.plan.yaml.reader import read_yaml
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
 
@@ -45,9 +45,10 @@ name: x
 targets: sm_90a
 profiles: H200
 path: .
+tuning: h200.json
 kernels:
   - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
-     env: {X: 1}, parts: p, skip_unsupported: true}
+     env: {X: 1}, parts: p, problems: [{n: 1}], skip_unsupported: true}
   - {compile: "m:f", op: o, speed_only: max_active_clusters}
   - {call: "m:f", with: {x: 1}, backward: true, libraries: quack}
   - {script: test_wrong_manifests.py, arguments: [1]}

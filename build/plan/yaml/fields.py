@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from precast.build.errors import ManifestError
-from precast.build.plan.yaml_reader import Node
+from precast.build.plan.yaml.reader import Node
 from precast.loader.format.config import suggest
 from precast.loader.format.patterns import Pattern
 

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from precast.build.errors import ManifestError
-from precast.build.plan import yaml_reader
 from precast.build.plan.manifest import Manifest, parse_manifest
-from precast.build.plan.yaml_reader import read_yaml
+from precast.build.plan.yaml import reader
+from precast.build.plan.yaml.reader import read_yaml
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_every_value_knows_its_place() -> None:
         (b"a: .NaN", "m.yaml:1:4: .NaN is not a finite number"),
         (b"a: OFF", "m.yaml:1:4: OFF is a truth value in YAML 1.1 and text in 1.2: write false, or 'OFF' in quotes"),
         (b"a: 0b11", "m.yaml:1:4: 0b11 is a number in YAML 1.1 and text in 1.2"),
-        (b" " * yaml_reader.SIZE_LIMIT + b"a", "m.yaml:1:1: 8388609 bytes of YAML"),
+        (b" " * reader.SIZE_LIMIT + b"a", "m.yaml:1:1: 8388609 bytes of YAML"),
     ],
 )
 def test_refuses(data: bytes, message: str) -> None:
@@ -76,7 +76,7 @@ def test_refuses(data: bytes, message: str) -> None:
 def test_bombs_cost_nothing() -> None:
     start = time.monotonic()
     laughs = b"a: &a [x,x]\n" + b"".join(b"%c: &%c [*%c,*%c]\n" % (c, c, c - 1, c - 1) for c in range(98, 122))
-    for bomb in (laughs, b"[" * yaml_reader.SIZE_LIMIT, b"{a: " * 200_000, b"- " * 500_000):
+    for bomb in (laughs, b"[" * reader.SIZE_LIMIT, b"{a: " * 200_000, b"- " * 500_000):
         with pytest.raises(ManifestError):
             read_yaml(bomb, "m.yaml")
     assert time.monotonic() - start < 5
@@ -113,7 +113,7 @@ def test_any_bytes_give_a_manifest_or_an_error(data: bytes) -> None:
 def test_both_parsers_of_pyyaml_agree(data: bytes) -> None:
     fast = outcome(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(yaml_reader, "_LOADER", yaml.SafeLoader)
+        patch.setattr(reader, "_LOADER", yaml.SafeLoader)
         slow = outcome(data)
     if isinstance(fast, Manifest) and isinstance(slow, Manifest):
         assert fast == slow

@@ -1,0 +1,173 @@
+"""Trials: candidates that compute the same are timed on one problem, all on the same inputs.
+
+The inputs of a problem are made once, and kept until another problem is asked for. They are a candidate's own where it
+has a workspace, whose size may depend on its tuned keys, or where it refuses those of another.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precast.kernels.authoring import bench
+from precast.kernels.authoring.declare import Declaration, Tolerance
+from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.launching import Case
+from precast.kernels.authoring.verification.compare import compare
+from precast.loader.format.config import Config, canonical, to_json
+
+# A declaration's tolerance holds for the sizes that it names; those that are tuned may be larger, and so may their
+# rounding errors. What is wrong is wrong by far more: 'precast verify' is the judge of the rest.
+SLACK = 4.0
+_SEED = 0
+_SMI = ("nvidia-smi", "--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits")
+_SMI_SECONDS = 20.0
+
+
+class Wrong(Exception):
+    """What a candidate wrote is not what it must be."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """The inputs of a problem, what is in place at first, and what the outputs must be once that is known."""
+
+    values: dict[str, Any]
+    config: bytes
+    first: dict[str, Any] = field(default_factory=dict)
+    expected: Mapping[str, Any] | None = None
+    by: str = "the reference"
+
+
+class Trials:
+    """Times candidates. ``device`` is where the inputs are made."""
+
+    def __init__(self, device: Any = "cuda") -> None:
+        self._device = device
+        self._key: object = None
+        self._held: _Held | None = None
+        self._run: Callable[[], Any] | None = None
+
+    def time(self, case: Case, group: object, problem: Mapping[str, int], *, launches: int, check: bool) -> float:
+        """The median microseconds of a launch. ``group`` is the same for all candidates that compute the same.
+
+        With ``check``, what it writes is compared first: Wrong where it differs. Any other error is the kernel's.
+        """
+        declaration, config = case.declaration, case.artifact.config
+        if declaration.inputs is None:
+            raise DeclarationError(f"{case.op} cannot be measured: give its @kernel inputs")
+        mine = canonical({name: to_json(value) for name, value in config.items()})
+        key = (group, tuple(sorted(problem.items())), mine if declaration.workspace else b"")
+        if key != self._key:
+            self._forget()
+            self._held = self._make(declaration, config, problem, mine, check)
+            self._key = key
+        assert self._held is not None
+        try:
+            return self._timed(case, self._held, launches, check)
+        except Wrong:
+            raise
+        except Exception:
+            if self._held.config == mine:
+                raise
+            held = self._make(declaration, config, problem, mine, check)
+            held.expected, held.by = self._held.expected, self._held.by
+            return self._timed(case, held, launches, check)
+
+    def clocks(self) -> dict[str, int]:
+        """The clocks of the GPU in MHz while the last candidate is launched again and again; none where unknown."""
+        if self._run is None:
+            return {}
+        try:
+            import torch
+
+            uuid = getattr(torch.cuda.get_device_properties(self._device), "uuid", None)
+            words = [*_SMI, *([f"--id=GPU-{uuid}"] if uuid else [])]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as asked:
+                while asked.poll() is None:
+                    for _ in range(50):
+                        self._run()
+                    torch.cuda.synchronize(self._device)
+                said = asked.stdout.read() if asked.stdout else ""
+            sm, memory = (int(number) for number in said.splitlines()[0].split(","))
+        except (OSError, ValueError, IndexError, RuntimeError, AssertionError):
+            return {}
+        return {"sm_mhz": sm, "memory_mhz": memory}
+
+    def _timed(self, case: Case, held: _Held, launches: int, check: bool) -> float:
+        arguments = tuple(held.values.values())
+        if check:
+            self._check(case, held, arguments)
+
+        def run() -> Any:
+            return case.kernel(*arguments)
+
+        self._run = run
+        return statistics.median(bench._times(run, self._device, launches))
+
+    def _forget(self) -> None:
+        """Free the memory of the last problem before that of the next is taken."""
+        self._held = self._run = self._key = None
+        if self._on_gpu:
+            import torch
+
+            torch.cuda.empty_cache()
+
+    def _make(
+        self, declaration: Declaration, config: Config, problem: Mapping[str, int], mine: bytes, check: bool
+    ) -> _Held:
+        assert declaration.inputs
+        values = declaration.inputs(config, problem, device=self._device, seed=_SEED)
+        held = _Held(values, mine)
+        if check and declaration.outputs:
+            held.first = {name: values[name].clone() for name in declaration.in_place if values.get(name) is not None}
+            held.expected = self._reference(declaration, config, values)
+        return held
+
+    def _reference(self, declaration: Declaration, config: Config, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the outputs must be, by the declaration; None where it does not say, or memory is short."""
+        if declaration.reference is None:
+            return None
+        import torch
+
+        try:
+            return declaration.reference(config, values)
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return None
+
+    def _check(self, case: Case, held: _Held, arguments: tuple[Any, ...]) -> None:
+        """Launch once, and compare what it writes; the first candidate is the measure where there is no reference."""
+        declaration = case.declaration
+        names = [name for name in declaration.outputs if hasattr(held.values.get(name), "shape")]
+        if not names:
+            return
+        import torch
+
+        for name, value in held.first.items():
+            held.values[name].copy_(value)
+        for name in (n for n in names if n not in declaration.in_place):
+            if held.values[name].dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+                held.values[name].fill_(float("nan"))  # a value that is not written is seen
+        case.kernel(*arguments)
+        if self._on_gpu:
+            torch.cuda.synchronize(self._device)
+        if held.expected is None:
+            held.expected = {name: held.values[name].clone() for name in names}
+            held.by = f"{case}"
+            return
+        tolerance = declaration.tolerance(case.artifact.config) if declaration.tolerance else None
+        allowed = tolerance and Tolerance(tolerance.rtol * SLACK, tolerance.atol * SLACK, tolerance.ulps * SLACK)
+        for name in names:
+            if held.expected.get(name) is None:
+                continue
+            found = compare(held.values[name], held.expected[name], allowed)
+            if found.error > 1.0:
+                raise Wrong(f"{name} is not what {held.by} says: {found.fault}")
+
+    @property
+    def _on_gpu(self) -> bool:
+        return str(self._device).startswith("cuda")

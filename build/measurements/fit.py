@@ -1,0 +1,153 @@
+"""Fitting: which measurements of a tuning file are about the artifacts of a cache, as rows of its index.
+
+A candidate is found by its op, target and full config: a key that the op has got since has its default. What is not in
+the cache is left out, and a row of which nothing is left is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from precast.build.link.elf import embedded
+from precast.build.measurements.join import join
+from precast.build.measurements.tuning_file import CODE, Gpu, Group, Sizes, TuningFile, config_json
+from precast.loader.errors import ConfigError, FormatError
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import Key, canonical, complete
+from precast.loader.format.index import TUNING_LIMIT
+from precast.loader.format.tuning import Measured
+
+
+class Listed(NamedTuple):
+    """What a cache lists of one op."""
+
+    keys: tuple[Key, ...]
+    artifacts: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """The rows of each op, and counts: ``times`` in them, candidates that fit, those ``left_out`` because no artifact
+    has their config, and of those that fit the ones that were measured on an ``earlier`` build's device code."""
+
+    rows: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    times: int = 0
+    candidates: int = 0
+    left_out: int = 0
+    earlier: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """The counts."""
+        names = ("times", "candidates", "left_out", "earlier")
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        """For people.
+
+        >>> str(Fitted(times=12, candidates=3, left_out=1, earlier=2))
+        '12 measured times of 3 variants; 2 of these were measured on an earlier build; 1 measured variant is not here'
+        """
+        notes = [f"{self.times} measured times of {self.candidates} variants"]
+        notes += [f"{self.earlier} of these {_was(self.earlier)} measured on an earlier build"] if self.earlier else []
+        if self.left_out:
+            notes.append(f"{self.left_out} measured variant{' is' if self.left_out == 1 else 's are'} not here")
+        return "; ".join(notes)
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def code_digest(library: bytes) -> str:
+    """The digest of the device code in a library; of the whole library where it embeds none that is found.
+
+    It does not change with the host code or the runtime library.
+
+    >>> len(code_digest(b"a library"))
+    16
+    """
+    parts = embedded(library) or (library,)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+    assert CODE.admits(digest)
+    return digest
+
+
+def completed(file: TuningFile, keys: Mapping[str, tuple[Key, ...]]) -> TuningFile:
+    """A file in terms of the keys that ops have now: a key that an op has got since has its default.
+
+    What an op no longer takes stays as it is.
+    """
+    parts = [
+        _completed(replace(group, candidates=(one,)), keys[group.op])
+        for group in file.groups
+        for one in group.candidates
+        if group.op in keys
+    ]
+    others = tuple(group for group in file.groups if group.op not in keys)
+    return join([TuningFile(file.gpus, others), *(TuningFile(file.gpus, (part,)) for part in parts)])
+
+
+def _completed(group: Group, keys: tuple[Key, ...]) -> Group:
+    """A group of one candidate."""
+    (one,) = group.candidates
+    try:
+        config = complete(keys, {**group.config, **one.tuned}, op=group.op)
+    except ConfigError:  # the op has lost a key, or a choice
+        return group
+    tuned = {key.name: config[key.name] for key in keys if key.tuned}
+    meaning = {name: value for name, value in config.items() if name not in tuned}
+    return replace(group, config=meaning, candidates=(replace(one, tuned=tuned),))
+
+
+def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], str] | None = None) -> Fitted:
+    """What of a file is about these artifacts. With ``code``, which gives the digest of an artifact's device code,
+    those that were measured on other code are counted."""
+    file = completed(file, {op: listed.keys for op, listed in ops.items()})
+    gpus = {gpu.name: gpu for gpu in file.gpus}
+    tables: dict[str, dict[tuple[str, Sizes], dict[str, float]]] = {}
+    candidates = left_out = earlier = 0
+    measured = {group.op for group in file.groups}
+    found = {op: _by_config(listed.artifacts) for op, listed in ops.items() if op in measured}
+    for group in file.groups:
+        for one in group.candidates:
+            config = config_json({**group.config, **one.tuned})
+            artifacts = found.get(group.op, {}).get(_identity(str(group.target), config), ())
+            if not artifacts:
+                left_out += 1
+                continue
+            candidates += 1
+            earlier += code is not None and all(code(artifact) != one.code for artifact in artifacts)
+            table = tables.setdefault(group.op, {})
+            for sizes, time in one.times.items():
+                table.setdefault((group.gpu, sizes), {}).update({a.key: time for a in artifacts})
+    rows = {op: _rows(table, gpus) for op, table in sorted(tables.items())}
+    for op, found_rows in rows.items():
+        if len(found_rows) > TUNING_LIMIT:
+            raise FormatError(f"{op} has {len(found_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
+    times = sum(len(row.times) for found_rows in rows.values() for row in found_rows)
+    return Fitted(rows=rows, times=times, candidates=candidates, left_out=left_out, earlier=earlier)
+
+
+def _rows(table: Mapping[tuple[str, Sizes], dict[str, float]], gpus: Mapping[str, Gpu]) -> tuple[Measured, ...]:
+    rows = (
+        Measured(gpu=gpu, capability=gpus[gpu].capability, problem=dict(sizes), times=times)
+        for (gpu, sizes), times in table.items()
+    )
+    return tuple(sorted(rows, key=lambda row: row.place))
+
+
+def _by_config(artifacts: Iterable[Artifact]) -> dict[bytes, list[Artifact]]:
+    """Artifacts that can be measured, by target and config: there is one for each host, and for each of several GPUs,
+    of which the loader considers only the one that fits."""
+    found: dict[bytes, list[Artifact]] = {}
+    for artifact in artifacts:
+        if artifact.kind == "object":
+            found.setdefault(_identity(str(artifact.target), config_json(artifact.config)), []).append(artifact)
+    return found
+
+
+def _identity(target: str, config: Mapping[str, Any]) -> bytes:
+    return canonical([target, dict(config)])

@@ -1,0 +1,57 @@
+"""Joining tuning files: several files, of several GPUs and days, become one. Their order does not matter.
+
+For each candidate of a group, the file that was measured last decides which device code counts: that of the latest
+date, and of equal dates the greater digest. Times of other code are dropped, all of them, since they say nothing of
+this one. Of the times of the same code for one problem the least stays: a disturbance only adds time.
+
+All files are joined at once. Joining them two at a time gives the same, unless a candidate went back to code that it
+had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile
+from precast.loader.format.config import canonical
+
+
+def join(files: Iterable[TuningFile]) -> TuningFile:
+    """Some files as one.
+
+    >>> join([]) == TuningFile()
+    True
+    """
+    gpus: dict[str, list[Gpu]] = {}
+    groups: dict[bytes, list[Group]] = {}
+    for file in files:
+        for gpu in file.gpus:
+            gpus.setdefault(gpu.name, []).append(gpu)
+        for group in file.groups:
+            groups.setdefault(group.identity, []).append(group)
+    return TuningFile(
+        tuple(max(gpus[name], key=_state) for name in sorted(gpus)),
+        tuple(_joined(groups[identity]) for identity in sorted(groups)),
+    )
+
+
+def _state(gpu: Gpu) -> tuple[str, bytes]:
+    return gpu.date, canonical(gpu.to_json())
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    candidates: dict[bytes, list[Candidate]] = {}
+    for one in (one for group in groups for one in group.candidates):
+        candidates.setdefault(one.identity, []).append(one)
+    return replace(groups[0], candidates=tuple(_newest(candidates[identity]) for identity in sorted(candidates)))
+
+
+def _newest(measured: Sequence[Candidate]) -> Candidate:
+    """One candidate as several files have it: the code that was measured last, with its least times."""
+    newest = max(measured, key=lambda one: (one.date, one.code))
+    times: dict[Sizes, float] = {}
+    for one in measured:
+        if one.code == newest.code:
+            times.update({sizes: min(time, times.get(sizes, time)) for sizes, time in one.times.items()})
+    return replace(newest, times=times)

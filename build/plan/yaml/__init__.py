@@ -1,0 +1,1 @@
+"""YAML that may be wrong: read with the place of every value, and typed getters for it."""

@@ -1,0 +1,179 @@
+"""Contests: the candidates of a cache that compute the same on this GPU, and the problems to measure them at.
+
+Everything is read from the cache and the manifests: no kernel is compiled, and the compiler need not be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from precast.build.measurements.fit import code_digest
+from precast.build.measurements.tuning_file import Sizes, config_json, sizes_of
+from precast.build.plan.description import Description
+from precast.build.plan.manifest import Entry, Manifest
+from precast.build.plan.matrix import matrix_of
+from precast.kernels.authoring.declare import Problem
+from precast.loader.errors import ConfigError
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import Config, Key, canonical, config_text, suggest
+from precast.loader.format.index import OpIndex
+from precast.loader.format.target import Target
+from precast.loader.resolve.cache import Cache
+
+Obstacle = Callable[[Artifact], str]
+"""Why this GPU must not launch an artifact; empty where it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One candidate: its artifact's key, its tuned config, the digest of its device code."""
+
+    key: str
+    tuned: Config
+    code: str
+    rank: int = 0
+    stored: int = 0
+
+    @property
+    def identity(self) -> bytes:
+        """What one contest has once: a candidate of a tuning file has the same."""
+        return canonical(config_json(self.tuned))
+
+    def __str__(self) -> str:
+        return config_text(self.tuned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Candidates of one meaning config and target, in the author's order, and the problems to measure them at."""
+
+    op: str
+    config: Config
+    target: Target
+    contestants: tuple[Contestant, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other contests of a cache."""
+        return canonical([self.op, config_json(self.config), str(self.target)]).decode()
+
+    def __str__(self) -> str:
+        return f"{self.op}({config_text(self.config)}) for {self.target}"
+
+
+def contests(cache: Cache, manifests: Iterable[Manifest], obstacle: Obstacle) -> list[Contest]:
+    """Every contest between artifacts that the manifests ask for and that this GPU runs, with their problems.
+
+    The problems are those of the entries. A contest has none where no entry gives any.
+    """
+    asked = _asked(cache, manifests)
+    found: list[Contest] = []
+    for op in sorted({op for op, _, _ in asked}):
+        keys = cache.op(op).keys
+        groups: dict[str, list[tuple[Artifact, tuple[Problem, ...]]]] = {}
+        for artifact in cache.op(op).artifacts:
+            place = (op, str(artifact.target), canonical(config_json(artifact.config)))
+            if artifact.kind == "object" and place in asked and not obstacle(artifact):
+                meaning = canonical([config_json(_meaning(artifact.config, keys)), str(artifact.target)]).decode()
+                groups.setdefault(meaning, []).append((artifact, asked[place]))
+        found += [_contest(cache, op, keys, groups[name]) for name in sorted(groups)]
+    return found
+
+
+def where(contest: Contest, wanted: Mapping[str, str]) -> bool:
+    """Whether the meaning config has these values, as YAML writes them.
+
+    >>> from precast.loader.format.target import Target
+    >>> one = Contest(op="gemm", config={"dtype": "bfloat16"}, target=Target(9, 0, "a"), contestants=())
+    >>> where(one, {"dtype": "bfloat16"}), where(one, {"dtype": "float16"})
+    (True, False)
+    """
+    shown = {name: config_text({name: value})[1:-1].partition(": ")[2] for name, value in contest.config.items()}
+    shown["target"] = str(contest.target)
+    return all(shown.get(name) == value for name, value in wanted.items())
+
+
+def asked_by(entry: Entry, cache: Cache) -> Iterator[tuple[str, Target, Config]]:
+    """The op, target and full config of every variant that an entry asks for, of those that the cache has an op for.
+
+    Whether its kernel supports a variant is not asked: what it does not support is not in the cache.
+    """
+    for op in _ops(entry, cache):
+        listed = cache.op(op)
+        for row in matrix_of(entry, _description(op, entry, listed)).rows():
+            for target in entry.targets:
+                yield op, target, row.config
+
+
+def _asked(cache: Cache, manifests: Iterable[Manifest]) -> dict[tuple[str, str, bytes], tuple[Problem, ...]]:
+    """Every variant that the manifests ask for, with the problems of its entry."""
+    found: dict[tuple[str, str, bytes], tuple[Problem, ...]] = {}
+    for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
+        for op, target, config in asked_by(entry, cache):
+            place = (op, str(target), canonical(config_json(config)))
+            found[place] = (*found.get(place, ()), *entry.problems)
+    return found
+
+
+def _ops(entry: Entry, cache: Cache) -> list[str]:
+    """The ops of a cache that an entry is about: its own, or those that were built from its function."""
+    if entry.op is not None:
+        return [entry.op] if entry.op in cache.index.ops else []
+    return [
+        op
+        for op in sorted(cache.index.ops)
+        if any(a.provenance.get("function") == entry.source for a in cache.op(op).artifacts)
+    ]
+
+
+def _description(op: str, entry: Entry, listed: OpIndex) -> Description:
+    """A kernel as the cache describes it. Which keys are tuned is decided: a build has been made of it."""
+    return Description(op=op, source=entry.source or "", keys=listed.keys, declared=True)
+
+
+def _meaning(config: Config, keys: Sequence[Key]) -> dict[str, Any]:
+    tuned = {key.name for key in keys if key.tuned}
+    return {name: value for name, value in config.items() if name not in tuned}
+
+
+def _contest(
+    cache: Cache, op: str, keys: Sequence[Key], members: list[tuple[Artifact, tuple[Problem, ...]]]
+) -> Contest:
+    ordered = sorted(members, key=lambda member: (member[0].rank, member[0].key))
+    problems: dict[Sizes, Problem] = {sizes_of(p): p for _, given in ordered for p in given}
+    first = ordered[0][0]
+    meaning = _meaning(first.config, keys)
+    contestants = (
+        Contestant(
+            key=one.key,
+            tuned={name: value for name, value in one.config.items() if name not in meaning},
+            code=code_digest(cache.read(one.blob)),
+            rank=one.rank,
+            stored=one.blob.stored,
+        )
+        for one, _ in ordered
+    )
+    unique = {one.identity: one for one in contestants}
+    return Contest(
+        op=op,
+        config=meaning,
+        target=first.target,
+        contestants=tuple(unique.values()),
+        problems=tuple(problems.values()),
+    )
+
+
+def with_problems(contest: Contest, problems: Sequence[Problem]) -> Contest:
+    """A contest with other problems."""
+    return replace(contest, problems=tuple({sizes_of(problem): problem for problem in problems}.values()))
+
+
+def check_where(found: Iterable[Contest], wanted: Mapping[str, str]) -> None:
+    """Refuse a key that no contest has."""
+    known = {"target", *(name for contest in found for name in contest.config)}
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(f"--where: nothing that can be measured has a key {name!r}{suggest(name, known)}")

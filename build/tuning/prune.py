@@ -1,0 +1,151 @@
+"""Pruning: which candidates no measured problem needs, by how near the best the others come.
+
+Of each contest the author's first candidate stays, and of a contest without measurements all do. A candidate that was
+not measured stays, too: nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from precast.build.measurements.tuning_file import Group, TuningFile, config_json
+from precast.build.plan.manifest import Entry, Manifest
+from precast.build.tuning.contest import Contest, Contestant, asked_by
+from precast.loader.format.config import canonical, config_text, to_json
+from precast.loader.resolve.cache import Cache
+
+Times = Mapping[Any, Mapping[bytes, float]]
+"""For each problem, the times of candidates by name."""
+
+
+def near_best(times: Times, within: float) -> set[bytes]:
+    """The candidates that some problem has within a share of its best.
+
+    >>> near_best({1: {b"a": 10.0, b"b": 10.1, b"c": 11.0}}, 0.02) == {b"a", b"b"}
+    True
+    """
+    return {name for row in times.values() for name in _near(row, within)}
+
+
+def cover(times: Times, within: float, first: Collection[bytes] = ()) -> set[bytes]:
+    """A small set, with ``first`` in it, that has for each problem a candidate within a share of its best.
+
+    Greedy: the candidate that serves most of the problems left is taken next; of equal ones that with the least sum of
+    times in relation to the best, then the first by name.
+
+    >>> cover({1: {b"a": 10.0, b"b": 10.1}, 2: {b"b": 7.0, b"c": 7.0}}, 0.02) == {b"b"}
+    True
+    """
+    chosen = set(first)
+    open_ = {problem: near for problem, row in times.items() if not (near := _near(row, within)) & chosen}
+    while open_:
+        names = sorted({name for near in open_.values() for name in near})
+        best = min(names, key=lambda name: (-sum(name in near for near in open_.values()), _excess(times, name), name))
+        chosen.add(best)
+        open_ = {problem: near for problem, near in open_.items() if best not in near}
+    return chosen
+
+
+def _near(row: Mapping[bytes, float], within: float) -> set[bytes]:
+    best = min(row.values(), default=0.0)
+    return {name for name, time in row.items() if time <= best * (1 + within)}
+
+
+def _excess(times: Times, name: bytes) -> float:
+    """By how much a candidate is slower than the best, on average over the problems that it has a time for."""
+    shares = [row[name] / min(row.values()) for row in times.values() if name in row]
+    return sum(shares) / len(shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """One contest: who stays, and who is not needed."""
+
+    contest: Contest
+    problems: int
+    dropped: tuple[Contestant, ...]
+
+    @property
+    def kept(self) -> tuple[Contestant, ...]:
+        return tuple(one for one in self.contest.contestants if one not in self.dropped)
+
+    @property
+    def stored(self) -> int:
+        """The bytes that are saved."""
+        return sum(one.stored for one in self.dropped)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "op": self.contest.op,
+            "config": config_json(self.contest.config),
+            "target": str(self.contest.target),
+            "problems": self.problems,
+            "kept": [config_json(one.tuned) for one in self.kept],
+            "dropped": [config_json(one.tuned) for one in self.dropped],
+            "stored": self.stored,
+        }
+
+
+def prune(contests: Iterable[Contest], file: TuningFile, *, within: float, smallest: bool) -> list[Pruned]:
+    """What each contest needs by the measurements of a file; the smallest set that is found, where that is asked for.
+
+    Measurements on several GPUs count as so many problems. Those on other device code count: what a candidate is good
+    for seldom changes with the compiler, and a maintainer looks at the result.
+    """
+    groups: dict[str, list[Group]] = {}
+    for group in file.groups:
+        name = canonical([group.op, config_json(group.config), str(group.target)]).decode()
+        groups.setdefault(name, []).append(group)
+    return [_pruned(contest, groups.get(contest.name, []), within, smallest) for contest in contests]
+
+
+def _pruned(contest: Contest, groups: Sequence[Group], within: float, smallest: bool) -> Pruned:
+    here = {one.identity for one in contest.contestants}
+    times: dict[object, dict[bytes, float]] = {}
+    for group in groups:
+        for one in group.candidates:
+            for sizes, time in one.times.items() if one.identity in here else ():
+                times.setdefault((group.gpu, sizes), {})[one.identity] = time
+    measured = {name for row in times.values() for name in row}
+    first = {min(contest.contestants, key=lambda one: one.rank).identity}
+    needed = cover(times, within, first) if smallest else near_best(times, within) | first
+    dropped = tuple(one for one in contest.contestants if one.identity in measured and one.identity not in needed)
+    return Pruned(contest, len(times), dropped)
+
+
+def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pruned]) -> list[str]:
+    """The lines for ``exclude:`` of each entry, behind a comment that names its place.
+
+    A row is excluded for all targets of an entry. It is listed only where each of them can do without it.
+    """
+    dropped = {
+        _place(one.contest.op, str(one.contest.target), {**one.contest.config, **contestant.tuned})
+        for one in pruned
+        for contestant in one.dropped
+    }
+    lines: list[str] = []
+    for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
+        rows = list(_rows(entry, cache, dropped))
+        if rows:
+            lines += [f"# {entry.location}", "exclude:", *(f"  - {row}" for row in rows)]
+    return lines
+
+
+def _rows(entry: Entry, cache: Cache, dropped: set[bytes]) -> Iterable[str]:
+    """The rows of one entry's matrix that nothing needs, with the keys that tell them apart."""
+    asked: dict[bytes, tuple[Mapping[str, Any], list[bool]]] = {}
+    for op, target, config in asked_by(entry, cache):
+        place = canonical(config_json(config))
+        asked.setdefault(place, (config, []))[1].append(_place(op, str(target), config) in dropped)
+    configs = [config for config, _ in asked.values()]
+    given = {*entry.config, *entry.tuned}
+    several = [n for n in (configs[0] if configs else ()) if len({canonical(to_json(c[n])) for c in configs}) > 1]
+    for config, can_go in asked.values():
+        if all(can_go):
+            yield config_text({name: config[name] for name in several if name in given})
+
+
+def _place(op: str, target: str, config: Mapping[str, Any]) -> bytes:
+    return canonical([op, target, config_json(config)])

@@ -1,0 +1,227 @@
+"""The tuner: every candidate of a contest is timed on every problem, and the file is written after each problem.
+
+Twice: all candidates with a few launches; then those that came near the best with many. The others keep their first
+time, and are never told faster than one that was timed with care. A candidate that ends the launching process or hangs
+is out of its contest; one that refuses a problem, or writes wrong values, is out of that problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from precast.build.disk.scratch import write_atomically
+from precast.build.launches import Lost, Trial
+from precast.build.measurements.fit import completed
+from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
+from precast.build.tuning.contest import Contest, Contestant
+from precast.kernels.authoring.declare import Problem
+from precast.loader.errors import FormatError
+from precast.loader.format.config import Key
+
+QUICK, CAREFUL = 3, 15
+"""Launches of a first and of a second timing."""
+
+NEAR = 1.4
+"""A candidate that takes more than this times the best is not timed again."""
+
+
+class Timer(Protocol):
+    """What times one candidate on one problem: ``precast.build.launches.Launches``."""
+
+    def trial(
+        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
+    ) -> Trial: ...
+
+    def clocks(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A candidate without a time, and why; without a problem it is out of its contest."""
+
+    contest: Contest
+    contestant: Contestant
+    reason: str
+    problem: Problem | None = None
+
+    def __str__(self) -> str:
+        at = "" if self.problem is None else f" at {_sizes_text(self.problem)}"
+        return f"{self.contest} {self.contestant}{at}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What happened at one problem of a contest: how many candidates were timed, and the best of all."""
+
+    contest: Contest
+    problem: Problem
+    timed: int
+    held: int
+    best: Contestant | None = None
+    microseconds: float = 0.0
+    left_out: tuple[LeftOut, ...] = ()
+
+    def __str__(self) -> str:
+        """For people, on one line."""
+        if self.best is None:
+            return "no candidate has a time"
+        counts = f"{self.timed} timed" + (f", {self.held} known" if self.held else "")
+        out = f", {len(self.left_out)} left out" if self.left_out else ""
+        return f"{self.microseconds:.2f} us with {self.best}; {counts}{out}"
+
+
+def read_file(path: Path) -> TuningFile:
+    """The tuning file at a path; an empty one where there is none yet."""
+    try:
+        with open(path, "rb") as file:
+            return TuningFile.decode(file.read(LIMIT + 1))
+    except FileNotFoundError:
+        return TuningFile()
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read ({error.strerror}): name another file with -o") from None
+    except FormatError as error:
+        raise error.within(str(path)) from None
+
+
+@dataclass(slots=True)
+class Tuner:
+    """Measures contests into a file.
+
+    ``gpu`` is this one, as it is now. ``keys`` are those of each op of the cache: what the file has is completed with
+    their defaults. ``check`` compares what candidates write.
+    """
+
+    path: Path
+    gpu: Gpu
+    timer: Timer
+    keys: Mapping[str, tuple[Key, ...]]
+    check: bool = True
+    show: Callable[[Round], None] = lambda one: None
+    file: TuningFile = field(default_factory=TuningFile)
+    measured: int = 0
+    held: int = 0
+    left_out: list[LeftOut] = field(default_factory=list)
+    _clocks: dict[str, int] | None = None
+
+    def run(self, contests: Iterable[Contest]) -> TuningFile:
+        """Measure what the file does not have, and give all of it. It is written after each problem."""
+        self.file = completed(read_file(self.path), self.keys)
+        for contest in contests:
+            lost: set[str] = set()
+            for problem in contest.problems:
+                done = self._round(contest, problem, lost)
+                self.measured += done.timed
+                self.held += done.held
+                self.left_out += done.left_out
+                self.show(done)
+        return self.file
+
+    def _round(self, contest: Contest, problem: Problem, lost: set[str]) -> Round:
+        sizes = sizes_of(problem)
+        known = self._known(contest, sizes)
+        wanted = [one for one in contest.contestants if one.identity not in known and one.key not in lost]
+        out: list[LeftOut] = []
+        first = self._times(contest, problem, wanted, QUICK, self.check, lost, out)
+        best = min([*first.values(), *known.values()], default=0.0)
+        near = [one for one in wanted if one.identity in first and first[one.identity] <= NEAR * best]
+        second = self._times(contest, problem, near, CAREFUL, False, lost, out)
+        gone = {one.contestant.identity for one in out}
+        times = settled({name: time for name, time in first.items() if name not in gone}, second)
+        if times:
+            self._keep(contest, sizes, times)
+        standing = {**known, **times}
+        by_name = {one.identity: one for one in contest.contestants}
+        winner = min((name for name in standing if name in by_name), key=lambda n: standing[n], default=None)
+        return Round(
+            contest=contest,
+            problem=problem,
+            timed=len(times),
+            held=len(known),
+            best=None if winner is None else by_name[winner],
+            microseconds=0.0 if winner is None else standing[winner],
+            left_out=tuple(out),
+        )
+
+    def _times(
+        self,
+        contest: Contest,
+        problem: Problem,
+        members: Iterable[Contestant],
+        launches: int,
+        check: bool,
+        lost: set[str],
+        out: list[LeftOut],
+    ) -> dict[bytes, float]:
+        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it ended its process."""
+        found: dict[bytes, float] = {}
+        for one in members:
+            facts = {"contest": contest, "contestant": one}
+            try:
+                told = self.timer.trial(
+                    contest.op, one.key, group=contest.name, problem=problem, launches=launches, check=check
+                )
+            except Lost as error:
+                lost.add(one.key)
+                out.append(LeftOut(**facts, reason=str(error)))  # type: ignore[arg-type]
+                continue
+            if told.refused or not told.microseconds > 0:
+                reason = told.refused or "it has no time"
+                out.append(LeftOut(**facts, problem=problem, reason=reason))  # type: ignore[arg-type]
+                if not told.healthy:
+                    lost.add(one.key)
+                continue
+            found[one.identity] = round(told.microseconds, 3)
+        if found and launches == CAREFUL and self._clocks is None:
+            self._clocks = dict(self.timer.clocks())
+            sm, memory = (self._clocks.get(name, 0) for name in ("sm_mhz", "memory_mhz"))
+            self.gpu = replace(self.gpu, sm_mhz=sm, memory_mhz=memory)
+        return found
+
+    def _known(self, contest: Contest, sizes: Sizes) -> dict[bytes, float]:
+        """The times at a problem of the candidates whose device code is what was measured."""
+        group = self._group(contest)
+        codes = {one.identity: one.code for one in contest.contestants}
+        return {
+            one.identity: one.times[sizes]
+            for one in group.candidates
+            if sizes in one.times and codes.get(one.identity) == one.code
+        }
+
+    def _group(self, contest: Contest) -> Group:
+        empty = Group(op=contest.op, config=contest.config, target=contest.target, gpu=self.gpu.name, candidates=())
+        return next((group for group in self.file.groups if group.identity == empty.identity), empty)
+
+    def _keep(self, contest: Contest, sizes: Sizes, times: Mapping[bytes, float]) -> None:
+        """Put times into the file, in one step. The first time of other code drops all times of the code before."""
+        group = self._group(contest)
+        candidates = {one.identity: one for one in group.candidates}
+        for one in (one for one in contest.contestants if one.identity in times):
+            before = candidates.get(one.identity)
+            kept = before.times if before is not None and before.code == one.code else {}
+            candidates[one.identity] = Candidate(
+                tuned=one.tuned, code=one.code, date=self.gpu.date, times={**kept, sizes: times[one.identity]}
+            )
+        made = replace(group, candidates=tuple(candidates[name] for name in sorted(candidates)))
+        groups = {g.identity: g for g in (*self.file.groups, made)}
+        gpus = {gpu.name: gpu for gpu in (*self.file.gpus, self.gpu)}
+        self.file = TuningFile(
+            tuple(gpus[name] for name in sorted(gpus)), tuple(groups[name] for name in sorted(groups))
+        )
+        write_atomically(self.path, self.file.encode())
+
+
+def settled(first: Mapping[bytes, float], second: Mapping[bytes, float]) -> dict[bytes, float]:
+    """The times to keep: the second where there is one, else the first, but no less than the worst of the second.
+
+    >>> settled({b"a": 1.0, b"b": 1.1, b"c": 1.2}, {b"a": 1.3, b"b": 1.25})
+    {b'a': 1.3, b'b': 1.25, b'c': 1.3}
+    """
+    least = max(second.values(), default=0.0)
+    return {name: second.get(name, max(time, least)) for name, time in first.items()}
+
+
+def _sizes_text(problem: Problem) -> str:
+    return " ".join(f"{name}={size}" for name, size in problem.items())
