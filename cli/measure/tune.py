@@ -17,7 +17,7 @@ from precast.cli.shared.progress import Progress
 if TYPE_CHECKING:
     from precast.build.measurements.tuning_file import TuningFile
     from precast.build.plan.manifest import Manifest
-    from precast.build.tuning.contest import Contest, Obstacle
+    from precast.build.tuning.contest import Contest, Cut, Obstacle
     from precast.build.tuning.tuner import Round, Tuner
     from precast.kernels.authoring.declare import Problem
     from precast.loader.resolve.cache import Cache
@@ -103,12 +103,14 @@ class _Restriction:
     def __init__(self, ops: Sequence[str], values: dict[str, str]) -> None:
         self._ops, self._values = ops, values
 
-    def contests(self, cache: Cache, manifests: list[Manifest], obstacle: Obstacle) -> list[Contest]:
+    def contests(
+        self, cache: Cache, manifests: list[Manifest], obstacle: Obstacle, cut: Cut = lambda op, artifact: None
+    ) -> list[Contest]:
         """Those that are left, with several candidates each."""
         from precast.build.tuning.contest import check_where, contests, where
         from precast.kernels.authoring.launching import ops_of
 
-        found = contests(cache, manifests, obstacle)
+        found = contests(cache, manifests, obstacle, cut)
         ops = ops_of(cache, self._ops)
         check_where(found, self._values)
         return [one for one in found if one.op in ops and where(one, self._values) and len(one.contestants) > 1]
@@ -147,14 +149,15 @@ def _measure(
     from precast.build.measurements.tuning_file import Gpu
     from precast.build.tuning.tuner import Tuner
     from precast.cli.measure.evidence import where_and_when
-    from precast.kernels.authoring.launching import obstacle, this_device
+    from precast.kernels.authoring.launching import obstacle, this_device, tiling
 
     device = this_device()
     facts = where_and_when(device, os.environ)
     gpu = Gpu(name=device.name, capability=device.capability, driver=facts["driver"], date=facts["date"])
     with Progress() as progress, Launches(cache.path, seconds) as launches:
         progress.stage(f"opening the candidates for {device.name}")
-        found = restriction.contests(cache, manifests, lambda artifact: obstacle(artifact, device))
+        cut = lambda op, artifact: tiling(op, artifact, device)  # noqa: E731
+        found = restriction.contests(cache, manifests, lambda artifact: obstacle(artifact, device), cut)
         found = _with_problems(cache, found, problems)
         progress.total = sum(len(one.problems) for one in found)
         tuner = Tuner(
