@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,9 @@ from typing import TypeVar
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
+from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.ceilings import Ceilings
+from precast.kernels.authoring.timing.timer import LAUNCHES
 from precast.kernels.authoring.verification.check import Check
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format import fields
@@ -25,13 +28,17 @@ _PRINTED = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """One problem of an artifact: the microseconds that a launch took, or why there are none."""
+    """One problem of an artifact: the times that a launch took, or why there are none."""
 
     problem: Mapping[str, int]
-    microseconds: float = 0.0
-    text: str = ""
+    timing: Timing | None = None
     refused: str = ""
     healthy: bool = True
+
+    @property
+    def microseconds(self) -> float:
+        """The median time of a launch; 0 where there is none."""
+        return self.timing.microseconds if self.timing else 0.0
 
     def __str__(self) -> str:
         """For people.
@@ -40,20 +47,22 @@ class Launched:
         'left out at m=3: m must be a multiple of 8'
         """
         sizes = ", ".join(f"{name}={value}" for name, value in self.problem.items())
-        return f"left out{' at ' if sizes else ''}{sizes}: {self.refused}" if self.refused else self.text
+        return f"left out{' at ' if sizes else ''}{sizes}: {self.refused}" if self.refused else str(self.timing)
 
     @classmethod
     def parse(cls, value: object) -> Launched:
         """Read what the process says."""
         data = fields.as_object(value)
         sizes = fields.parsed(data, "problem", fields.as_object)
-        return cls(
+        made = cls(
             problem={name: fields.count(sizes, name, most=2**63 - 1) for name in sizes},
-            microseconds=fields.get(data, "microseconds", float, 0.0),
-            text=fields.get(data, "text", str, ""),
+            timing=fields.parsed(data, "timing", Timing.parse, None),
             refused=fields.get(data, "refused", str, ""),
             healthy=fields.get(data, "healthy", bool, True),
         )
+        if bool(made.refused) == bool(made.timing):
+            raise FormatError("expected either a timing or why there is none")
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +111,22 @@ class Launches:
         if self._child is not None:
             self._child.close() if error is None else self._child.kill()
 
-    def timed(self, op: str, key: str, problems: list[dict[str, int]] | None) -> tuple[Launched, ...]:
-        """The times of an artifact on each problem; one without a problem says why there is none at all."""
+    def timed(
+        self,
+        op: str,
+        key: str,
+        problems: list[dict[str, int]] | None,
+        *,
+        launches: int = LAUNCHES,
+        extras: Sequence[str] = (),
+    ) -> tuple[Launched, ...]:
+        """The times of an artifact on each problem; one without a problem says why there is none at all.
+
+        ``extras`` are some of ``precast.kernels.authoring.bench.EXTRAS``.
+        """
+        options = {"problems": problems, "launches": launches, "extras": list(extras)}
         try:
-            found = self._ask({"op": op, "key": key, "problems": problems}, _timings)
+            found = self._ask({"op": op, "key": key, **options}, _timings)
         except Lost as error:
             return (Launched(problem={}, refused=str(error)),)
         if not all(one.healthy for one in found):
@@ -129,6 +150,10 @@ class Launches:
             return self._ask({"clocks": True}, _clocks)
         except Lost:
             return {}
+
+    def ceilings(self, dtypes: Sequence[str]) -> Ceilings:
+        """What the GPU does at most, with the rates of some dtypes; Lost where it could not be measured."""
+        return self._ask({"ceilings": list(dtypes)}, lambda reply: fields.parsed(reply, "ceilings", Ceilings.parse))
 
     def checks(
         self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None

@@ -5,7 +5,7 @@ Everything is read from the cache and the manifests: no kernel is compiled, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,8 @@ from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import matrix_of
 from precast.kernels.authoring.declare import Problem
-from precast.loader.errors import ConfigError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Config, Key, canonical, config_text, suggest
+from precast.loader.format.config import Config, Key, canonical, config_text
 from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Target
 from precast.loader.format.tiling import Tiling
@@ -88,19 +87,6 @@ def contests(
                 groups.setdefault(meaning, []).append((artifact, asked[place]))
         found += [_contest(cache, op, keys, groups[name], cut) for name in sorted(groups)]
     return found
-
-
-def where(contest: Contest, wanted: Mapping[str, str]) -> bool:
-    """Whether the meaning config has these values, as YAML writes them.
-
-    >>> from precast.loader.format.target import Target
-    >>> one = Contest(op="gemm", config={"dtype": "bfloat16"}, target=Target(9, 0, "a"), contestants=())
-    >>> where(one, {"dtype": "bfloat16"}), where(one, {"dtype": "float16"})
-    (True, False)
-    """
-    shown = {name: config_text({name: value})[1:-1].partition(": ")[2] for name, value in contest.config.items()}
-    shown["target"] = str(contest.target)
-    return all(shown.get(name) == value for name, value in wanted.items())
 
 
 def asked_by(entry: Entry, cache: Cache) -> Iterator[tuple[str, Target, Config]]:
@@ -177,11 +163,3 @@ def _contest(
 def with_problems(contest: Contest, problems: Sequence[Problem]) -> Contest:
     """A contest with other problems."""
     return replace(contest, problems=tuple({sizes_of(problem): problem for problem in problems}.values()))
-
-
-def check_where(found: Iterable[Contest], wanted: Mapping[str, str]) -> None:
-    """Refuse a key that no contest has."""
-    known = {"target", *(name for contest in found for name in contest.config)}
-    for name in wanted:
-        if name not in known:
-            raise ConfigError(f"--where: nothing that can be measured has a key {name!r}{suggest(name, known)}")

@@ -44,7 +44,9 @@ def command(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where", help="Measure configs with this value, such as dtype=bfloat16; may be repeated.", metavar="K=V"
+            "--where",
+            help="Measure variants with this value, such as dtype=bfloat16; may be repeated.",
+            metavar="KEY=VALUE",
         ),
     ] = None,
     problem: Annotated[
@@ -90,38 +92,30 @@ def command(
     manifests = [read_manifest(path) for path in paths]
     file, opened = _output(output, manifests), Cache(cache)
     if prune:
-        found = _restricted(op, where).contests(opened, manifests, lambda artifact: "")
+        found = _contests(opened, manifests, op or (), where or (), lambda artifact: "")
         tell_pruned(opened, manifests, found, file, within=within / 100, smallest=cover, as_json=as_json)
     else:
         wanted = [sizes(text) for text in problem or ()]
-        _measure(opened, manifests, file, _restricted(op, where), wanted, timeout, check, as_json)
+        _measure(opened, manifests, file, op or (), where or (), wanted, timeout, check, as_json)
 
 
-class _Restriction:
-    """What ``--op`` and ``--where`` leave of the contests."""
+def _contests(
+    cache: Cache,
+    manifests: list[Manifest],
+    ops: Sequence[str],
+    where: Sequence[str],
+    obstacle: Obstacle,
+    cut: Cut = lambda op, artifact: None,
+) -> list[Contest]:
+    """The contests that ``--op`` and ``--where`` leave, with several candidates each."""
+    from precast.build.tuning.contest import contests
+    from precast.cli.shared.where import chosen
+    from precast.kernels.authoring.launching import launchable, ops_of
 
-    def __init__(self, ops: Sequence[str], values: dict[str, str]) -> None:
-        self._ops, self._values = ops, values
-
-    def contests(
-        self, cache: Cache, manifests: list[Manifest], obstacle: Obstacle, cut: Cut = lambda op, artifact: None
-    ) -> list[Contest]:
-        """Those that are left, with several candidates each."""
-        from precast.build.tuning.contest import check_where, contests, where
-        from precast.kernels.authoring.launching import ops_of
-
-        found = contests(cache, manifests, obstacle, cut)
-        ops = ops_of(cache, self._ops)
-        check_where(found, self._values)
-        return [one for one in found if one.op in ops and where(one, self._values) and len(one.contestants) > 1]
-
-
-def _restricted(ops: Sequence[str] | None, values: Sequence[str] | None) -> _Restriction:
-    pairs = [text.partition("=") for text in values or ()]
-    for name, sign, value in pairs:
-        if not (name and sign and value):
-            raise typer.BadParameter(f"--where {name}: write a key and its value, like dtype=bfloat16")
-    return _Restriction(ops or (), {name: value for name, _, value in pairs})
+    wanted = {artifact.key for _, artifact in chosen(cache, launchable(cache, ops_of(cache, ops)), where)}
+    may = lambda one: obstacle(one) if one.key in wanted else "it was not asked for"  # noqa: E731
+    found = contests(cache, manifests, may, cut)
+    return [one for one in found if len(one.contestants) > 1]
 
 
 def _output(given: Path | None, manifests: Sequence[Manifest]) -> Path:
@@ -139,7 +133,8 @@ def _measure(
     cache: Cache,
     manifests: list[Manifest],
     path: Path,
-    restriction: _Restriction,
+    ops: Sequence[str],
+    where: Sequence[str],
     problems: Sequence[Problem],
     seconds: float,
     check: bool,
@@ -157,7 +152,7 @@ def _measure(
     with Progress() as progress, Launches(cache.path, seconds) as launches:
         progress.stage(f"opening the candidates for {device.name}")
         cut = lambda op, artifact: tiling(op, artifact, device)  # noqa: E731
-        found = restriction.contests(cache, manifests, lambda artifact: obstacle(artifact, device), cut)
+        found = _contests(cache, manifests, ops, where, lambda artifact: obstacle(artifact, device), cut)
         found = _with_problems(cache, found, problems)
         progress.total = sum(len(one.problems) for one in found)
         tuner = Tuner(

@@ -35,7 +35,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast verify cache --op rmsnorm --record --junit report.xml",
         "precast verify cache --sanitizer racecheck",
     ),
-    "bench": ("precast bench cache -o times.json", "precast bench cache --op gemm --problem m=4096,n=8192"),
+    "bench": (
+        "precast bench cache -o times.json --svg roofline.svg",
+        "precast bench cache --op gemm --where dtype=bf16 --problem m=8,n=4096,k=64",
+        "precast bench cache --json > report.json",
+    ),
     "tune": (
         "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json",
         "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json --prune",

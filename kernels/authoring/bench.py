@@ -1,26 +1,38 @@
-"""Benching: how long a kernel takes on a problem, measured with CUDA events."""
+"""Benching: how long a kernel takes on a problem, beside its peers on the same inputs."""
 
 from __future__ import annotations
 
-import functools
 import statistics
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.timing import timer
+from precast.kernels.authoring.timing.ceilings import positive
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
 from precast.loader.format.config import Config
 
-_LAUNCHES = 20
-_FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
+EXTRAS = ("warm", "host", "peer", "just_in_time")
+"""What ``bench`` may measure beside the launches with a cold cache."""
+
+_MOST = 1000
+_LONG = 20_000  # microseconds: what is repeated takes no longer than this at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """One problem: the median time of a launch and half of the interquartile range, in microseconds.
+    """One problem: the median time of a launch in microseconds, and half of the interquartile range as its spread.
 
-    ``bytes`` and ``flops`` are the least work of a launch, by the declaration's ``cost``; 0 without one.
+    The spread is no less than half of what the clock resolves.
+
+    ``bytes`` and ``flops`` are the least work of a launch, by the declaration's ``cost``; 0 without one. ``written``
+    are the bytes of the outputs, which may stay in the L2 cache. ``warm`` is the time of a launch among others like it,
+    ``host`` the host's time of a call, and ``just_in_time`` that of the DSL's own object; 0 where they were not
+    measured. ``peers`` are the times of what others have for it, on the same inputs and in turns with the kernel.
+    ``notes`` say what was not measured, and why.
     """
 
     problem: Problem
@@ -28,12 +40,64 @@ class Timing:
     spread: float
     bytes: int = 0
     flops: int = 0
+    written: int = 0
+    warm: float = 0.0
+    host: float = 0.0
+    just_in_time: float = 0.0
+    peers: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = " ".join(f"{name}={size}" for name, size in self.problem.items())
         rates = [f"{self.bytes / self.microseconds / 1e3:.0f} GB/s"] if self.bytes else []
         rates += [f"{self.flops / self.microseconds / 1e6:.1f} TFLOP/s"] if self.flops else []
         return f"{self.microseconds:.2f} us (+-{self.spread:.2f}) at {sizes}{', ' if rates else ''}{', '.join(rates)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it, to be read by ``parse``."""
+        return {
+            "problem": dict(self.problem),
+            "microseconds": self.microseconds,
+            "spread": self.spread,
+            "bytes": self.bytes,
+            "flops": self.flops,
+            "written": self.written,
+            "warm": self.warm,
+            "host": self.host,
+            "just_in_time": self.just_in_time,
+            "peers": dict(self.peers),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def parse(cls, value: object) -> Timing:
+        """Read what another process says.
+
+        >>> one = Timing(problem={"n": 8}, microseconds=2.5, spread=0.1, peers={"torch.mul": 3.0})
+        >>> Timing.parse(one.to_json()) == one
+        True
+        """
+        data = fields.as_object(value)
+        sizes = fields.parsed(data, "problem", fields.as_object)
+        return cls(
+            problem={name: fields.count(sizes, name, most=2**63 - 1) for name in sizes},
+            microseconds=fields.parsed(data, "microseconds", positive),
+            spread=fields.parsed(data, "spread", _time),
+            bytes=fields.count(data, "bytes", most=2**63 - 1, default=0),
+            flops=fields.count(data, "flops", most=2**63 - 1, default=0),
+            written=fields.count(data, "written", most=2**63 - 1, default=0),
+            warm=fields.parsed(data, "warm", _time, 0.0),
+            host=fields.parsed(data, "host", _time, 0.0),
+            just_in_time=fields.parsed(data, "just_in_time", _time, 0.0),
+            peers=fields.table(data, "peers", positive, most=_MOST, default={}),
+            notes=fields.items(data, "notes", fields.text, most=_MOST, default=()),
+        )
+
+
+def _time(value: object) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1e15:  # type: ignore[operator]
+        raise FormatError("expected a number of microseconds")
+    return float(value)  # type: ignore[arg-type]
 
 
 def bench(
@@ -43,57 +107,108 @@ def bench(
     *,
     problems: list[Problem],
     device: Any = "cuda",
+    launches: int = timer.LAUNCHES,
+    extras: Sequence[str] = (),
+    just_in_time: Callable[[], Callable[..., Any]] | None = None,
 ) -> Iterator[Timing]:
-    """Time the launches of some problems, each with a cold L2 cache, as in a model where other kernels ran before.
+    """Time the launches of some problems, each with a cold L2 cache, and some of ``EXTRAS``.
 
-    Every launch is a CUDA graph of this kernel alone, so that it takes no time on the host.
+    ``just_in_time`` compiles the same kernel in this process. What fails beside the kernel costs itself alone.
     """
     if declaration.inputs is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel inputs")
     for problem in problems:
-        values = tuple(declaration.inputs(config, problem, device=device, seed=0).values())
-        times = sorted(_times(lambda values=values: launch(*values), device))  # type: ignore[misc]
-        quarter = len(times) // 4
-        cost = declaration.cost(config, problem) if declaration.cost else None
-        yield Timing(
-            problem=problem,
-            microseconds=statistics.median(times),
-            spread=(times[-1 - quarter] - times[quarter]) / 2,
-            bytes=cost.bytes if cost else 0,
-            flops=cost.flops if cost else 0,
-        )
+        yield _timed(launch, declaration, config, problem, device, launches, extras, just_in_time)
 
 
 def benched(declaration: Declaration, config: Config) -> list[Problem]:
     """The problems of a declaration that have work to time."""
     if declaration.problems is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel problems, or name some")
-    return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if "padding" not in n)]
+    return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if not is_layout(n))]
 
 
-@functools.cache
-def _flush(device: Any) -> Any:
-    """Memory that is written between two launches, once for a process: to allocate it takes longer than a launch."""
-    import torch
+def is_layout(size: str) -> bool:
+    """Whether a size of a problem only says how its tensors lie in memory, and may be 0.
 
-    return torch.empty(_FLUSH, dtype=torch.uint8, device=device)
+    >>> is_layout("x_padding"), is_layout("offset"), is_layout("rows")
+    (True, True, False)
+    """
+    return "padding" in size or size == "offset"
 
 
-def _times(run: Callable[[], Any], device: Any, launches: int = _LAUNCHES) -> list[float]:
-    import torch
+def _timed(
+    launch: Callable[..., Any],
+    declaration: Declaration,
+    config: Config,
+    problem: Problem,
+    device: Any,
+    launches: int,
+    extras: Sequence[str],
+    just_in_time: Callable[[], Callable[..., Any]] | None,
+) -> Timing:
+    assert declaration.inputs is not None
+    inputs = declaration.inputs(config, problem, device=device, seed=0)
+    values = tuple(inputs.values())
 
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize(device)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    flush = _flush(device)
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
-    for before, after in marks:
-        flush.zero_()
-        before.record()
-        graph.replay()
-        after.record()
-    torch.cuda.synchronize(device)
-    return [before.elapsed_time(after) * 1e3 for before, after in marks]
+    def run() -> Any:
+        return launch(*values)
+
+    notes: list[str] = []
+    peers = _peers(declaration, config, inputs, notes) if "peer" in extras else {}
+    own, *others = timer.cold([run, *peers.values()], device, launches=launches)
+    own.sort()
+    quarter, middle = len(own) // 4, statistics.median(own)
+    few = max(2, min(timer.LAUNCHES, int(_LONG / middle)))
+    calls = max(10, min(200, int(_LONG / middle)))
+    compiled = 0.0
+    if just_in_time is not None and "just_in_time" in extras:
+        try:
+            other = just_in_time()
+            compiled = timer.host(lambda: other(*values), device, calls=calls)
+        except Exception as error:
+            notes.append(f"not compiled just in time: {_line(error)}")
+    cost = declaration.cost(config, problem) if declaration.cost else None
+    return Timing(
+        problem=dict(problem),
+        microseconds=middle,
+        spread=max(own[-1 - quarter] - own[quarter], timer.RESOLUTION) / 2,
+        bytes=cost.bytes if cost else 0,
+        flops=cost.flops if cost else 0,
+        written=sum(_bytes(inputs.get(name)) for name in declaration.outputs),
+        warm=statistics.median(timer.warm(run, device, launches=few)) if "warm" in extras else 0.0,
+        host=timer.host(run, device, calls=calls) if "host" in extras else 0.0,
+        just_in_time=compiled,
+        peers={name: statistics.median(times) for name, times in zip(peers, others, strict=True)},
+        notes=tuple(notes),
+    )
+
+
+def _peers(
+    declaration: Declaration, config: Config, inputs: Mapping[str, Any], notes: list[str]
+) -> dict[str, timer.Run]:
+    """The peers that run here at all: each is called once."""
+    if declaration.peer is None:
+        return {}
+    found: dict[str, timer.Run] = {}
+    try:
+        made = declaration.peer(config, inputs)
+    except Exception as error:
+        notes.append(f"no peer: {_line(error)}")
+        return {}
+    for name, run in made.items():
+        try:
+            run()
+            found[name] = run
+        except Exception as error:
+            notes.append(f"no time of {name}: {_line(error)}")
+    return found
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+
+
+def _bytes(value: Any) -> int:
+    """The bytes of a tensor's elements, without the gaps between its rows."""
+    return int(value.numel() * value.element_size()) if hasattr(value, "element_size") else 0

@@ -20,6 +20,7 @@ from precast.loader.format.target_pattern import TargetPattern
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
+Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
 _ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
@@ -96,6 +97,9 @@ class Declaration:
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
     - ``tile``: the part of a problem that one cluster of blocks works on. With it, the choice between measured
       problems knows how full the last wave of a variant is.
+    - ``peer``: what others have for the same, to be timed beside the kernel: a function from a config and the inputs of
+      a problem to calls by their names, such as ``{"torch.mul": lambda: torch.mul(x, 2, out=out)}``. A call
+      returns what the first output must hold, or a tuple that begins with it. Where nobody has the same, it gives none.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
@@ -125,6 +129,7 @@ class Declaration:
     deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
     tile: Callable[[Config], Tile | None] | None = None
+    peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     launch: Callable[[Config], LaunchPlan] | None = None
@@ -164,6 +169,7 @@ def kernel(
     deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
     tile: Callable[[Config], Tile | None] | None = None,
+    peer: Peers | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
@@ -197,6 +203,7 @@ def kernel(
             deterministic=deterministic,
             cost=cost,
             tile=tile,
+            peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
@@ -299,7 +306,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "peer", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from precast.kernels.authoring.bench import is_layout
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.loader import session
@@ -112,18 +113,44 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
 
     >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
     'its problems are of the sizes m, n, not of m'
+    >>> misfit([{"m": 4, "n": 4}], [{"m": 1, "n": 1, "padding": 3}, {"m": 1, "n": 2, "padding": 0}])
+    ''
     """
     known = {tuple(sorted(problem)) for problem in declared}
     for problem in given:
-        if known and tuple(sorted(problem)) not in known:
+        if known and tuple(sorted(filled(problem, declared))) not in known:
             sizes = " or ".join(", ".join(names) for names in sorted(known))
             return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
     return ""
 
 
+def filled(given: Problem, declared: Sequence[Problem]) -> dict[str, int]:
+    """A problem with what it may leave out: how tensors lie in memory, and what all declared problems have alike.
+
+    >>> filled({"m": 4}, [{"m": 1, "l": 1, "padding": 3}, {"m": 2, "l": 1, "padding": 0}])
+    {'m': 4, 'l': 1, 'padding': 0}
+    """
+    result = dict(given)
+    for name in dict.fromkeys(name for problem in declared for name in problem):
+        values = {problem.get(name) for problem in declared}
+        if name not in result and is_layout(name):
+            result[name] = 0
+        elif name not in result and len(declared) > 1 and len(values) == 1 and None not in values:
+            result[name] = declared[0][name]
+    return result
+
+
 def declaration_for(op: str, artifact: Artifact) -> Declaration:
-    """The declaration of the function that the artifact was built from; a registered op's is found by its name."""
-    function = artifact.provenance.get("function")
-    if isinstance(function, str) and artifact.provenance.get("registered") is False:
-        return declaration_of(load(FunctionRef.parse(function)), op)
-    return declaration_of(load(find(op)))
+    """The declaration of the function that the artifact was built from."""
+    function = load(source_of(op, artifact))
+    return declaration_of(function, op if _unregistered(artifact) else None)
+
+
+def source_of(op: str, artifact: Artifact) -> FunctionRef:
+    """The function that an artifact was built from; a registered op's is found by its name."""
+    return FunctionRef.parse(str(artifact.provenance["function"])) if _unregistered(artifact) else find(op)
+
+
+def _unregistered(artifact: Artifact) -> bool:
+    named = isinstance(artifact.provenance.get("function"), str)
+    return named and artifact.provenance.get("registered") is False

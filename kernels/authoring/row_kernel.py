@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Literal, TypeVar
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -119,6 +119,7 @@ class RowKernel:
     tolerance: Callable[[Config], Tolerance] | None = None
     special_values: Sequence[str] = SPECIAL_VALUES
     deterministic: bool = True
+    peer: Peers | None = None
     prepare: Callable[[Config, dict[str, Any], int], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
@@ -138,6 +139,7 @@ class RowKernel:
             special_values=self.special_values,
             deterministic=self.deterministic,
             cost=self.cost,
+            peer=self.peer,
             arguments=self.names,
             imports=self.imports,
         )

@@ -6,7 +6,7 @@ columns, and any row strides that keep every row aligned to 16 bytes; ``out`` ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -121,6 +121,14 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(4 * elements, (2 * elements + configs.integer(config, "hidden")) * bits(str(config["dtype"])) // 8)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own norm."""
+    from torch.nn.functional import rms_norm
+
+    x, weight, eps = inputs["x"], inputs["weight"], inputs["eps"]
+    return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
+
+
 def launch(config: Config) -> LaunchPlan:
     """As many rows to a block as its threads allow, and one block where there is no row.
 
@@ -144,6 +152,7 @@ def launch(config: Config) -> LaunchPlan:
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    peer=peer,
     launch=launch,
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:

@@ -6,7 +6,7 @@ at all, each aligned to 16 bytes; they may be the same tensor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -88,6 +88,14 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(flops=n, bytes=2 * n * bits(str(config["dtype"])) // 8)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own multiplication, into the same memory."""
+    import torch
+
+    x, out, factor = inputs["x"], inputs["out"], inputs["factor"]
+    return {"torch.mul": lambda: torch.mul(x, factor, out=out)}
+
+
 def launch(config: Config) -> LaunchPlan:
     """One block for each tile, and one for an empty tensor.
 
@@ -115,6 +123,7 @@ def _tile(config: Config) -> Tile:
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    peer=peer,
     launch=launch,
 )
 def scale(dtype: DType, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:

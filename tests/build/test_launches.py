@@ -19,10 +19,10 @@ from tests.helpers.caches import Native, artifact, demo
 AUTHOR = """
 import os, time
 from precast.kernels import DType, kernel
-from precast.kernels.authoring import bench
+from precast.kernels.authoring.timing import timer
 from precast.loader.resolve.driver import CurrentDriver
 
-bench._times = lambda run, device, launches=20: [2.0, 3.0, 4.0]
+timer.cold = lambda runs, device, launches: [[2.0, 3.0, 4.0] for _ in runs]
 
 
 def inputs(config, problem, *, device, seed):
@@ -111,7 +111,16 @@ def test_a_kernel_that_names_no_problems_and_one_that_is_gone_are_told(tmp_path:
 
 @pytest.mark.parametrize(
     "value",
-    [None, [], {"problem": {"n": -1}}, {"problem": {"n": 1}, "microseconds": "fast"}, {"problem": 3}, {"refused": 1}],
+    [
+        None,
+        [],
+        {"problem": {"n": -1}},
+        {"problem": 3},
+        {"refused": 1},
+        {"problem": {"n": 1}},
+        {"problem": {"n": 1}, "timing": {"problem": {}, "microseconds": "fast", "spread": 0}},
+        {"problem": {"n": 1}, "refused": "no", "timing": {"problem": {}, "microseconds": 1, "spread": 0}},
+    ],
 )
 def test_an_answer_is_checked(value: object) -> None:
     with pytest.raises(FormatError):

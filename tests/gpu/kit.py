@@ -14,6 +14,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("apache-tvm-ffi", "zstandard")
+COMMAND = (  # what the command `precast` needs, which torch does not bring
+    "typer", "rich", "markdown-it-py", "mdurl", "pygments", "shellingham", "annotated-doc", "pydantic", "pydantic-core",
+    "annotated-types", "typing-inspection",
+)  # fmt: skip
 GLIBCS = (39, 35, 34, 31, 28, 27, 24, 17)
 
 
@@ -37,7 +41,7 @@ def main() -> None:
     command += ["--python-version", options.python, "--abi", tag, "--abi", "abi3", "--abi", "none", "-d", str(dest)]
     for glibc in GLIBCS:
         command += ["--platform", f"manylinux_2_{glibc}_x86_64"]
-    command += ["--platform", "manylinux2014_x86_64", *(pinned(name) for name in NEEDED)]
+    command += ["--platform", "manylinux2014_x86_64", *(pinned(name) for name in (*NEEDED, *COMMAND))]
     subprocess.run(command, check=True)
     for wheel in sorted(dest.glob("*.whl")):
         print(f"{wheel.stat().st_size:>9}  {wheel.name}")

@@ -6,9 +6,11 @@ Started by ``precast.build.launches``.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ from precast.build.child.on_gpu.trials import Trials, Wrong
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.bench import bench, benched
-from precast.kernels.authoring.launching import Case, cases, misfit, this_device
+from precast.kernels.authoring.launching import Case, cases, filled, misfit, source_of, this_device
+from precast.kernels.authoring.registry import load
+from precast.kernels.authoring.schema import call
+from precast.kernels.authoring.timing.ceilings import measured
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.errors import IntegrityError
+from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 
 
@@ -37,6 +42,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
     def answer(request: Mapping[str, Any]) -> Message:
         if "clocks" in request:
             return Message(trials.clocks())
+        if "ceilings" in request:
+            return Message({"ceilings": measured(request["ceilings"]).to_json()})
         group = str(request.get("group", ""))
         case = kept.get((group, request["key"])) or next(cases(cache, device, [request["op"]], request["key"]), None)
         if case is None:
@@ -50,7 +57,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
             return Message(tried(trials, case, request))
         if "seed" in request:
             return Message(verified(case, request))
-        return Message({"timings": timings(case, request["problems"])})
+        return Message({"timings": timings(case, request["problems"], request["launches"], request["extras"])})
 
     return answer
 
@@ -68,6 +75,8 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     """What ``verify`` says of a kernel. An error in the middle of it is the last thing that it says."""
     checks: list[Check] = []
     options = {name: request[name] for name in ("seed", "problem", "most")}
+    if options["problem"] and case.declaration.problems:
+        options["problem"] = filled(options["problem"], case.declaration.problems(case.artifact.config))
     try:
         for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
             checks.append(one)
@@ -91,7 +100,7 @@ def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, A
         return {"refused": str(failure(error).header["error"]), "healthy": _healthy()}
 
 
-def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, Any]]:
+def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extras: list[str]) -> list[dict[str, Any]]:
     """How long the kernel takes on each problem, or why it did not run it: given ones, or those of its declaration.
 
     What it refuses costs that problem alone. Where the GPU does not work any more after it, that is the last one.
@@ -101,16 +110,33 @@ def timings(case: Case, given: list[dict[str, int]] | None) -> list[dict[str, An
     if given and (reason := misfit(given, declared)):
         return [{"refused": reason, "problem": {}, "healthy": True}]
     found: list[dict[str, Any]] = []
+    compiled = functools.cache(lambda: just_in_time(case))
     for problem in given or declared:
         try:
-            (timing,) = bench(case.kernel, case.declaration, config, problems=[problem])
-            found.append({"problem": dict(problem), "microseconds": timing.microseconds, "text": str(timing)})
+            (timing,) = bench(
+                case.kernel,
+                case.declaration,
+                config,
+                problems=[filled(problem, declared)],
+                launches=launches,
+                extras=extras,
+                just_in_time=compiled,
+            )
+            found.append({"problem": dict(problem), "timing": replace(timing, problem=dict(problem)).to_json()})
         except Exception as error:
             refused = str(failure(error).header["error"])
             found.append({"problem": dict(problem), "refused": refused, "healthy": _healthy()})
             if not found[-1]["healthy"]:
                 break
     return found
+
+
+def just_in_time(case: Case) -> Callable[..., Any]:
+    """The DSL's own object of a variant, compiled in this process for its GPU: what precast replaces."""
+    compiled = call(load(source_of(case.op, case.artifact)), case.artifact.config)
+    if not callable(compiled):
+        raise PrecastError(f"{case.op} returns a {type(compiled).__name__}, which cannot be called")
+    return compiled  # type: ignore[no-any-return]
 
 
 def _healthy() -> bool:

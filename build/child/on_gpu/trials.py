@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.kernels.authoring import bench
 from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.errors import DeclarationError
-from precast.kernels.authoring.launching import Case
+from precast.kernels.authoring.launching import Case, filled
+from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.verification.compare import compare
 from precast.loader.format.config import Config, canonical, to_json
 
@@ -106,7 +106,7 @@ class Trials:
             return case.kernel(*arguments)
 
         self._run = run
-        return statistics.median(bench._times(run, self._device, launches))
+        return statistics.median(timer.cold([run], self._device, launches=launches)[0])
 
     def _forget(self) -> None:
         """Free the memory of the last problem before that of the next is taken."""
@@ -120,7 +120,8 @@ class Trials:
         self, declaration: Declaration, config: Config, problem: Mapping[str, int], mine: bytes, check: bool
     ) -> _Held:
         assert declaration.inputs
-        values = declaration.inputs(config, problem, device=self._device, seed=_SEED)
+        whole = filled(problem, declaration.problems(config)) if declaration.problems else problem
+        values = declaration.inputs(config, whole, device=self._device, seed=_SEED)
         held = _Held(values, mine)
         if check and declaration.outputs:
             held.first = {name: values[name].clone() for name in declaration.in_place if values.get(name) is not None}

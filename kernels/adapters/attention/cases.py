@@ -7,7 +7,7 @@ fewer keys in use than there is room for; ``varlen`` packs sequences of differen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from precast.kernels.authoring import configs, tensors
@@ -183,6 +183,24 @@ def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, si
         values.append(scores.sub_(lse.unsqueeze(1)).exp_() @ v)
         logs.append(lse)
     return torch.stack(values, dim=1), torch.stack(logs)
+
+
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own attention, of batches without a window or sinks; it aligns a causal mask to the first key."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    if config["layout"] != "dense" or config["window"] or config["sink"]:
+        return {}
+    q, k, v = (inputs[name].transpose(1, 2) for name in ("q", "k", "v"))
+    if config["causal"] and q.shape[2] != k.shape[2]:
+        return {}
+    causal, scale, grouped = bool(config["causal"]), inputs["softmax_scale"], q.shape[1] != k.shape[1]
+
+    def torch_attention() -> Any:
+        found = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
+        return found.transpose(1, 2)
+
+    return {"torch attention": torch_attention}
 
 
 def tolerance(config: Config) -> Tolerance:

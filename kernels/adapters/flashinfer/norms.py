@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,6 +89,26 @@ def layernorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, 
     return {"out": centred * scale * inputs["gamma"].double() + inputs["beta"].double()}
 
 
+def rmsnorm_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own norm, where nothing is added to the weight; two kernels where there is a sum."""
+    from torch.nn.functional import rms_norm
+
+    x, weight, eps, residual = inputs["x"], inputs["weight"], inputs["eps"], inputs.get("residual")
+    if config["weight_bias"]:
+        return {}
+    if residual is not None:
+        return {"torch add, rms_norm": lambda: rms_norm(x + residual, weight.shape, weight, eps)}
+    return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
+
+
+def layernorm_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own norm."""
+    from torch.nn.functional import layer_norm
+
+    x, gamma, beta, eps = inputs["x"], inputs["gamma"], inputs["beta"], inputs["eps"]
+    return {"torch layer_norm": lambda: layer_norm(x, gamma.shape, gamma, beta, eps)}
+
+
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32, an approximate root, and the rounding to the stored dtype."""
     return rounding.tolerance(str(config["dtype"]), 8e-6)
@@ -128,6 +148,7 @@ RMSNORM = RowKernel(
     reference=rmsnorm_reference,
     tolerance=tolerance,
     special_values=("nan", "zero", "denormal"),
+    peer=rmsnorm_peer,
     flops=4,
 )
 
@@ -176,6 +197,7 @@ RMSNORM_FP8 = replace(
     reference=fp8_reference,
     tolerance=fp8_tolerance,
     special_values=(),  # a scale of zero, and clamps that drop NaN
+    peer=None,
 )
 
 
@@ -225,6 +247,7 @@ LAYERNORM = replace(
     problems=layernorm_problems,
     reference=layernorm_reference,
     tolerance=fused_tolerance,
+    peer=layernorm_peer,
 )
 
 

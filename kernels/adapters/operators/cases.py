@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.adapters.operators.arguments import FORMATS, Grouped, Scaled
@@ -133,6 +133,29 @@ def tile(config: Config) -> Tile | None:
     design = Design.of(config)
     (m, n), (rows, columns) = design.tile, design.cluster
     return Tile(sizes={"m": m * rows // (2 if design.two_cta else 1), "n": n * columns}, blocks=rows * columns)
+
+
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own product, where it has one of these dtypes; the scales of its eight-bit one are 1."""
+    import torch
+
+    operands = Operands.of(config)
+    a, b, out = inputs["a"], inputs["b"], inputs["out"]
+    if operands.epilogue:
+        return {}
+    if operands.dtype == operands.out_dtype and operands.dtype in ("float64", "float32", "float16", "bfloat16"):
+        multiply = torch.bmm if operands.batched else torch.mm
+        return {f"torch.{multiply.__name__}": lambda: multiply(a, b, out=out)}
+    majors = (operands.a_major, operands.b_major, operands.out_major)
+    if not operands.dtype.startswith("float8") or operands.batched or majors != ("k", "k", "n"):
+        return {}
+    one = torch.ones((), dtype=torch.float32, device=a.device)
+    dtype = out.dtype
+    return {
+        "torch._scaled_mm": lambda: torch._scaled_mm(
+            a, b, scale_a=one, scale_b=one, out_dtype=dtype, use_fast_accum=True
+        )
+    }
 
 
 def scaled_problems(config: Config) -> Sequence[Problem]:

@@ -66,6 +66,7 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     special_values=["zero", "denormal"],  # an epilogue may drop NaN, as relu does
     cost=cases.cost,
     tile=cases.tile,
+    peer=cases.peer,
     speed_only=GRID,
 )
 def gemm(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -87,6 +87,17 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
     return {"dx": _gradient(inputs["x"].double(), inputs["lse"].double(), target) * scale.unsqueeze(1)}
 
 
+def forward_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own loss of each row. It writes no gradient in the same pass, and takes weights of the logits' dtype."""
+    from torch.nn.functional import cross_entropy
+
+    if config["dx"] or (config["weight"] and config["dtype"] != "float32"):
+        return {}
+    x, target, weight = inputs["x"], inputs["target"].long(), inputs["weight"]
+    ignored = inputs["ignore_index"]
+    return {"torch cross_entropy": lambda: cross_entropy(x, target, weight, ignore_index=ignored, reduction="none")}
+
+
 def tolerance(config: Config) -> Tolerance:
     """Exponentials of numbers up to 30 in float32; a gradient may be the difference of a probability and one."""
     stored = rounding.tolerance(str(config["dtype"]), 2e-5)
@@ -117,6 +128,7 @@ CROSS_ENTROPY = RowKernel(
     reference=forward_reference,
     tolerance=tolerance,
     special_values=("zero", "denormal"),  # a maximum drops NaN
+    peer=forward_peer,
     flops=5,
 )  # fmt: skip
 
@@ -168,6 +180,7 @@ CROSS_ENTROPY_BWD = replace(
     },
     prepare=backward_prepare,
     reference=backward_reference,
+    peer=None,
 )  # fmt: skip
 
 

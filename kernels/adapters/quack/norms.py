@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -91,6 +91,21 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "mean": mean.squeeze(-1)} if "bias" in config else found
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own norm, where it does the same: it keeps no statistics, and adds nothing to the weight."""
+    from torch.nn.functional import layer_norm, rms_norm
+
+    x, weight, eps, residual = inputs["x"], inputs["weight"], inputs["eps"], inputs["residual"]
+    if config["statistics"] or config.get("weight_offset"):
+        return {}
+    if "bias" in config:
+        bias = inputs["bias"]
+        return {"torch layer_norm": lambda: layer_norm(x, weight.shape, weight, bias, eps)}
+    if residual is not None:
+        return {"torch add, rms_norm": lambda: rms_norm(x + residual, weight.shape, weight, eps)}
+    return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
+
+
 def tolerance(config: Config) -> Tolerance:
     """Sums in float32 and an approximate root, then the rounding to the stored dtype.
 
@@ -154,6 +169,7 @@ RMSNORM = RowKernel(
     reference=reference,
     tolerance=tolerance,
     special_values=("nan", "zero", "denormal"),
+    peer=peer,
     flops=4,
 )
 

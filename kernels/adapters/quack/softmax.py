@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +45,12 @@ def forward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
     return {"out": inputs["x"].double().softmax(dim=-1)}
 
 
+def forward_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own softmax."""
+    x = inputs["x"]
+    return {"torch softmax": lambda: x.softmax(dim=-1)}
+
+
 def backward_prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
     """``out`` is a softmax."""
     inputs["out"].copy_(inputs["out"].double().mul(3.0).softmax(dim=-1))
@@ -54,6 +60,14 @@ def backward_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, A
     """The gradient in float64."""
     out, dout = inputs["out"].double(), inputs["dout"].double()
     return {"dx": out * (dout - (out * dout).sum(dim=-1, keepdim=True))}
+
+
+def backward_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """What torch calls for the gradient of its softmax."""
+    import torch
+
+    out, dout = inputs["out"], inputs["dout"]
+    return {"torch softmax's gradient": lambda: torch._softmax_backward_data(dout, out, -1, out.dtype)}
 
 
 def tolerance(config: Config) -> Tolerance:
@@ -79,6 +93,7 @@ SOFTMAX = RowKernel(
     reference=forward_reference,
     tolerance=tolerance,
     special_values=("zero", "denormal"),  # a maximum drops NaN
+    peer=forward_peer,
     flops=5,
 )
 
@@ -102,6 +117,7 @@ SOFTMAX_BWD = replace(
     prepare=backward_prepare,
     reference=backward_reference,
     tolerance=backward_tolerance,
+    peer=backward_peer,
     flops=4,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.adapters.quack import library
@@ -86,6 +86,12 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(problem["rows"] * width, memory // 8)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own, where no softmax follows."""
+    x, k = inputs["x"], configs.integer(config, "k")
+    return {} if config["softmax"] else {"torch.topk": lambda: x.topk(k, dim=-1)}
+
+
 @kernel(
     op="quack.topk",
     imports=["quack.topk"],
@@ -98,6 +104,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["zero"],  # it sorts bits, of which it takes some for columns
     cost=cost,
+    peer=peer,
     arguments={"mX": "x", "mValues": "values", "mIndices": "indices"},
 )
 def topk(dtype: DType, width: int, k: int, softmax: bool = False) -> Any:

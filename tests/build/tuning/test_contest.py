@@ -8,8 +8,7 @@ import pytest
 
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
-from precast.build.tuning.contest import Contest, check_where, contests, where
-from precast.loader.errors import ConfigError
+from precast.build.tuning.contest import Contest, contests
 from precast.loader.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
@@ -63,12 +62,3 @@ def test_a_function_without_an_op_is_found_by_what_was_built_from_it(cache: Cach
 def test_a_key_that_the_op_of_the_cache_does_not_have_is_told_at_its_place(cache: Cache) -> None:
     with pytest.raises(ManifestError, match=r"m.yaml:1:.*has no config key 'stages'"):
         found(cache, "{kernel: scale, config: {dtype: bf16}, tuned: {stages: 2}}")
-
-
-def test_restrictions_are_written_as_in_a_manifest(cache: Cache) -> None:
-    one, two = found(cache, "{kernel: scale, config: {dtype: [half, bf16]}, tuned: {threads: [128, 256]}}")
-    assert where(one, {"dtype": "bfloat16", "layout": "row", "target": "sm_90a"})
-    assert not where(two, {"dtype": "bfloat16"}) and not where(one, {"target": "sm_100a"})
-    check_where([one, two], {"dtype": "anything"})
-    with pytest.raises(ConfigError, match="has a key 'dtyp'; did you mean 'dtype'"):
-        check_where([one, two], {"dtyp": "bfloat16"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from precast.build.child.on_gpu.trials import SLACK, Trials, Wrong  # noqa: E402
-from precast.kernels.authoring import bench  # noqa: E402
 from precast.kernels.authoring.declare import Declaration, Tolerance  # noqa: E402
 from precast.kernels.authoring.launching import Case  # noqa: E402
+from precast.kernels.authoring.timing import timer as clock  # noqa: E402
 from tests.helpers.caches import artifact, blob_of  # noqa: E402
 
 MADE: list[tuple[int, int]] = []
@@ -48,12 +48,13 @@ def double(x: Any, y: Any, threads: int) -> None:
 def timer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     asked: list[int] = []
 
-    def times(run: Callable[[], Any], device: Any, launches: int) -> list[float]:
+    def cold(runs: Sequence[Callable[[], Any]], device: Any, *, launches: int) -> list[list[float]]:
         asked.append(launches)
-        run()
-        return [3.0, 1.0, 2.0]
+        for run in runs:
+            run()
+        return [[3.0, 1.0, 2.0] for _ in runs]
 
-    monkeypatch.setattr(bench, "_times", times)
+    monkeypatch.setattr(clock, "cold", cold)
     MADE.clear()
     return asked
 

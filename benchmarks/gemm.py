@@ -1,0 +1,248 @@
+"""Matrix products at 60 sizes that no tuning saw, beside torch's: ``python benchmarks/gemm.py CACHE [--json FILE]``.
+
+The sizes are layers of six models, with m from 1 to 16384. At each, the variant that ``loader.get`` chooses for the
+size is timed in turns with torch's product of the same inputs: CUDA graphs, a cold L2 cache. With ``--candidates``
+every variant of the config is timed, too, and what the best of them would have given is printed beside the choice.
+``--dtype float8_e4m3fn`` is beside ``torch._scaled_mm`` with scales of 1. It needs torch and the loader, no compiler.
+What fails is told and costs itself alone; FILE is written after every size.
+
+About 60 seconds on an H200, with ``--candidates`` some minutes. Exit status 1: nothing could be timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+LAUNCHES, FEW = 15, 3
+NEAR = 1.15  # of the best in a first look: what is looked at again
+COUNT, SEED = 60, 20260
+ROWS = (1, 3, 7, 20, 50, 100, 200, 333, 777, 1500, 3000, 6000, 12000, 16384)
+# Of each model: the sizes (n, k) of qkv, o, gate_up and down, from its published config.
+MODELS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "Llama 3.1 8B": {"qkv": (6144, 4096), "o": (4096, 4096), "gate_up": (28672, 4096), "down": (4096, 14336)},
+    "Llama 3.1 70B": {"qkv": (10240, 8192), "o": (8192, 8192), "gate_up": (57344, 8192), "down": (8192, 28672)},
+    "Qwen 3 32B": {"qkv": (10240, 5120), "o": (5120, 8192), "gate_up": (51200, 5120), "down": (5120, 25600)},
+    "Qwen 3 8B": {"qkv": (6144, 4096), "o": (4096, 4096), "gate_up": (24576, 4096), "down": (4096, 12288)},
+    "Mistral Small 24B": {"qkv": (6144, 5120), "o": (5120, 4096), "gate_up": (65536, 5120), "down": (5120, 32768)},
+    "Gemma 3 27B": {"qkv": (8192, 5376), "o": (5376, 4096), "gate_up": (43008, 5376), "down": (5376, 21504)},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """One product, and whose it is."""
+
+    model: str
+    layer: str
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """One size: the microseconds of the variant that the loader chose, of torch, and of the best candidate.
+
+    ``ratio`` is torch's time over ours, the median over launches in turns, and ``spread`` half of its interquartile
+    range. ``best`` is 0 where no candidates were timed.
+    """
+
+    size: Size
+    ours: float
+    torch: float
+    ratio: float
+    spread: float
+    chosen: str
+    best: float = 0.0
+    best_config: str = ""
+
+
+def sizes() -> list[Size]:
+    """The sizes, the same in every run: each layer two or three times, each m about four times.
+
+    >>> found = sizes()
+    >>> len(found), len(set(found)), {size.m for size in found} == set(ROWS)
+    (60, 60, True)
+    """
+    draw = random.Random(SEED)
+    layers = [(model, layer, *nk) for model, own in MODELS.items() for layer, nk in own.items()]
+    found: list[Size] = []
+    taken: set[tuple[int, int, int]] = set()
+    while len(found) < COUNT:
+        model, layer, n, k = layers[len(found) % len(layers)]
+        m = ROWS[int(draw.random() * len(ROWS))]
+        if (m, n, k) not in taken:
+            taken.add((m, n, k))
+            found.append(Size(model=model, layer=layer, m=m, n=n, k=k))
+    return found
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean of ratios.
+
+    >>> round(geometric_mean([0.5, 2.0]), 6)
+    1.0
+    """
+    return exp(statistics.mean(log(value) for value in values))
+
+
+def summary(rows: Sequence[Timed]) -> dict[str, float]:
+    """The figures of a table: ratios of torch's time to ours, and how near the choice comes to the best candidate."""
+    found = {
+        "sizes": float(len(rows)),
+        "geometric_mean": geometric_mean([row.ratio for row in rows]),
+        "least": min(row.ratio for row in rows),
+        "at_least_torch": sum(row.ratio + row.spread >= 1 for row in rows) / len(rows),
+    }
+    known = [row for row in rows if row.best]
+    if known:
+        found["of_best"] = geometric_mean([min(1.0, row.best / row.ours) for row in known])
+        found["best_geometric_mean"] = geometric_mean([row.torch / min(row.best, row.ours) for row in known])
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Time every size that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cache", type=Path, metavar="CACHE")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float8_e4m3fn"])
+    parser.add_argument("--candidates", action="store_true", help="time every variant, too")
+    parser.add_argument("--only", type=int, default=COUNT, metavar="N", help="the first N sizes")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(argv)
+    os.environ["PRECAST_CACHE_PATH"] = str(options.cache.resolve())
+    rows: list[Timed] = []
+    begun = time.monotonic()
+    for size in sizes()[: options.only]:
+        try:
+            rows.append(timed(size, options.dtype, options.candidates))
+        except Exception as error:  # of this size alone, unless the GPU has faulted
+            print(f"{named(size)}: left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            continue
+        print(line(rows[-1]), flush=True)
+        if options.json:
+            report = {"dtype": options.dtype, "summary": summary(rows), "rows": [asdict(row) for row in rows]}
+            options.json.write_text(json.dumps(report, sort_keys=True, indent=1) + "\n")
+    if not rows:
+        return 1
+    print(f"{summary(rows)} in {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+def timed(size: Size, dtype: str, with_candidates: bool) -> Timed:
+    """Time one size; its tensors are gone when this returns."""
+    from precast import loader
+    from precast.kernels.authoring.timing import timer
+
+    a, b, out, config, theirs = inputs(size, dtype)
+    problem = {"m": size.m, "n": size.n, "k": size.k}
+    ours = loader.get("gemm", config, problem=problem)
+    kernels = {text(ours.config): ours}
+    if with_candidates:
+        kernels = {**candidates(ours, config, lambda kernel: kernel(a, b, out)), **kernels}
+    calls = {name: (lambda kernel=kernel: kernel(a, b, out)) for name, kernel in kernels.items()}
+    chosen = text(ours.config)
+    if len(calls) > 1:
+        first = {
+            name: min(times)
+            for name, times in zip(calls, timer.cold([*calls.values()], "cuda", launches=FEW), strict=True)
+        }
+        near = NEAR * min(first.values())
+        calls = {name: call for name, call in calls.items() if name == chosen or first[name] <= near}
+    *found, torch_times = timer.cold([*calls.values(), theirs], "cuda", launches=LAUNCHES)
+    times = dict(zip(calls, found, strict=True))
+    ratios = sorted(other / own for own, other in zip(times[chosen], torch_times, strict=True))
+    quarter = len(ratios) // 4
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    best = min(medians, key=lambda name: medians[name])
+    return Timed(
+        size=size,
+        ours=round(medians[chosen], 3),
+        torch=round(statistics.median(torch_times), 3),
+        ratio=round(statistics.median(ratios), 4),
+        spread=round((ratios[-1 - quarter] - ratios[quarter]) / 2, 4),
+        chosen=chosen,
+        best=round(medians[best], 3) if with_candidates else 0.0,
+        best_config=best if with_candidates else "",
+    )
+
+
+def inputs(size: Size, dtype: str) -> tuple[Any, Any, Any, dict[str, object], Callable[[], Any]]:
+    """``a`` (m, k), ``b`` (k, n) with k contiguous, ``out``, the config of ``gemm``, and torch's own product."""
+    import torch
+
+    numbers = torch.float8_e4m3fn if dtype.startswith("float8") else getattr(torch, dtype)
+    stored = torch.bfloat16 if dtype.startswith("float8") else numbers
+    scale = size.k**-0.25
+    a = (torch.randn(size.m, size.k, device="cuda", dtype=torch.bfloat16) * scale).to(numbers)
+    b = (torch.randn(size.n, size.k, device="cuda", dtype=torch.bfloat16) * scale).to(numbers).T
+    out = torch.empty(size.m, size.n, device="cuda", dtype=stored)
+    other = torch.empty_like(out)
+    config: dict[str, object] = {"dtype": numbers, "out_dtype": stored}
+    if numbers is stored:
+        return a, b, out, config, lambda: torch.mm(a, b, out=other)
+    one = torch.ones((), device="cuda")
+    return (
+        a,
+        b,
+        out,
+        config,
+        lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=stored, use_fast_accum=True, out=other),
+    )
+
+
+def candidates(chosen: Any, config: Mapping[str, object], call: Callable[[Any], object]) -> dict[str, Any]:
+    """Every variant that differs from the chosen one in tuned keys alone, and that takes these inputs."""
+    import torch
+
+    from precast import loader
+
+    found: dict[str, Any] = {}
+    for candidate in loader.variants("gemm"):
+        artifact = candidate.artifact
+        meaning = [key.name for key in candidate.source.op.keys if not key.tuned]
+        same = all(artifact.config.get(name) == chosen.config.get(name) for name in meaning)
+        if not same or artifact.kind != chosen.artifact.kind or artifact.target != chosen.target:
+            continue
+        try:
+            kernel = loader.get("gemm", dict(artifact.config))
+            call(kernel)
+            torch.cuda.synchronize()
+            found[text(kernel.config)] = kernel
+        except Exception as error:
+            print(f"  left out: {text(artifact.config)}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+    return found
+
+
+def text(config: Mapping[str, Any]) -> str:
+    """A config on one line, without what no kernel of these is told apart by."""
+    return ", ".join(f"{name}: {value}" for name, value in config.items() if value not in ("", None, False))
+
+
+def named(size: Size) -> str:
+    """A size, for people."""
+    return f"{size.model:<18}{size.layer:<8}{size.m:>6} x {size.n:>5} x {size.k:>5}"
+
+
+def line(row: Timed) -> str:
+    """A row of the table."""
+    size = row.size
+    rate = 2 * size.m * size.n * size.k / row.ours / 1e6
+    shown = f"{named(size)}  {row.ours:>9.1f} us {rate:>6.0f} TFLOP/s  torch {row.torch:>9.1f}  "
+    shown += f"ratio {row.ratio:.3f} (+-{row.spread:.3f})"
+    return shown + (f"  of the best {min(1.0, row.best / row.ours):.3f}" if row.best else "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Measure a cache on this GPU and write docs/performance.md: ``make bench CACHE=CACHE``.
+
+CACHE is built from benchmarks/performance.yaml and manifests/gemm.yaml, anywhere. Each part is a command of its own;
+what it found is kept in ``benchmarks/results/MACHINE/PART.json``, and the page is made of all these files, so that
+parts can be measured one by one, and on other machines. A part that fails is told, and leaves its last results as
+they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all are run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from performance_page import page
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+RESULTS = HERE / "results"
+PAGE = ROOT / "docs" / "performance.md"
+KERNELS = (
+    "scale", "rmsnorm", "quack.rmsnorm", "quack.layernorm", "quack.softmax", "quack.softmax_bwd", "quack.cross_entropy",
+    "quack.topk", "flashinfer.rmsnorm", "flashinfer.fused_add_rmsnorm", "flashinfer.layernorm", "attention",
+)  # fmt: skip
+LIMIT = 1800  # seconds of a part
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One command: its words, in which CACHE and FILE stand for paths, and as people write it."""
+
+    words: tuple[str, ...]
+    shown: str
+
+
+PRECAST = (sys.executable, "-m", "precast.cli.main")
+PARTS: Mapping[str, Part] = {
+    "kernels": Part((*PRECAST, "bench", "CACHE", "--json"), "precast bench CACHE --json"),
+    "gemm-bfloat16": Part(
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--json", "FILE"), "python benchmarks/gemm.py CACHE"
+    ),
+    "gemm-float8": Part(
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--dtype", "float8_e4m3fn", "--json", "FILE"),
+        "python benchmarks/gemm.py CACHE --dtype float8_e4m3fn",
+    ),
+    "loader": Part((sys.executable, "benchmarks/loader.py", "--json", "FILE"), "python benchmarks/loader.py"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the parts, keep what they found, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, metavar="CACHE")
+    parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), default=sorted(PARTS), metavar="PART")
+    options = parser.parse_args(argv)
+    missed = 0
+    if options.cache is not None:
+        found = machine()
+        if found is None:
+            print("nothing is measured: nvidia-smi finds no GPU here", file=sys.stderr)
+            return 1
+        missed = sum(not measured(name, options.cache.resolve(), found) for name in options.parts)
+    PAGE.write_text(page(stored()))
+    print(f"{PAGE.relative_to(ROOT)} is written")
+    return 1 if missed else 0
+
+
+def measured(name: str, cache: Path, found: Mapping[str, str]) -> bool:
+    """Run one part and keep what it found; False, with the reason told, where it found nothing."""
+    part = PARTS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "found.json")
+        words = [{"CACHE": str(cache), "FILE": str(file)}.get(word, word) for word in part.words]
+        if name == "kernels":
+            words += [word for op in KERNELS if op in ops_of(cache) for word in ("--op", op)]
+        print(f"{name}: {part.shown}", flush=True)
+        environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache)}
+        try:
+            with open(Path(folder, "stdout"), "w+") as out:
+                done = subprocess.run(words, cwd=ROOT, env=environment, stdout=out, timeout=LIMIT, check=False)
+                out.seek(0)
+                printed = out.read()
+            data = json.loads(printed if name == "kernels" else file.read_text())
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            print(f"{name} found nothing: {type(error).__name__}: {error}", file=sys.stderr)
+            return False
+    if name != "kernels":
+        print(printed)
+    print(f"{name}: exit status {done.returncode}")
+    today = datetime.now(timezone.utc).date().isoformat()
+    kept = {"part": name, "command": part.shown, "date": today, "machine": dict(found), "data": data}
+    target = RESULTS / slug(found["name"]) / f"{name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(kept, sort_keys=True, indent=1) + "\n")
+    return True
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """All results, by machine and part."""
+    return {
+        folder.name: {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+        for folder in sorted(RESULTS.iterdir())
+        if folder.is_dir()
+    }
+
+
+def ops_of(cache: Path) -> Sequence[str]:
+    """The ops of a cache."""
+    from precast.loader.resolve.cache import Cache
+
+    return tuple(Cache(cache).index.ops)
+
+
+def machine() -> dict[str, str] | None:
+    """The GPU and what runs on it; None where nvidia-smi finds none."""
+    asked = ("name", "driver_version", "clocks.max.sm", "clocks.max.mem", "power.limit")
+    command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        values = [value.strip() for value in done.stdout.splitlines()[0].split(",")]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return None
+    import torch
+
+    versions = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda)}
+    return {**dict(zip(asked, values, strict=True)), **versions}
+
+
+def slug(name: str) -> str:
+    """A name as a folder has it.
+
+    >>> slug("NVIDIA H200")
+    'nvidia-h200'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "machine"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""The page docs/performance.md, made of results: the same results give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp, log
+from typing import Any
+
+Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+HEAD = """# Performance
+
+This page is written by `make bench` from the files in `benchmarks/results`: do not edit it.
+[benchmarking.md](benchmarking.md) says how times are taken. Every figure stands beside its peer of the same run: one of
+another day is of another clock.
+"""
+NONE = """
+No machine was measured yet. On one with a GPU:
+
+```sh
+precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache     # anywhere
+make bench CACHE=cache                                                     # there
+```
+"""
+LARGE = 10.0  # microseconds: a launch that takes less is the launch itself
+
+
+def page(results: Results) -> str:
+    """The page of some results, by machine and part.
+
+    >>> "No machine was measured yet" in page({})
+    True
+    """
+    parts = [HEAD]
+    for _, found in sorted(results.items()):
+        machine = next((part["machine"] for part in found.values()), None)
+        if machine is not None:
+            parts.append(f"\n## {machine['name']}\n")
+            for name, render in RENDERED.items():
+                if name in found:
+                    parts.append(f"\n{section(found[name])}\n\n" + "\n".join(render(found[name]["data"])) + "\n")
+    return "".join(parts if len(parts) > 1 else [*parts, NONE])
+
+
+def section(part: Mapping[str, Any]) -> str:
+    """What was run, where and when."""
+    machine = part["machine"]
+    facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}", f"CUDA {machine['cuda']}"]
+    clocks = [machine.get(name) for name in ("clocks.max.sm", "clocks.max.mem")]
+    facts += [f"clocks up to {clocks[0]} and {clocks[1]} (memory)"] if all(clocks) else []
+    facts += [f"limited to {machine['power.limit']}"] if machine.get("power.limit") else []
+    return f"`{part['command']}`, {part['date']}: {', '.join(facts)}."
+
+
+def kernels(report: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the fastest variant of each kernel and problem that takes more than a launch."""
+    ceilings = report.get("ceilings") or {}
+    if ceilings:
+        rates = [f"{name} {rate:.0f} TFLOP/s" for name, rate in sorted(ceilings["rates"].items())]
+        figures = ", ".join([f"{ceilings['bandwidth']:.0f} GB/s", *rates])
+        yield f"The GPU, in the same run: {figures}."
+        yield "`share` is the least possible time, by these and the kernel's declared cost, over the measured one."
+        yield ""
+    yield from _table(
+        ["kernel", "problem", "us", "+-", "warm us", "host us", "GB/s", "TFLOP/s", "share", "peer", "its time / ours"],
+        [_kernel(row) for row in fastest(report["rows"])],
+    )
+
+
+def fastest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The fastest of those rows that do the same work, where that takes more than a launch itself."""
+    best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in rows:
+        timing = row["timing"]
+        work = (row["op"], timing["bytes"], timing["flops"], str(sorted(timing["problem"].items())))
+        if timing["microseconds"] >= LARGE:
+            best[work] = min(best.get(work, row), row, key=lambda one: (one["timing"]["microseconds"], one["key"]))
+    return [best[work] for work in sorted(best)]
+
+
+def _kernel(row: Mapping[str, Any]) -> list[str]:
+    timing, us = row["timing"], row["timing"]["microseconds"]
+    peer, taken = min(timing["peers"].items(), key=lambda item: (item[1], item[0]), default=("", 0.0))
+    config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if value not in _PLAIN]
+    problem = ", ".join(f"{name} {size}" for name, size in sorted(timing["problem"].items()) if size)
+    return [
+        f"`{row['op']}`: {', '.join(config)}",
+        problem,
+        f"{us:.1f}",
+        f"{timing['spread']:.1f}",
+        f"{timing['warm']:.1f}" if timing["warm"] else "",
+        f"{timing['host']:.1f}" if timing["host"] else "",
+        f"{timing['bytes'] / us / 1e3:.0f}" if timing["bytes"] else "",
+        f"{timing['flops'] / us / 1e6:.1f}" if timing["flops"] else "",
+        f"{row['roofline']['share']:.3f}" if row["roofline"] else "",
+        peer,
+        f"{taken / us:.2f}" if taken else "",
+    ]
+
+
+_PLAIN = (None, False, "", 0.0)
+
+
+def _value(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def gemm(report: Mapping[str, Any]) -> Iterator[str]:
+    """The figures over all sizes, then a table."""
+    summary, rows = report["summary"], report["rows"]
+    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses for"
+    yield f"each: torch's time over ours is **{summary['geometric_mean']:.3f}** in the geometric mean,"
+    yield f"{summary['least']:.3f} at least. At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster,"
+    yield "within the spread."
+    if "of_best" in summary:
+        yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, with which it would be"
+        yield f"{summary['best_geometric_mean']:.3f}."
+    yield ""
+    yield from _by_rows(rows)
+    yield ""
+    yield from _table(
+        ["layer", "m", "n", "k", "ours us", "TFLOP/s", "torch us", "torch / ours", "+-", "of the best"],
+        [_product(row) for row in sorted(rows, key=lambda row: (row["size"]["m"], row["size"]["n"], row["size"]["k"]))],
+    )
+
+
+def _by_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    groups = {"m up to 64": (0, 64), "m up to 1024": (64, 1024), "m above": (1024, 1 << 60)}
+    cells = []
+    for name, (above, most) in groups.items():
+        ratios = [row["ratio"] for row in rows if above < row["size"]["m"] <= most]
+        if ratios:
+            mean = exp(sum(log(ratio) for ratio in ratios) / len(ratios))
+            cells.append([name, str(len(ratios)), f"{mean:.3f}", f"{min(ratios):.3f}"])
+    yield from _table(["", "sizes", "torch / ours", "least"], cells)
+
+
+def _product(row: Mapping[str, Any]) -> list[str]:
+    size = row["size"]
+    rate = 2 * size["m"] * size["n"] * size["k"] / row["ours"] / 1e6
+    best = f"{min(1.0, row['best'] / row['ours']):.3f}" if row["best"] else ""
+    times = [f"{row['ours']:.1f}", f"{rate:.0f}", f"{row['torch']:.1f}", f"{row['ratio']:.3f}", f"{row['spread']:.3f}"]
+    return [f"{size['model']} {size['layer']}", *(str(size[name]) for name in "mnk"), *times, best]
+
+
+def loader(report: Mapping[str, Any]) -> Iterator[str]:
+    """A table for each section."""
+    for name, rows in sorted(report.items()):
+        if rows:
+            yield f"**{name}**"
+            yield ""
+            bounds = [("at_most", "at most"), ("at_least", "at least")]
+            cells = []
+            for row in rows:
+                bound = next((f"{text} {row[key]:g}" for key, text in bounds if row.get(key) is not None), "")
+                cells.append([row["what"], f"{row['value']:.3f} {row['unit']}".strip(), bound])
+            yield from _table(["", "measured", "promised"], cells)
+            yield ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+RENDERED = {"kernels": kernels, "gemm-bfloat16": gemm, "gemm-float8": gemm, "loader": loader}

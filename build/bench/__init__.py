@@ -1,0 +1,1 @@
+"""What a bench is made of: rounds over the variants of a cache, the report, the roofline and its picture."""

@@ -1,0 +1,129 @@
+"""Rounds: every variant is timed several times, minutes apart, so that the spread holds what changes meanwhile.
+
+Clocks and temperatures drift: two copies of one kernel that are timed once, one after the other, differ by more than
+their launches differ among themselves. So all variants are timed in each round, every second one in the reverse order.
+The time of a variant is the median of its rounds; its spread is half of the range of these, or half the interquartile
+range of the launches of a round, whichever is more.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from precast.build.bench.report import Report, Row
+from precast.build.launches import Launches, Lost
+from precast.kernels.authoring.bench import EXTRAS, Timing
+from precast.kernels.authoring.timing.ceilings import Ceilings
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import config_text
+from precast.loader.resolve.driver import Device
+
+LAUNCHES = 10  # of a round
+ROUNDS = 3
+Variant = tuple[str, Artifact]
+Place = tuple[tuple[str, int], ...]
+
+
+class Watcher(Protocol):
+    """Who is told what goes on."""
+
+    def stage(self, text: str) -> None:
+        """What begins."""
+
+    def skip(self) -> None:
+        """A variant is not launched again."""
+
+    def begin(self, name: str) -> None:
+        """A variant is launched."""
+
+    def step(self, name: str, text: str, *, keep: bool = False) -> None:
+        """A variant was launched; ``keep`` what must not be overlooked."""
+
+
+def rounds(
+    launches: Launches,
+    variants: Sequence[Variant],
+    device: Device,
+    watcher: Watcher,
+    *,
+    problems: Sequence[Mapping[str, int]] = (),
+    count: int = ROUNDS,
+    extras: Sequence[str] = EXTRAS,
+) -> Report:
+    """Time some variants: on the given problems, or on those that each kernel declares."""
+    taken: dict[str, dict[Place, list[Timing]]] = {artifact.key: {} for _, artifact in variants}
+    left_out: list[tuple[str, str]] = []
+    dtypes = sorted({str(artifact.config["dtype"]) for _, artifact in variants if "dtype" in artifact.config})
+    ceilings, notes = _ceilings(launches, dtypes, watcher) if variants else (None, [])
+    for turn in range(count):
+        wanted = extras if turn == 0 else [extra for extra in extras if extra == "peer"]
+        for op, artifact in variants if turn % 2 == 0 else reversed(variants):
+            own, name = taken[artifact.key], name_of(op, artifact)
+            asked = [dict(place) for place in own] if turn else [dict(problem) for problem in problems] or None
+            if asked == []:  # nothing of it could be measured
+                watcher.skip()
+                continue
+            watcher.begin(name)
+            found = launches.timed(op, artifact.key, asked, launches=LAUNCHES, extras=wanted)
+            for one in found:
+                if one.timing is not None:
+                    own.setdefault(tuple(sorted(one.problem.items())), []).append(one.timing)
+            refused = [str(one) for one in found if one.refused]
+            left_out += [(name, text) for text in refused]
+            last = [str(one) for one in found if not one.refused][-1:]
+            watcher.step(name, "; ".join([*last, *refused]), keep=bool(refused))
+    if ceilings is not None:
+        again, more = _ceilings(launches, dtypes, watcher)
+        ceilings = ceilings.higher(again) if again is not None else ceilings
+        notes += more
+    rows = [
+        Row(op=op, key=a.key, target=str(a.target), config=a.config, timing=combined(timings))
+        for op, a in variants
+        for timings in taken[a.key].values()
+    ]
+    return Report(
+        gpu=device.name,
+        capability=device.capability,
+        rounds=count,
+        ceilings=ceilings,
+        rows=tuple(rows),
+        left_out=tuple(left_out),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def combined(timings: Sequence[Timing]) -> Timing:
+    """One timing of those of several rounds; what only the first round measured is taken from it.
+
+    >>> first = Timing(problem={"n": 8}, microseconds=10.0, spread=0.5, host=3.5)
+    >>> more = [Timing(problem={"n": 8}, microseconds=t, spread=0.5) for t in (12.0, 10.5)]
+    >>> found = combined([first, *more])
+    >>> found.microseconds, found.spread, found.host
+    (10.5, 1.0, 3.5)
+    """
+    times = [timing.microseconds for timing in timings]
+    peers = {name: [t.peers[name] for t in timings if name in t.peers] for t in timings for name in t.peers}
+    return replace(
+        timings[0],
+        microseconds=statistics.median(times),
+        spread=max((max(times) - min(times)) / 2, statistics.median(timing.spread for timing in timings)),
+        peers={name: statistics.median(found) for name, found in peers.items()},
+        notes=tuple(dict.fromkeys(note for timing in timings for note in timing.notes)),
+    )
+
+
+def name_of(op: str, artifact: Artifact) -> str:
+    """A variant, for people."""
+    return f"{op}({config_text(artifact.config)}) for {artifact.target}"
+
+
+def _ceilings(launches: Launches, dtypes: Iterable[str], watcher: Watcher) -> tuple[Ceilings | None, list[str]]:
+    watcher.stage("measuring what the GPU does at most")
+    try:
+        found = launches.ceilings(list(dtypes))
+    except Lost as error:
+        return None, [f"what the GPU does at most was not measured: {error}"]
+    return found, list(found.notes)

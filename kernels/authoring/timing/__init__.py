@@ -1,0 +1,1 @@
+"""The clock of kernels, and what the GPU can do at most: both measured on the device in one process."""

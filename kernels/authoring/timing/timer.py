@@ -1,0 +1,116 @@
+"""The clock of kernels: device time with a cold and with a warm L2 cache, and the host's time of a call.
+
+Device times are those of CUDA graphs, between CUDA events: they hold no time of the host. All times are microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+LAUNCHES = 20
+RESOLUTION = 0.5  # of CUDA's events, as the driver's documentation has it
+Run = Callable[[], Any]
+
+_WARM_UP = 3
+_FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
+
+
+def cold(runs: Sequence[Run], device: Any, *, launches: int = LAUNCHES) -> list[list[float]]:
+    """The times of single launches of each run, each with a cold L2 cache, as after other kernels of a model.
+
+    The runs take turns, so that what slows the GPU down for a moment meets all of them.
+    """
+    import torch
+
+    graphs = [captured(run, device) for run in runs]
+    flush = _flush(str(device))
+    marks = [[_marks() for _ in range(launches)] for _ in graphs]
+    for turn in range(launches):
+        for graph, own in zip(graphs, marks, strict=True):
+            before, after = own[turn]
+            flush.zero_()
+            before.record()
+            graph.replay()
+            after.record()
+    torch.cuda.synchronize(device)
+    return [[before.elapsed_time(after) * 1e3 for before, after in own] for own in marks]
+
+
+def warm(run: Run, device: Any, *, launches: int = LAUNCHES, repeats: int = 5) -> list[float]:
+    """The times of a launch among others like it, back to back in one graph: what fits the L2 cache is in it."""
+    import torch
+
+    graph = captured(run, device, launches)
+    marks = [_marks() for _ in range(repeats)]
+    for before, after in marks:
+        before.record()
+        graph.replay()
+        after.record()
+    torch.cuda.synchronize(device)
+    return [before.elapsed_time(after) * 1e3 / launches for before, after in marks]
+
+
+def host(run: Run, device: Any, *, calls: int = 200, batches: int = 7) -> float:
+    """The time that a call takes the host, by the fastest of some batches, since other work on the host only adds.
+
+    No call waits: a batch begins with an idle GPU, and is too small to fill the queue of launches.
+    """
+    import torch
+
+    run()
+    least = float("inf")
+    for _ in range(batches):
+        torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        least = min(least, (time.perf_counter() - start) / calls)
+    torch.cuda.synchronize(device)
+    return least * 1e6
+
+
+def captured(run: Run, device: Any, launches: int = 1) -> Any:
+    """A CUDA graph of some launches, which was replayed once: the first replay also copies it to the device.
+
+    It is captured by hand: ``torch.cuda.graph`` gives the memory between two captures back to the driver, which takes
+    longer than the launches.
+    """
+    import torch
+
+    torch.cuda.synchronize(device)  # the inputs are made on another stream
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UP):
+            run()
+        torch.cuda.synchronize(device)
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        try:
+            for _ in range(launches):
+                run()
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # the capture is lost: the first error says why
+                graph.capture_end()
+            raise
+        graph.capture_end()
+    graph.replay()
+    torch.cuda.synchronize(device)
+    return graph
+
+
+@functools.cache
+def _flush(device: str) -> Any:
+    """What is written between two launches, so that nothing of theirs stays in the L2 cache: one for a process."""
+    import torch
+
+    return torch.empty(_FLUSH, dtype=torch.uint8, device=device)
+
+
+def _marks() -> tuple[Any, Any]:
+    import torch
+
+    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

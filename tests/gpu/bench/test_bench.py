@@ -1,0 +1,90 @@
+"""``precast bench`` on a GPU: copies of one kernel take the same time, and nothing is faster than the GPU."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from precast import loader
+from precast.build.bench.report import Report
+from precast.build.bench.rounds import Variant, rounds
+from precast.build.launches import Launches
+from precast.kernels.authoring.launching import launchable, obstacle, this_device
+from precast.loader.resolve.cache import Cache
+
+FOLDER = Path(__file__).with_name("copies")
+COPIES = "copies.scale"
+EACH = 2  # variants of an op that are timed for the roofline
+OPS = ("scale", "rmsnorm", "quack.rmsnorm", "quack.softmax", "flashinfer.rmsnorm", "gemm", "attention")
+
+
+class Printing:
+    """Who is told what goes on: the test's output."""
+
+    def stage(self, text: str) -> None:
+        print(text)
+
+    def skip(self) -> None:
+        pass
+
+    def begin(self, name: str) -> None:
+        pass
+
+    def step(self, name: str, text: str, *, keep: bool = False) -> None:
+        print(f"{name}: {text}")
+
+
+def benched(cache: Cache, variants: list[Variant]) -> Report:
+    with Launches(cache.path, 300.0) as launches:
+        return rounds(launches, variants, this_device(), Printing())
+
+
+def caches(op: str) -> Iterator[Cache]:
+    """The installed caches that hold an op."""
+    for found in loader.caches():
+        if found.cache is not None and op in found.cache.index.ops:
+            yield found.cache
+
+
+def fitting(cache: Cache, op: str) -> list[Variant]:
+    device = this_device()
+    return [(name, artifact) for name, artifact in launchable(cache, [op]) if not obstacle(artifact, device)]
+
+
+def test_copies_of_one_kernel_take_the_same_time_within_the_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = next(caches(COPIES), None)
+    if cache is None:
+        pytest.skip("no cache holds the copies: put one of tests/gpu/bench/copies.yaml in the kit")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")])))
+    report = benched(cache, fitting(cache, COPIES))
+    timings: dict[str, list[tuple[float, float, float]]] = {}
+    for row in report.rows:
+        timing = row.timing
+        assert timing.warm and timing.host and "torch.mul" in timing.peers, timing
+        timings.setdefault(str(timing.problem), []).append((timing.microseconds, timing.spread, timing.warm))
+    assert len(timings) == 3
+    for problem, both in timings.items():
+        (one, spread, warm), (other, other_spread, _) = both
+        print(f"{problem}: {one:.2f} (+-{spread:.2f}) and {other:.2f} (+-{other_spread:.2f}) us; warm {warm:.2f}")
+        assert abs(one - other) <= spread + other_spread, problem
+        assert spread < max(0.5, 0.1 * one), f"{problem}: such a spread says nothing"
+
+
+def test_nothing_is_faster_than_the_gpu() -> None:
+    told: Counter[str] = Counter()
+    for op in OPS:
+        for cache in list(caches(op))[:1]:
+            report = benched(cache, fitting(cache, op)[:EACH])
+            assert report.ceilings is not None and not report.notes, report.notes
+            for row, at in report.standings():
+                if at is not None:
+                    told[op] += 1
+                    sizes = f"{row.timing.problem}: {row.timing.microseconds:.2f} us (+-{row.timing.spread:.2f})"
+                    print(f"{op} at {sizes}, share {at.share:.3f}, peers {dict(row.timing.peers)}")
+                    assert at.note == "", f"{op} at {sizes}: a share of {at.share:.3f}"
+    if not told:
+        pytest.skip(f"no cache holds any of {', '.join(OPS)}")

@@ -1,0 +1,86 @@
+"""``precast tune`` on a GPU: an installed cache's candidates are measured, a second run has nothing to do, and the
+loader chooses by what was measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast import loader
+from precast.build.measurements.tuning_file import TuningFile, config_json
+from precast.kernels.authoring.launching import launchable, obstacle, this_device
+from precast.loader.format.artifact import Artifact
+from precast.loader.resolve.cache import Cache
+
+PROBLEMS: dict[str, list[dict[str, Any]]] = {
+    "gemm": [{"m": [1, 64, 1024], "n,k": [[6144, 4096], [4096, 14336]]}],
+    "rmsnorm": [{"rows": [1, 64, 4096]}],
+    "scale": [{"n": [4096, 1 << 24]}],
+}
+CANDIDATES = 8  # of a group that are measured
+SECONDS = 240
+
+
+def group() -> tuple[Cache, str, list[Artifact]] | None:
+    """The largest group of candidates of an installed cache, of the first op that has one."""
+    device = this_device()
+    for op in PROBLEMS:
+        for found in loader.caches():
+            cache = found.cache
+            if cache is None or op not in cache.index.ops:
+                continue
+            tuned = {key.name for key in cache.op(op).keys if key.tuned}
+            groups: dict[str, list[Artifact]] = {}
+            for _, one in launchable(cache, [op]):
+                if not obstacle(one, device):
+                    meaning = {name: value for name, value in one.config.items() if name not in tuned}
+                    groups.setdefault(str([meaning, one.target]), []).append(one)
+            best = max(groups.values(), key=len, default=[])
+            if len(best) > 1:
+                return cache, op, best[:CANDIDATES]
+    return None
+
+
+def precast(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def test_candidates_are_measured_once_and_the_loader_chooses_by_them(tmp_path: Path) -> None:
+    found = group()
+    if found is None:
+        pytest.skip("no installed cache has several candidates of gemm, rmsnorm or scale for this GPU")
+    cache, op, members = found
+    entry = {
+        "kernel": op,
+        "targets": str(members[0].target),
+        "include": [config_json(one.config) for one in members],
+        "problems": PROBLEMS[op],
+    }
+    manifest, file = tmp_path / "m.yaml", tmp_path / "t.json"
+    manifest.write_text(json.dumps({"version": 1, "name": "tuned", "kernels": [entry]}))
+    measure = ("tune", manifest, "--cache", cache.path, "-o", file, "--json")
+    done = precast(*measure)
+    print(done.stderr)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["measured"] > 0 and not [line for line in told["left_out"] if "wrong" in line], told["left_out"]
+    assert told["gpu"]["sm_mhz"] > 0
+    known = precast(*measure)
+    assert json.loads(known.stdout)["measured"] == 0 and json.loads(known.stdout)["known"] == told["measured"]
+    copy = tmp_path / "cache"
+    shutil.copytree(cache.path, copy)
+    assert precast("tune", copy, file).returncode == 0
+    tuned = Cache(copy).op(op).tuning
+    assert sum(len(row.times) for row in tuned) == told["times"]
+    (measured,) = TuningFile.decode(file.read_bytes()).groups
+    for sizes in measured.problems:
+        times = [one.times[sizes] for one in measured.candidates if sizes in one.times]
+        print(dict(sizes), f"best {min(times):.2f} us, worst {max(times):.2f} us of {len(times)}")
+    assert precast("tune", manifest, "--cache", cache.path, "-o", file, "--prune", "--cover").returncode == 0

@@ -1,0 +1,96 @@
+"""Peers compute what the kernels compute: each is called on the CPU and compared with the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.registry import find, known_ops, load
+from precast.loader.format.config import complete
+
+SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    ("scale", {"dtype": "float32"}, {"n": 1000}),
+    ("rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("quack.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("quack.rmsnorm", {"dtype": "float32", "hidden": 256, "residual": True}, {"rows": 3}),
+    ("quack.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("quack.softmax", {"dtype": "float32", "width": 256}, {"rows": 3}),
+    ("quack.softmax_bwd", {"dtype": "float32", "width": 256}, {"rows": 3}),
+    ("quack.cross_entropy", {"dtype": "float32", "classes": 256}, {"rows": 11}),
+    ("quack.cross_entropy", {"dtype": "float32", "classes": 256, "weight": True, "lse": False}, {"rows": 11}),
+    ("quack.topk", {"dtype": "float32", "width": 128, "k": 8}, {"rows": 3, "padding": 0}),
+    ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("flashinfer.fused_add_rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("flashinfer.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("gemm", {"dtype": "float32", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),
+    ("gemm", {"dtype": "float32", "out_dtype": "float32", "batched": True}, {"m": 5, "n": 16, "k": 24, "l": 2}),
+    ("gemm", {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}, {"m": 16, "n": 16, "k": 32}),
+    (
+        "attention",
+        {"dtype": "float32", "head_dim": 64, "heads_per_kv": 2, "causal": True},
+        {"batch": 2, "queries": 33, "keys": 33, "kv_heads": 1},
+    ),
+    (
+        "attention",
+        {"dtype": "float32", "head_dim": 64, "lse": True},
+        {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
+    ),
+]
+NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    ("quack.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_offset": 1.0}, {"rows": 3}),
+    ("quack.layernorm", {"dtype": "float32", "hidden": 64, "statistics": True}, {"rows": 3}),
+    ("quack.cross_entropy", {"dtype": "float32", "classes": 64, "dx": True}, {"rows": 3}),
+    ("quack.topk", {"dtype": "float32", "width": 128, "k": 8, "softmax": True}, {"rows": 3, "padding": 0}),
+    ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_bias": 1.0}, {"rows": 3}),
+    ("gemm", {"dtype": "float32", "out_dtype": "float32", "epilogue": "relu(accum)"}, {"m": 5, "n": 16, "k": 24}),
+    ("gemm", {"dtype": "bfloat16", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),
+    (
+        "attention",
+        {"dtype": "float32", "head_dim": 64, "causal": True},
+        {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
+    ),
+    (
+        "attention",
+        {"dtype": "float32", "head_dim": 64, "layout": "varlen"},
+        {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
+    ),
+]
+
+
+def made(op: str, given: dict[str, Any], sizes: dict[str, int]) -> tuple[Declaration, Any, dict[str, Any]]:
+    declaration = declaration_of(load(find(op)))
+    config = complete(declaration.keys, given, op=op)
+    assert declaration.inputs is not None
+    problem = {"l": 1, "padding": 0, "offset": 0, **sizes}
+    return declaration, config, declaration.inputs(config, problem, device="cpu", seed=3)
+
+
+@pytest.mark.parametrize(("op", "given", "sizes"), SAMPLES)
+def test_a_peer_computes_the_same(op: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    declaration, config, inputs = made(op, given, sizes)
+    assert declaration.peer is not None and declaration.reference is not None
+    expected = declaration.reference(config, inputs)[declaration.outputs[0]]
+    peers = declaration.peer(config, inputs)
+    assert peers, "a config with a peer"
+    for name, run in peers.items():
+        found = run()
+        found = found[0] if isinstance(found, tuple) else found
+        close = 2e-2 if given["dtype"].startswith("float8") else 1e-4
+        torch.testing.assert_close(
+            found.double(), expected.double(), rtol=close, atol=close, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize(("op", "given", "sizes"), NONE)
+def test_there_is_no_peer_where_nobody_has_the_same(op: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    declaration, config, inputs = made(op, given, sizes)
+    assert declaration.peer is not None
+    assert declaration.peer(config, inputs) == {}
+
+
+def test_every_op_with_a_peer_is_tried() -> None:
+    with_peer = {op for op in known_ops() if declaration_of(load(find(op))).peer is not None}
+    assert with_peer == {op for op, _, _ in SAMPLES}

@@ -1,0 +1,139 @@
+"""docs/performance.md is what the stored results render to, and the page says what they hold."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+from tests.helpers.source_tree import ROOT
+
+MACHINE = {
+    "name": "NVIDIA H200", "driver_version": "580.1", "clocks.max.sm": "1980 MHz", "clocks.max.mem": "3201 MHz",
+    "power.limit": "700.00 W", "torch": "2.11", "cuda": "12.9",
+}  # fmt: skip
+
+
+def module(name: str) -> ModuleType:
+    """A file of benchmarks/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[name] = made  # its dataclasses look for it there
+    spec.loader.exec_module(made)
+    return made
+
+
+def timing(us: float, **more: Any) -> dict[str, Any]:
+    made = {"problem": {"rows": 32768, "padding": 0}, "microseconds": us, "spread": 0.5, "bytes": 10**9, "flops": 10**9}
+    return {**made, "written": 0, "warm": 90.0, "host": 3.6, "just_in_time": 0.0, "peers": {}, "notes": [], **more}
+
+
+def row(key: str, us: float, **more: Any) -> dict[str, Any]:
+    return {
+        "op": "rmsnorm",
+        "key": key,
+        "target": "sm_90a",
+        "config": {"dtype": "bfloat16", "hidden": 4096, "tile": [64, 128], "operator": ""},
+        "timing": timing(us, **more),
+        "roofline": {"share": 0.875, "least": 1.0, "bound": "memory", "note": ""},
+    }
+
+
+def product(m: int, ratio: float) -> dict[str, Any]:
+    size = {"model": "Qwen 3 8B", "layer": "o", "m": m, "n": 4096, "k": 4096}
+    times = {"ours": 10.0, "torch": 10 * ratio, "best": 9.5}
+    return {"size": size, **times, "ratio": ratio, "spread": 0.01, "best_config": "t"}
+
+
+def result(what: str, value: float, unit: str, most: float | None = None) -> dict[str, Any]:
+    return {"what": what, "value": value, "unit": unit, "at_most": most, "at_least": None}
+
+
+def results() -> dict[str, dict[str, Any]]:
+    def part(name: str, data: Any) -> dict[str, Any]:
+        return {"part": name, "command": f"run {name}", "date": "2026-11-22", "machine": MACHINE, "data": data}
+
+    rows = [
+        row("a", 250.0, peers={"torch": 400.0}),
+        row("b", 240.0, peers={"torch | mul": 300.0, "slow": 900.0}),
+        row("c", 4.0, bytes=8),
+    ]
+    summary = {"geometric_mean": 1.014, "least": 0.912, "at_least_torch": 0.5, "of_best": 0.97}
+    summary |= {"best_geometric_mean": 1.05}
+    gemm = {"dtype": "bfloat16", "summary": summary, "rows": [product(6000, 1.2), product(3, 0.9)]}
+    found = {"call": [result("precast", 3.61, "us"), result("ratio", 1.2, "", 1.25)], "none": []}
+    kernels = {"ceilings": {"bandwidth": 4200.0, "rates": {"bfloat16": 780.0}}, "rows": rows}
+    parts = {"kernels": kernels, "gemm-bfloat16": gemm, "loader": found}
+    return {"nvidia-h200": {name: part(name, data) for name, data in parts.items()}}
+
+
+def test_the_page_is_what_the_stored_results_render_to() -> None:
+    """Otherwise: ``python benchmarks/performance.py``."""
+    script = "from performance import page, stored; print(page(stored()), end='')"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "performance.md").read_text() == done.stdout
+
+
+def test_every_figure_stands_beside_its_peer_and_its_machine() -> None:
+    lines = module("performance_page").page(results()).splitlines()
+    assert "## NVIDIA H200" in lines
+    (first,) = [line for line in lines if line.startswith("`run kernels`")]
+    assert first == (
+        "`run kernels`, 2026-11-22: driver 580.1, torch 2.11, CUDA 12.9, clocks up to 1980 MHz and 3201 MHz (memory), "
+        "limited to 700.00 W."
+    )
+    (kernel,) = [line for line in lines if line.startswith("| `rmsnorm`")]  # of the same work the fastest alone
+    first, *cells = (cell.strip(" |") for cell in kernel.split(" | "))
+    assert first == "`rmsnorm`: dtype bfloat16, hidden 4096, tile 64x128"
+    assert cells[:5] == ["rows 32768", "240.0", "0.5", "90.0", "3.6"]
+    assert cells[5:] == ["4167", "4.2", "0.875", "torch \\| mul", "1.25"]
+    assert [line.split(" | ")[1:4] for line in lines if line.startswith("| Qwen")] == [
+        ["3", "4096", "4096"], ["6000", "4096", "4096"],
+    ]  # fmt: skip
+    assert "| m up to 64 | 1 | 0.900 | 0.900 |" in lines and "| m above | 1 | 1.200 | 1.200 |" in lines
+    assert "| ratio | 1.200 | at most 1.25 |" in lines and "**none**" not in lines
+
+
+def test_the_same_results_give_the_same_page_in_any_order() -> None:
+    page, found = module("performance_page").page, results()
+    other = json.loads(json.dumps(found))
+    other["nvidia-h200"] = dict(reversed(other["nvidia-h200"].items()))
+    other["nvidia-h200"]["kernels"]["data"]["rows"].reverse()
+    other["nvidia-h200"]["gemm-bfloat16"]["data"]["rows"].reverse()
+    assert page(other) == page(found)
+    two = {"z": copy.deepcopy(found["nvidia-h200"]), **found}
+    assert page(two) == page(dict(reversed(two.items())))
+
+
+def test_stored_results_are_small_and_sorted() -> None:
+    for path in sorted((ROOT / "benchmarks" / "results").rglob("*.json")):
+        text = path.read_text()
+        assert text == json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" and len(text) < 1 << 20, path
+
+
+def test_the_sizes_of_products_are_the_same_in_every_run_and_fit_the_kernels() -> None:
+    gemm = module("gemm")
+    found = gemm.sizes()
+    assert found == gemm.sizes() and len(set(found)) == 60
+    assert {(size.m, size.n, size.k) for size in found[:3]} == {(s.m, s.n, s.k) for s in gemm.sizes()[:3]}
+    assert all(size.n % 16 == 0 and size.k % 16 == 0 and size.m in gemm.ROWS for size in found)
+    assert {size.model for size in found} == set(gemm.MODELS)
+
+
+def test_the_summary_of_products() -> None:
+    gemm = module("gemm")
+
+    def one(ratio: float, spread: float, best: float) -> Any:
+        size = gemm.Size(model="a", layer="o", m=1, n=16, k=16)
+        return gemm.Timed(size=size, ours=10.0, torch=10 * ratio, ratio=ratio, spread=spread, chosen="c", best=best)
+
+    found = gemm.summary([one(0.5, 0.1, 5.0), one(2.0, 0.1, 10.0)])
+    assert (found["sizes"], found["geometric_mean"], found["least"]) == (2.0, 1.0, 0.5)
+    assert (found["at_least_torch"], found["of_best"], found["best_geometric_mean"]) == (0.5, 0.7071, 1.4142)
+    assert "of_best" not in gemm.summary([one(1.0, 0.0, 0.0)])
