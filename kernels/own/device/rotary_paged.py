@@ -14,8 +14,6 @@ from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.heads import VECTOR, Heads
 
-_LARGEST = 448.0  # of float8_e4m3fn
-
 
 class RotaryPaged:
     """Rotates queries and keys of tokens, and writes keys and values into the pages of a cache.
@@ -176,18 +174,11 @@ class RotaryPaged:
         """Write a lane's vectors into its slot, divided by the scale where there is one."""
         target = slot // self.page * cache.stride[0] + slot % self.page * cache.stride[1] + head * cache.stride[2]
         if cutlass.const_expr(scale is not None):
-            self.divide(one, scale[0])
-            self.divide(other, scale[0])
+            factor = 1.0 / scale[0]  # storing as float8 clamps, and keeps NaN
+            one.store(one.load() * factor)
+            other.store(other.load() * factor)
         self.write(one, cache, target + first)
         self.write(other, cache, target + second)
-
-    @cute.jit
-    def divide(self, values: cute.Tensor, scale: cutlass.Float32) -> None:
-        """Divide by the scale, within what float8 holds. A comparison with NaN is false, so NaN stays."""
-        for i in cutlass.range_constexpr(VECTOR):
-            value = values[i] / scale
-            value = cutlass.Float32(_LARGEST) if value > _LARGEST else value
-            values[i] = cutlass.Float32(-_LARGEST) if value < -_LARGEST else value
 
 
 def compile_rotary_paged(
