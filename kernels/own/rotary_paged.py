@@ -77,7 +77,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """Every argument by name; None where this config is without it. No two tokens have one slot, and some have none."""
     import torch
 
-    heads, tokens, pad = heads_of(config), problem["tokens"], problem["padding"]
+    heads, tokens, pad = heads_of(config), problem["tokens"], problem.get("padding", 0)
     dtype, page = str(config["dtype"]), configs.integer(config, "page")
     index = to_torch(str(config["index_dtype"]))
     generator = torch.Generator(device="cpu").manual_seed(seed)

@@ -115,7 +115,7 @@ def gated_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
 
 def _operands(config: Config, problem: Problem, columns: int, device: Any, seed: int) -> dict[str, Any]:
     """Values whose products are about one in size; ``b`` is a weight as torch keeps it, transposed."""
-    m, k, stride = problem["m"], problem["k"], problem["k"] + problem["padding"]
+    m, k, stride = problem["m"], problem["k"], problem["k"] + problem.get("padding", 0)
     dtype, scale = str(config["dtype"]), problem["k"] ** -0.25
     a = tensors.normal((m, k), dtype, device=device, seed=seed, row_stride=stride)
     weight = tensors.normal((columns, k), dtype, device=device, seed=seed + 1, row_stride=stride)
@@ -124,7 +124,7 @@ def _operands(config: Config, problem: Problem, columns: int, device: Any, seed:
 
 def _out(config: Config, problem: Problem, device: Any) -> Any:
     n = problem["n"]
-    return tensors.empty((problem["m"], n), str(config["dtype"]), device=device, row_stride=n + problem["padding"])
+    return tensors.empty((problem["m"], n), str(config["dtype"]), device=device, row_stride=n + problem.get("padding", 0))
 
 
 def act_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
