@@ -15,7 +15,7 @@ products() { for m in $tokens; do for nk in "$@"; do echo "--problem m=$m,n=${nk
 lengths() { for t in $tokens; do echo "--problem batch=1,queries=$t,keys=$t,kv_heads=8,padding=0"; done; }
 rows() { for t in $tokens; do echo "--problem $1=$t"; done; }
 
-step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --timeout 60 --json
+step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --op rmsnorm_fp8 --timeout 60 --json
 tail -n 3 "$out/verify-small.txt"
 if [ -z "${QUICK:-}" ]; then
     step verify-products precast verify "$cache" --op gemm_gated --op gemm_act --small --timeout 60 --json

@@ -27,7 +27,7 @@ from precast import loader
 HIDDEN, INTER, HEADS, KV_HEADS, SIZE, PAGE = 4096, 14336, 32, 8, 128, 16
 QUERIES, KEYS = HEADS * SIZE, KV_HEADS * SIZE
 EPS, THETA, SCALE = 1e-5, 500_000.0, SIZE**-0.5
-DTYPE = torch.bfloat16
+DTYPE, DEVICE = torch.bfloat16, "cuda"
 TOKENS = (1, 16, 100, 128, 512, 700, 2048, 4096)
 
 
@@ -47,9 +47,9 @@ class Layer:
         """Weights that keep activations about one in size."""
 
         def matrix(rows: int, columns: int) -> torch.Tensor:
-            return (torch.randn(rows, columns, device="cuda") * columns**-0.5).to(DTYPE)
+            return (torch.randn(rows, columns, device=DEVICE) * columns**-0.5).to(DTYPE)
 
-        norms = [(torch.rand(HIDDEN, device="cuda") + 0.5).to(DTYPE) for _ in range(2)]
+        norms = [(torch.rand(HIDDEN, device=DEVICE) + 0.5).to(DTYPE) for _ in range(2)]
         down = matrix(HIDDEN, INTER) * 2
         return cls(matrix(QUERIES + 2 * KEYS, HIDDEN), matrix(HIDDEN, QUERIES), matrix(2 * INTER, HIDDEN), down, *norms)
 
@@ -106,7 +106,7 @@ class Precast:
         self.norms = [*(layer.attention_norm for layer in layers[1:]), norm]
 
         def empty(*shape: int) -> torch.Tensor:
-            return torch.empty(shape, dtype=DTYPE, device="cuda")
+            return torch.empty(shape, dtype=DTYPE, device=DEVICE)
 
         self.residual, self.x = empty(tokens, HIDDEN), empty(tokens, HIDDEN)
         self.qkv, self.attended = empty(tokens, QUERIES + 2 * KEYS), empty(1, tokens, HEADS, SIZE)
@@ -115,8 +115,8 @@ class Precast:
         # The cache of each layer: here pages 0, 1, 2, .. in turn, so that attention may read it as one sequence.
         pages = -(-tokens // PAGE)
         self.caches = [(empty(pages, PAGE, KV_HEADS, SIZE), empty(pages, PAGE, KV_HEADS, SIZE)) for _ in layers]
-        self.slots = torch.arange(tokens, device="cuda")
-        self.positions = torch.arange(tokens, device="cuda")
+        self.slots = torch.arange(tokens, device=DEVICE)
+        self.positions = torch.arange(tokens, device=DEVICE)
         self.cos_sin = torch.cat(angles(tokens), dim=-1)
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -196,8 +196,8 @@ def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 def angles(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Cosines and sines of the first positions, in float32."""
-    frequencies = THETA ** (-torch.arange(0, SIZE, 2, device="cuda", dtype=torch.float64) / SIZE)
-    found = torch.arange(tokens, device="cuda", dtype=torch.float64).outer(frequencies)
+    frequencies = THETA ** (-torch.arange(0, SIZE, 2, device=DEVICE, dtype=torch.float64) / SIZE)
+    found = torch.arange(tokens, device=DEVICE, dtype=torch.float64).outer(frequencies)
     return found.cos().float(), found.sin().float()
 
 
@@ -242,7 +242,7 @@ def apart(found: torch.Tensor, expected: torch.Tensor) -> float:
 @torch.inference_mode()
 def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: argparse.Namespace) -> dict[str, Any]:
     """One number of tokens: milliseconds, and errors against float32."""
-    hidden = torch.randn(tokens, HIDDEN, device="cuda").to(DTYPE)
+    hidden = torch.randn(tokens, HIDDEN, device=DEVICE).to(DTYPE)
     fused = {"fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
     sides: dict[str, Any] = {
         ("precast, fused" if each else "precast, separate"): Precast(layers, norm, tokens, fused=each) for each in fused
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     torch.manual_seed(0)
     layers = [Layer.random() for _ in range(options.layers)]
-    norm = (torch.rand(HIDDEN, device="cuda") + 0.5).to(DTYPE)
+    norm = (torch.rand(HIDDEN, device=DEVICE) + 0.5).to(DTYPE)
     rows = []
     for tokens in options.tokens:
         rows.append(measure(layers, norm, tokens, options))
