@@ -86,7 +86,9 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     slots[_SKIPPED - 1 :: _SKIPPED] = -1
     reach = tokens + 7
     angles = tensors.normal((reach, heads.rotated // 2), "float32", device=device, seed=seed + 1).mul_(10.0)
-    table = tensors.empty((reach, heads.rotated), str(config["table_dtype"]), device=device, row_stride=heads.rotated + pad)
+    table = tensors.empty(
+        (reach, heads.rotated), str(config["table_dtype"]), device=device, row_stride=heads.rotated + pad
+    )
     table.copy_(torch.cat((angles.cos(), angles.sin()), dim=-1))
     columns, wide = (heads.queries + 2 * heads.keys) * heads.size, heads.queries * heads.size
     norm, scaled = bool(config["norm"]), config["cache_dtype"] is not None
@@ -124,7 +126,9 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     groups = inputs["qkv"].double().unflatten(-1, (heads.queries + 2 * heads.keys, heads.size))
     queries, keys, values = groups.split((heads.queries, heads.keys, heads.keys), dim=1)
     if config["norm"]:
-        queries, keys = (_normal(x, inputs[name], inputs["eps"]) for x, name in ((queries, "q_weight"), (keys, "k_weight")))
+        queries, keys = (
+            _normal(x, inputs[name], inputs["eps"]) for x, name in ((queries, "q_weight"), (keys, "k_weight"))
+        )
     table = inputs["cos_sin"].double()[inputs["positions"].long()].unsqueeze(1)
     cos, sin = table.chunk(2, dim=-1)
     queries, keys = (_turned(x, cos, sin, heads.rotated) for x in (queries, keys))
@@ -212,8 +216,8 @@ def rotary_paged(
     ``cos_sin`` ``[positions, rotary_dim]`` of ``table_dtype`` has the cosines of a position, then its sines (as vLLM's
     ``cos_sin_cache``). The first ``rotary_dim`` elements of a head (by default all) are rotated, its first half with
     its second. ``positions`` and ``slots`` ``[tokens]`` are of ``index_dtype``. ``k_cache`` and ``v_cache`` are
-    ``[pages, page, kv_heads, head_dim]``: a token is written to row ``slot % page`` of page ``slot // page``, or nowhere
-    if its slot is negative. Positions and slots are not checked, and no two tokens may have one slot. All strides but
+    ``[pages, page, kv_heads, head_dim]``: a token goes to row ``slot % page`` of page ``slot // page``, or nowhere if
+    its slot is negative. Positions and slots are not checked, and no two tokens may have one slot. All strides but
     the last, which is 1, are free multiples of 8, and rows are aligned to 16 bytes.
 
     With ``norm``, the heads of queries and keys are first divided by the root of their mean square, and multiplied by

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +30,7 @@ def llama(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "llama_example", module)  # dataclasses look their module up
     spec.loader.exec_module(module)
-    small = {"HIDDEN": 64, "INTER": 48, "HEADS": 4, "KV_HEADS": 2, "SIZE": 16, "PAGE": 4}
+    small: dict[str, float] = {"HIDDEN": 64, "INTER": 48, "HEADS": 4, "KV_HEADS": 2, "SIZE": 16, "PAGE": 4}
     small |= {"QUERIES": 64, "KEYS": 32, "SCALE": 0.25}
     for name, value in {**small, "DEVICE": "cpu", "DTYPE": torch.float64}.items():
         monkeypatch.setattr(module, name, value)
@@ -105,9 +104,7 @@ def test_what_it_launches_is_what_torch_computes(
 
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 @pytest.mark.slow
-def test_it_finds_every_kernel_in_a_cache_of_its_manifest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[Path], None]
-) -> None:
+def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the manifest, one variant for each kernel of a layer: the first one that is written."""
     manifest = yaml.safe_load((ROOT / "manifests" / "llama.yaml").read_text())
     first: dict[str, Any] = {}
@@ -125,7 +122,16 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(
     done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
-    script = [sys.executable, ROOT / "examples" / "llama.py", "--dry-run", "--target", "sm_90a", "--tokens", "1", "700"]
+    script = [
+        sys.executable,
+        str(ROOT / "examples" / "llama.py"),
+        "--dry-run",
+        "--target",
+        "sm_90a",
+        "--tokens",
+        "1",
+        "700",
+    ]
     ran = subprocess.run(script, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     found = [line.split()[:3] for line in ran.stdout.splitlines()]

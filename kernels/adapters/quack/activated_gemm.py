@@ -124,7 +124,9 @@ def _operands(config: Config, problem: Problem, columns: int, device: Any, seed:
 
 def _out(config: Config, problem: Problem, device: Any) -> Any:
     n = problem["n"]
-    return tensors.empty((problem["m"], n), str(config["dtype"]), device=device, row_stride=n + problem.get("padding", 0))
+    return tensors.empty(
+        (problem["m"], n), str(config["dtype"]), device=device, row_stride=n + problem.get("padding", 0)
+    )
 
 
 def act_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,9 +29,7 @@ class ActAndMul:
     def act_and_mul(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch; no rows still take one block, which finds nothing to do."""
         blocks = cutlass.max(cutlass.Int32(x.shape[0]) * self.parts, 1)
-        self.kernel(x, out).launch(
-            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True
-        )
+        self.kernel(x, out).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True)
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:

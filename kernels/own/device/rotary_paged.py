@@ -84,9 +84,7 @@ class RotaryPaged:
             if cutlass.const_expr(eps is not None):
                 self.normalise(one, other, head, first, second, q_weight, k_weight, eps)
             if head < heads.queries + heads.keys:
-                if cutlass.const_expr(heads.turned == heads.lanes):
-                    self.rotate(one, other, cos_sin, positions[token], lane)
-                elif lane < heads.turned:
+                if lane < heads.turned:
                     self.rotate(one, other, cos_sin, positions[token], lane)
             if index < heads.total:
                 if head < heads.queries:

@@ -132,7 +132,7 @@ def test_one_of_each_compiles_without_a_gpu(tmp_path: Path, use: Callable[[Path]
     use(tmp_path / "cache")
     for op, target, config, tuned in rows:
         kernel = loader.get(op, {**HALF, **config, **tuned}, target=target)
-        declaration = declaration_of({"gemm_act": gemm_act, "gemm_gated": gemm_gated}[op])
+        declaration = declaration_of(gemm_act if op == "gemm_act" else gemm_gated)
         assert declaration.inputs
         values = declaration.inputs(kernel.config, SMALL, device="cpu", seed=0)
         passed = kernel.signature.passed

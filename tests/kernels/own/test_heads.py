@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from precast.kernels.own.heads import VECTOR, Heads
 
-SIZES = st.integers(1, 16).flatmap(lambda size: st.tuples(st.just(16 * size), st.integers(1, size).map(lambda r: 16 * r)))
+SIZES = st.integers(1, 16).flatmap(
+    lambda size: st.tuples(st.just(16 * size), st.integers(1, size).map(lambda r: 16 * r))
+)
 
 
 @given(SIZES, st.integers(1, 9), st.integers(1, 3), st.sampled_from([64, 128, 256]), st.integers(1, 4))
