@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import configs, rounding, tensors
+from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -283,10 +283,10 @@ def gemm_gated(
     """``gemm_gated(a, b, out)``: ``out`` (m, n) is an activation of the gate, times what it lets through.
 
     Both are products of ``a`` (m, k) and ``b`` (k, 2 n). With the layout ``halves``, ``b`` is ``gate_up.T``, with
-    ``gate_up`` as checkpoints have it: ``cat(gate, up)``, (2 n, k). With ``interleaved``, rows of gate and up alternate:
-    ``interleave`` of this module puts a weight in this order. silu makes it SwiGLU (Llama, Qwen), gelu_tanh GEGLU
-    (Gemma), sigmoid GLU. That ``b`` has twice the columns of ``out`` is not checked. All else is as in ``gemm_act``,
-    but n may be any multiple of 16 bytes.
+    ``gate_up`` as checkpoints have it: ``cat(gate, up)``, (2 n, k). With ``interleaved``, rows of gate and up
+    alternate: ``interleave`` of this module puts a weight in this order. silu makes it SwiGLU (Llama, Qwen),
+    gelu_tanh GEGLU (Gemma), sigmoid GLU. That ``b`` has twice the columns of ``out`` is not checked; all else is as
+    in ``gemm_act``.
     """
     from precast.kernels.adapters.quack.activated_gemm_device import compile_gated
 

@@ -83,9 +83,8 @@ class RotaryPaged:
             one, other = self.fetch(qkv, source + first), self.fetch(qkv, source + second)
             if cutlass.const_expr(eps is not None):
                 self.normalise(one, other, head, first, second, q_weight, k_weight, eps)
-            if head < heads.queries + heads.keys:
-                if lane < heads.turned:
-                    self.rotate(one, other, cos_sin, positions[token], lane)
+            if head < heads.queries + heads.keys and lane < heads.turned:
+                self.rotate(one, other, cos_sin, positions[token], lane)
             if index < heads.total:
                 if head < heads.queries:
                     target = cutlass.Int64(token) * q.stride[0] + head * heads.size
