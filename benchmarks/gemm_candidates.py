@@ -343,9 +343,9 @@ def needed(rows: Mapping[str, Any], wrong: set[Any]) -> None:
         for table, so_far in zip(tables, reached, strict=True):
             for variant, ratio in table.items():
                 gains[variant] = gains.get(variant, 0.0) + max(0.0, math.log(ratio / so_far))
-        if not gains:
+        top = max(gains, key=lambda v: gains[v], default="")
+        if gains.get(top, 0.0) < 1e-3:
             return
-        top = max(gains, key=lambda v: gains[v])
         reached = [max(r, t.get(top, 0.0)) for r, t in zip(reached, tables, strict=True)]
         mean = math.exp(statistics.fmean(map(math.log, reached)))
         print(f"  + {top:<50} {mean:.4f}, least {min(reached):.3f}")

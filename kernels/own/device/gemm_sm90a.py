@@ -75,7 +75,6 @@ class GemmSm90a:
             cluster=[blocking.cluster, 1, 1],
             stream=stream,
             min_blocks_per_mp=blocking.residents,
-            preferred_smem_carveout=100,
             use_pdl=True,
         )
 
@@ -112,6 +111,9 @@ class GemmSm90a:
             cute.recast_ptr(buffers, dtype=cutlass.Float32),
             cute.make_layout((blocking.rows, blocking.tokens), stride=(1, blocking.pitch)),
         )
+        if warp == blocking.warps:
+            cpasync.prefetch_descriptor(w_copy)
+            cpasync.prefetch_descriptor(x_copy)
         if warp == 0:
             with cute.arch.elect_one():
                 for stage in cutlass.range_constexpr(blocking.stages):
