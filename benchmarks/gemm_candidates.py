@@ -33,7 +33,7 @@ ODD = (  # sizes at which tiles are cut short, whose results are compared with f
 )  # fmt: skip
 FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
 SILENCE = 60.0  # seconds in which a process says nothing before it counts as hanging
-DEEP = 16  # tiles of few rows are left out where m has more than this many of them
+MOST = 16  # this project's tiles are left out where m has more than so many of them, or is less than a fourth of one
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,9 @@ def compare(size: Size, kernels: dict[str, Any], dtypes: Any, flush: Any) -> Non
 
 
 def left_out(name: str, size: Size) -> bool:
-    """Whether a tile is so much shorter than m that nobody would take it."""
-    return name.startswith("precast ") and size.m > DEEP * int(name.split()[1].split("x")[0])
+    """Whether a tile is so much shorter or longer than m that nobody would take it."""
+    rows = int(name.split()[1].split("x")[0])
+    return name.startswith("precast ") and (size.m > MOST * rows or 4 * max(size.m, 16) < rows)
 
 
 def matrices(size: Size, dtypes: Any, padding: int = 0) -> tuple[Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 - ``operators``: CUTLASS's operators, which do every dtype, layout and epilogue that the op has.
 - ``quack``: quack's GEMM, with more shapes of tiles, two of them in turn on an SM, and sides exchanged.
-- ``precast``: this project's, for few rows: it reads the weights at the speed of memory, and shares k among blocks.
+- ``precast``: this project's, for few rows, and for tiles that do not fill the GPU: blocks of a cluster share k.
 
 All take the same arguments. None of their blocks waits for one that may not run: a GPU's numbers, which the persistent
 ones have baked in, only cost speed where they are wrong.
@@ -27,7 +27,6 @@ from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _ALIGN = 16
-_SPEED = (*GRID, "max_shared_memory_per_multiprocessor")  # the last, so that several blocks share an SM's
 # The keys that only some libraries read, with what stands for "not set".
 _UNSET: Mapping[str, object] = {
     "two_cta": False, "scheduler": "static", "fallback_cluster": None, "operator": "",
@@ -36,7 +35,7 @@ _UNSET: Mapping[str, object] = {
 _READ: Mapping[str, tuple[str, ...]] = {
     "operators": ("two_cta", "scheduler", "fallback_cluster", "operator"),
     "quack": ("two_cta", "scheduler", "pingpong", "swap", "swizzle"),
-    "precast": ("split", "residents"),
+    "precast": ("swap", "split", "residents"),
 }
 _REFUSALS: Mapping[str, Callable[[Config, Target], str | None]] = {
     "operators": ops.gemm_supports,
@@ -87,7 +86,7 @@ def problems(config: Config) -> Sequence[Mapping[str, int]]:
     tolerance=cases.tolerance,
     special_values=["zero", "denormal"],  # an epilogue may drop NaN, as relu does
     cost=cases.cost,
-    speed_only=_SPEED,
+    speed_only=GRID,
 )
 def gemm(
     dtype: DType,
@@ -123,10 +122,11 @@ def gemm(
     (floats). They are passed between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
     ``gemm(a, b, bias, out)``.
 
-    ``library`` says whose kernel it is. ``tile`` and ``cluster`` are (m, n) of the result. Of quack's, ``pingpong``
-    has two groups of warps take tiles in turn, ``swap`` puts weights on the side of the tensor core that takes 64
-    rows, and ``swizzle`` is how many tiles stand side by side in the order in which they are taken. Of precast's,
-    ``tile`` may have a k as well, ``split`` blocks share k, and ``residents`` blocks fit on an SM.
+    ``library`` says whose kernel it is. ``tile`` and ``cluster`` are (m, n) of the result. ``swap``, of quack's and
+    precast's, puts the weights on the side of the tensor core that takes 64 rows. Of quack's, ``pingpong`` has two
+    groups of warps take tiles in turn, and ``swizzle`` is how many tiles stand side by side in the order in which they
+    are taken. Of precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and ``residents``
+    blocks fit on an SM.
     """
     config = locals()
     if library == "operators":

@@ -1,4 +1,4 @@
-"""The product of few rows and many weights on Hopper, as one more way to compute ``gemm``."""
+"""Products of few rows, and of tiles that do not fill the GPU, on Hopper: one more way to compute ``gemm``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ _PLAIN = {
 
 
 def blocking_of(config: Config) -> Blocking:
-    """The blocking of a full config: ``tile`` is its (m, n, k), ``cluster`` how many blocks share an m and an n.
+    """The blocking of a full config: ``tile`` is its (m, n) and perhaps k, ``cluster`` who loads together.
 
-    >>> blocking_of({"tile": (16, 64), "cluster": (1, 2), "split": 2, "residents": 2}).depth
+    >>> blocking_of({"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}).depth
     128
     """
-    tile, cluster = _integers(config["tile"]), _integers(config["cluster"])
-    rest = {name: int(str(config[name])) for name in ("split", "residents")}
+    tile, (along, across) = _integers(config["tile"]), _integers(config["cluster"])
     depth = tile[2] if len(tile) > 2 else 128 if sum(tile) <= 128 else 64
-    return Blocking(tokens=tile[0], rows=tile[1], depth=depth, sharing=cluster[1], **rest)
+    return Blocking(
+        tokens=tile[0],
+        rows=tile[1],
+        depth=depth,
+        swap=bool(config["swap"]),
+        split=int(str(config["split"])),
+        along=along,
+        across=across,
+        residents=int(str(config["residents"])),
+    )
 
 
 def refusal(config: Config, target: Target) -> str | None:
@@ -41,9 +49,9 @@ def refusal(config: Config, target: Target) -> str | None:
     if wrong:
         return f"precast's own gemm is for {wrong} {_PLAIN[wrong]!r}, not {config[wrong]!r}: use library operators"
     if len(_integers(config["tile"])) not in (2, 3):
-        return f"tile is {config['tile']}: write its (m, n), or its (m, n, k)"
-    if _integers(config["cluster"])[:1] != (1,) or len(_integers(config["cluster"])) != 2:
-        return f"cluster is {config['cluster']}: use [1, 1], or [1, 2] for two blocks that load the same rows of a"
+        return f"tile is {list(_integers(config['tile']))}: write its (m, n), or its (m, n, k)"
+    if len(_integers(config["cluster"])) != 2:
+        return f"cluster is {list(_integers(config['cluster']))}: write its (m, n)"
     return blocking_of(config).refusal()
 
 

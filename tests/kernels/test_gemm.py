@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from precast.loader.format.target import Target
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
-OWN = {**BF16, "library": "precast", "tile": [16, 64]}
+OWN = {**BF16, "library": "precast", "tile": [16, 64], "swap": True}
 QUACK = {**BF16, "library": "quack", "tile": [128, 192]}
 MEANING = ("dtype", "out_dtype", "accumulator", "a_major", "b_major", "out_major", "batched", "epilogue")
 
@@ -39,7 +40,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**BF16, "split": 2}, "sm_90a", "library operators does not read split: .*use library precast"),
     ({**BF16, "pingpong": True}, "sm_90a", "does not read pingpong: .*use library quack"),
     ({**QUACK, "residents": 2}, "sm_90a", "library quack does not read residents"),
-    ({**OWN, "swap": True}, "sm_90a", "library precast does not read swap"),
+    ({**OWN, "pingpong": True}, "sm_90a", "library precast does not read pingpong"),
     ({**OWN, "operator": "Any"}, "sm_90a", "does not read operator: .*use library operators"),
     ({**BF16, "tile": [128, 128, 64]}, "sm_90a", r"3 sides: write its \(m, n\)"),
     ({**OWN, "tile": [16, 64, 64, 1]}, "sm_90a", r"\(m, n, k\)"),
@@ -47,7 +48,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**OWN, "dtype": "float8_e4m3fn"}, "sm_90a", "use dtype bfloat16 or float16"),
     ({**OWN, "b_major": "n"}, "sm_90a", "b_major 'k', not 'n': use library operators"),
     ({**OWN, "batched": True}, "sm_90a", "batched False"),
-    ({**OWN, "cluster": [2, 1]}, "sm_90a", r"use \[1, 1\]"),
+    ({**OWN, "cluster": [2, 2]}, "sm_90a", "make one of them 1"),
+    ({**OWN, "cluster": [2, 1, 1]}, "sm_90a", r"write its \(m, n\)"),
+    ({**OWN, "swap": False}, "sm_90a", "or build it with swap"),
     ({**OWN, "tile": [12, 64]}, "sm_90a", "use a multiple of 8"),
     (QUACK, "sm_80", "not sm_80: use library operators"),
     ({**QUACK, "dtype": "int8"}, "sm_90a", "does not multiply int8"),
@@ -70,6 +73,7 @@ SAMPLE: list[tuple[str, dict[str, Any]]] = [
     ("sm_90a", {**OWN, "tile": [8, 64, 256], "out_dtype": "float32"}),
     ("sm_90a", {**OWN, "tile": [64, 128], "cluster": [1, 2], "split": 2, "residents": 2}),
     ("sm_90a", {**OWN, "tile": [256, 128]}),
+    ("sm_90a", {**OWN, "tile": [192, 176], "swap": False, "cluster": [2, 1], "split": 2}),
     ("sm_90a", {**OWN, "tile": [128, 256], "dtype": "float16", "out_dtype": "float16"}),
     ("sm_90a", {**QUACK, "pingpong": True, "cluster": [2, 1]}),
     ("sm_90a", {**QUACK, "tile": [192, 256], "swap": True, "cluster": [1, 2], "swizzle": 4}),
@@ -194,7 +198,6 @@ def test_compiles_to_tensor_core_code_that_does_not_spill(
     assert re.search(r"\b[HQ]GMMA\." if target == "sm_90a" else r"\bUTC[A-Z]*MMA\b", sass)
     assert "UTMALDG" in sass, "matrices are loaded by TMA"
     if config.get("library") == "precast":
-        shares = config.get("split", 1) * config.get("cluster", [1, 1])[1]
+        shares = config.get("split", 1) * math.prod(config.get("cluster", [1]))
         assert ("UCGABAR_ARV" in sass) == (shares > 1), "blocks of a cluster wait for each other"
-        assert (".MULTICAST" in sass) == (config.get("cluster") == [1, 2])
-
+        assert (".MULTICAST" in sass) == ("cluster" in config)

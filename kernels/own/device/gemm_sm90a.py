@@ -1,8 +1,8 @@
-"""``gemm`` on Hopper for few rows: blocks multiply a tile of weights by the tokens, and share k within a cluster.
+"""``gemm`` on Hopper: a block multiplies one tile, and may share its k with others of its cluster.
 
-The product is computed transposed, ``out.T = b.T @ a.T``: weight rows stand on the side of wgmma that takes 64 of them,
-and tokens on the side that takes any multiple of 8. So few tokens cost little, and the time is that of reading the
-weights.
+With the weights first, which is the side of wgmma that takes 64, tokens stand on the side that takes any multiple of
+8: so few tokens cost little, and the time is that of reading the weights. Blocks that share k fill a GPU that has
+more SMs than the result has tiles.
 """
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
@@ -23,15 +23,15 @@ from precast.kernels.own.blocking import GROUP, WARP, Blocking
 
 # How long the L2 cache keeps what TMA loads, in its own encoding: evicted first, as usual, last.
 _ONCE, _USUAL, _OFTEN = 0x12F0000000000000, 0x1000000000000000, 0x14F0000000000000
-_CONSUMERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
+_MULTIPLIERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
 
 
 class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
 
     One warp loads tiles by TMA into a ring of stages; the others multiply. Then each block leaves its sums in its
-    shared memory, and the blocks of a cluster that have shares of one k add them up, each for some of the tokens, in
-    the order of their ranks. So the result is the same each time, and no memory but the result is written.
+    shared memory, and the blocks that have shares of one k add them up, each for a part of the tile, in the order of
+    their shares. So the result is the same each time, and no memory but the result is written.
     """
 
     def __init__(self, blocking: Blocking, dtype: Any) -> None:
@@ -45,95 +45,93 @@ class GemmSm90a:
 
     @cute.jit
     def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """One cluster for each tile of the result, those of the same weights one after another."""
-        blocking, dtype = self.blocking, self.dtype
-        weights = cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 0]))
-        major = OperandMajorMode.K
+        """One block for each tile of the result and share of k."""
+        blocking, major = self.blocking, OperandMajorMode.K
+        first, second = a, cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 0]))
+        if cutlass.const_expr(blocking.swap):
+            first, second = second, first
         mma = hopper.make_trivial_tiled_mma(
-            dtype, dtype, major, major, cutlass.Float32, (blocking.groups, 1, 1), tiler_mn=(64, blocking.tokens)
+            self.dtype, self.dtype, major, major, cutlass.Float32, (blocking.groups, 1, 1), (64, blocking.second)
         )
-        tile = (blocking.rows, blocking.tokens, blocking.depth)
-        w_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, dtype, blocking.stages)
-        x_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, dtype, blocking.stages)
-        w_copy, w_tiles = cpasync.make_tiled_tma_atom(
-            cpasync.CopyBulkTensorTileG2SOp(),
-            weights,
-            cute.slice_(w_layout, (None, None, 0)),
-            (blocking.rows, blocking.depth),
-        )
-        x_copy, x_tiles = cpasync.make_tiled_tma_atom(
-            cpasync.CopyBulkTensorTileG2SMulticastOp() if blocking.sharing > 1 else cpasync.CopyBulkTensorTileG2SOp(),
-            a,
-            cute.slice_(x_layout, (None, None, 0)),
-            (blocking.tokens, blocking.depth),
-            num_multicast=blocking.sharing,
-        )
+        tile = (blocking.first, blocking.second, blocking.depth)
+        first_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
+        second_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
+        first_copy, first_tiles = self.copy(first, first_layout, blocking.first, blocking.first_shared)
+        second_copy, second_tiles = self.copy(second, second_layout, blocking.second, blocking.second_shared)
         grid = blocking.grid(cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1]))
-        self.kernel(mma, w_copy, w_tiles, x_copy, x_tiles, out, w_layout, x_layout).launch(
+        self.kernel(
+            mma, first_copy, first_tiles, first_layout, second_copy, second_tiles, second_layout, out
+        ).launch(
             grid=[grid, 1, 1],
             block=[blocking.threads, 1, 1],
             cluster=[blocking.cluster, 1, 1],
             stream=stream,
             min_blocks_per_mp=blocking.residents,
             use_pdl=True,
-        )
+        )  # fmt: skip
 
     @cute.kernel
     def kernel(
         self,
         mma: cute.TiledMma,
-        w_copy: cute.CopyAtom,
-        w_tiles: cute.Tensor,
-        x_copy: cute.CopyAtom,
-        x_tiles: cute.Tensor,
+        first_copy: cute.CopyAtom,
+        first_tiles: cute.Tensor,
+        first_layout: cute.ComposedLayout,
+        second_copy: cute.CopyAtom,
+        second_tiles: cute.Tensor,
+        second_layout: cute.ComposedLayout,
         out: cute.Tensor,
-        w_layout: cute.ComposedLayout,
-        x_layout: cute.ComposedLayout,
     ) -> None:
-        """The share of one block: some steps of k of one tile, then the tokens that it adds up and stores."""
+        """The share of one block: some steps of k of one tile, then the part of it that it adds up and stores."""
         blocking = self.blocking
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         block, _, _ = cute.arch.block_idx()
-        rank = block % blocking.split
-        neighbour = block // blocking.split % blocking.sharing
-        token_tiles = blocking.token_tiles(cutlass.Int32(out.shape[0]))
-        row_tile = block // blocking.cluster // token_tiles * blocking.sharing + neighbour
-        token_tile = block // blocking.cluster % token_tiles
-        steps = blocking.steps(cutlass.Int32(cute.size(x_tiles, mode=[1])), rank)
+        token_clusters = blocking.token_clusters(cutlass.Int32(out.shape[0]))
+        share, neighbour, token_tile, row_tile = blocking.place(block, token_clusters)
+        steps = blocking.steps(cutlass.Int32(cute.size(first_tiles, mode=[1])), share)
 
         shared = SmemAllocator()
         full = shared.allocate_array(cutlass.Int64, blocking.stages)
         empty = shared.allocate_array(cutlass.Int64, blocking.stages)
         buffers = shared.allocate(blocking.buffer_bytes, byte_alignment=1024)
-        w_buffers = self.stages(buffers, w_layout)
-        x_buffers = self.stages(buffers + blocking.weight_bytes, x_layout)
-        sums = cute.make_tensor(
-            cute.recast_ptr(buffers, dtype=cutlass.Float32),
-            cute.make_layout((blocking.rows, blocking.tokens), stride=(1, blocking.pitch)),
-        )
+        first_stages = self.stages(buffers, first_layout)
+        second_stages = self.stages(buffers + blocking.first_bytes, second_layout)
+        sums = cute.recast_ptr(buffers, dtype=cutlass.Float32)
         if warp == blocking.warps:
-            cpasync.prefetch_descriptor(w_copy)
-            cpasync.prefetch_descriptor(x_copy)
+            cpasync.prefetch_descriptor(first_copy)
+            cpasync.prefetch_descriptor(second_copy)
         if warp == 0:
             with cute.arch.elect_one():
                 for stage in cutlass.range_constexpr(blocking.stages):
                     cute.arch.mbarrier_init(full + stage, 1)
                     cute.arch.mbarrier_init(empty + stage, blocking.warps * blocking.sharing)
             cute.arch.mbarrier_init_fence()
-        # Before the first load: blocks that share tokens write into each other's memory and barriers.
+        # Before the first load: blocks that load together write into each other's memory and barriers.
         self.sync()
 
         if warp == blocking.warps:
+            first_tile, second_tile = token_tile, row_tile
+            if cutlass.const_expr(blocking.swap):
+                first_tile, second_tile = row_tile, token_tile
+            weights = cutlass.Int64(_ONCE)
+            if token_clusters > 1:
+                weights = cutlass.Int64(_USUAL)
+            tokens = cutlass.Int64(_OFTEN)
+            first_policy, second_policy = tokens, weights
+            if cutlass.const_expr(blocking.swap):
+                first_policy, second_policy = weights, tokens
+            from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
+            from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
             self.load(
-                w_copy, self.tile(w_tiles, (blocking.rows, blocking.depth), row_tile), w_buffers,
-                x_copy, self.tile(x_tiles, (blocking.tokens, blocking.depth), token_tile), x_buffers,
-                full, empty, steps, rank, neighbour, token_tiles,
+                first_copy, from_first, first_stages, first_policy,
+                second_copy, from_second, second_stages, second_policy,
+                full, empty, steps, share, neighbour,
             )  # fmt: skip
         else:
-            self.multiply(mma, w_buffers, x_buffers, full, empty, steps, rank, sums)
+            self.multiply(mma, first_stages, second_stages, full, empty, steps, share, sums)
         self.sync()
         if warp < blocking.warps:
-            self.store(sums, out, rank, neighbour, row_tile, token_tile)
+            self.store(sums, out, share, neighbour, token_tile, row_tile)
         # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
         if cutlass.const_expr(blocking.cluster > 1):
             self.sync()
@@ -141,63 +139,41 @@ class GemmSm90a:
     @cute.jit
     def load(
         self,
-        w_copy: cute.CopyAtom,
-        w_tile: cute.Tensor,
-        w_buffers: cute.Tensor,
-        x_copy: cute.CopyAtom,
-        x_tile: cute.Tensor,
-        x_buffers: cute.Tensor,
+        first_copy: cute.CopyAtom,
+        first_tile: cute.Tensor,
+        first_stages: cute.Tensor,
+        first_policy: cutlass.Int64,
+        second_copy: cute.CopyAtom,
+        second_tile: cute.Tensor,
+        second_stages: cute.Tensor,
+        second_policy: cutlass.Int64,
         full: cute.Pointer,
         empty: cute.Pointer,
         steps: cutlass.Int32,
-        rank: cutlass.Int32,
+        share: cutlass.Int32,
         neighbour: cutlass.Int32,
-        token_tiles: cutlass.Int32,
     ) -> None:
-        """Fill the stages. Neighbours each load a part of the tokens, for all of them.
+        """Fill the stages. Of a side that several blocks need, each loads a part, for all of them.
 
-        The blocks of a cluster take every ``split``-th step, so that together they read long pieces of each row.
+        The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.
         """
         blocking = self.blocking
-        w_to, w_from = cpasync.tma_partition(
-            w_copy, 0, cute.make_layout(1), cute.group_modes(w_buffers, 0, 2), cute.group_modes(w_tile, 0, 2)
-        )
-        x_to, x_from = cpasync.tma_partition(
-            x_copy,
-            neighbour,
-            cute.make_layout(blocking.sharing),
-            cute.group_modes(x_buffers, 0, 2),
-            cute.group_modes(x_tile, 0, 2),
-        )
-        receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(rank)
-        weights_policy = cutlass.Int64(_ONCE)
-        if token_tiles > 1:
-            weights_policy = cutlass.Int64(_USUAL)
+        first_to, first_from = self.parts(first_copy, first_stages, first_tile, neighbour, blocking.first_shared)
+        second_to, second_from = self.parts(second_copy, second_stages, second_tile, neighbour, blocking.second_shared)
+        receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
-        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a or b
+        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a or b, or reading out
         for step in cutlass.range(steps, unroll=1):
-            k = rank + step * blocking.split
+            k = share + step * blocking.split
             cute.arch.mbarrier_wait(empty + stage, parity)
             with cute.arch.elect_one():
                 cute.arch.mbarrier_arrive_and_expect_tx(full + stage, blocking.stage_bytes)
-            cute.copy(w_copy, w_from[None, k], w_to[None, stage], tma_bar_ptr=full + stage, cache_policy=weights_policy)
-            if cutlass.const_expr(blocking.sharing > 1):
-                cute.copy(
-                    x_copy,
-                    x_from[None, k],
-                    x_to[None, stage],
-                    tma_bar_ptr=full + stage,
-                    mcast_mask=receivers,
-                    cache_policy=cutlass.Int64(_OFTEN),
-                )
-            else:
-                cute.copy(
-                    x_copy,
-                    x_from[None, k],
-                    x_to[None, stage],
-                    tma_bar_ptr=full + stage,
-                    cache_policy=cutlass.Int64(_OFTEN),
-                )
+            for copy, source, to, policy, shared in (
+                (first_copy, first_from, first_to, first_policy, blocking.first_shared),
+                (second_copy, second_from, second_to, second_policy, blocking.second_shared),
+            ):
+                mask = {"mcast_mask": receivers} if shared else {}
+                cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
             stage += 1
             if stage == blocking.stages:
                 stage = cutlass.Int32(0)
@@ -208,21 +184,23 @@ class GemmSm90a:
     def multiply(
         self,
         mma: cute.TiledMma,
-        w_buffers: cute.Tensor,
-        x_buffers: cute.Tensor,
+        first_stages: cute.Tensor,
+        second_stages: cute.Tensor,
         full: cute.Pointer,
         empty: cute.Pointer,
         steps: cutlass.Int32,
-        rank: cutlass.Int32,
-        sums: cute.Tensor,
+        share: cutlass.Int32,
+        sums: cute.Pointer,
     ) -> None:
         """Multiply each stage as it comes, hand the one before back, and leave the sums in shared memory."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
-        w = mma.make_fragment_A(group.partition_A(w_buffers))
-        x = mma.make_fragment_B(group.partition_B(x_buffers))
-        mine = mma.get_slice(thread).partition_C(sums)
+        first = mma.make_fragment_A(group.partition_A(first_stages))
+        second = mma.make_fragment_B(group.partition_B(second_stages))
+        strides = (1, blocking.pitch) if blocking.swap else (blocking.pitch, 1)
+        tile = cute.make_layout((blocking.first, blocking.second), stride=strides)
+        mine = mma.get_slice(thread).partition_C(cute.make_tensor(sums, tile))
         total = cute.make_rmem_tensor(mine.shape, cutlass.Float32)
         total.fill(0)
         mma.set(warpgroup.Field.ACCUMULATE, True)
@@ -230,12 +208,12 @@ class GemmSm90a:
         for step in cutlass.range(steps, unroll=1):
             cute.arch.mbarrier_wait(full + stage, parity)
             warpgroup.fence()
-            for k in cutlass.range_constexpr(cute.size(w, mode=[2])):
-                cute.gemm(mma, total, w[None, None, k, stage], x[None, None, k, stage], total)
+            for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
+                cute.gemm(mma, total, first[None, None, k, stage], second[None, None, k, stage], total)
             warpgroup.commit_group()
             warpgroup.wait_group(1)
             if step > 0:
-                self.release(empty + before, rank)
+                self.release(empty + before, share)
             before = stage
             stage += 1
             if stage == blocking.stages:
@@ -243,16 +221,16 @@ class GemmSm90a:
                 parity ^= 1
         warpgroup.wait_group(0)
         # The sums take the place of the stages: no warp may still be multiplying.
-        cute.arch.barrier(barrier_id=_CONSUMERS, number_of_threads=blocking.warps * WARP)
+        cute.arch.barrier(barrier_id=_MULTIPLIERS, number_of_threads=blocking.warps * WARP)
         cute.autovec_copy(total, mine)
 
     @cute.jit
-    def release(self, empty: cute.Pointer, rank: cutlass.Int32) -> None:
+    def release(self, empty: cute.Pointer, share: cutlass.Int32) -> None:
         """One arrival of this warp, at each block that loads into this one's stage."""
         lane = cute.arch.lane_idx()
         if cutlass.const_expr(self.blocking.sharing > 1):
             if lane < self.blocking.sharing:
-                cute.arch.mbarrier_arrive(empty, rank + lane * self.blocking.split)
+                cute.arch.mbarrier_arrive(empty, share + lane * self.blocking.split)
         else:
             if lane == 0:
                 cute.arch.mbarrier_arrive(empty)
@@ -260,44 +238,44 @@ class GemmSm90a:
     @cute.jit
     def store(
         self,
-        sums: cute.Tensor,
+        sums: cute.Pointer,
         out: cute.Tensor,
-        rank: cutlass.Int32,
+        share: cutlass.Int32,
         neighbour: cutlass.Int32,
-        row_tile: cutlass.Int32,
         token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
     ) -> None:
-        """Add up this block's share of the tile over the cluster, and write it, 16 bytes at a time."""
+        """Add up this block's part of the tile over the shares of k, and write it, 16 bytes at a time."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         vector = 128 // out.element_type.width
-        across = blocking.rows // vector
-        threads = blocking.warps * WARP
+        width, threads = blocking.rows // vector, blocking.warps * WARP
         first_token, first_row = token_tile * blocking.tokens, row_tile * blocking.rows
-        vectors = cutlass.min(blocking.tokens, cutlass.Int32(out.shape[0]) - first_token) * across
-        for i in cutlass.range(rank * threads + thread, vectors, threads * blocking.split, unroll=1):
-            token, row = i // across, i % across * vector
+        vectors = cutlass.min(blocking.tokens, cutlass.Int32(out.shape[0]) - first_token) * width
+        for i in cutlass.range(share * threads + thread, vectors, threads * blocking.split, unroll=1):
+            token, row = i // width, i % width * vector
             if first_row + row < out.shape[1]:
-                total = cute.make_rmem_tensor(vector, cutlass.Float32)
-                part = cute.make_rmem_tensor((vector, blocking.split), cutlass.Float32)
-                place = sums.iterator + (token * blocking.pitch + row)
+                place = sums + cute.assume(token * blocking.pitch + row, divby=4)
+                parts = cute.make_rmem_tensor((vector, blocking.split), cutlass.Float32)
                 for peer in cutlass.range_constexpr(blocking.split):
-                    cute.autovec_copy(self.partial(place, neighbour * blocking.split + peer, vector), part[None, peer])
-                total.store(part[None, 0].load())
+                    part = self.partial(place, neighbour * blocking.split + peer, vector)
+                    cute.autovec_copy(part, parts[None, peer])
+                total = parts[None, 0].load()
                 for peer in cutlass.range_constexpr(1, blocking.split):
-                    total.store(total.load() + part[None, peer].load())
+                    total += parts[None, peer].load()
                 result = cute.make_rmem_tensor(vector, out.element_type)
-                result.store(total.load().to(out.element_type))
+                result.store(total.to(out.element_type))
                 offset = cutlass.Int64(first_token + token) * out.stride[0] + first_row + row
-                cute.autovec_copy(result, cute.make_tensor((out.iterator + offset).align(16), cute.make_layout(vector)))
+                to = out.iterator + cute.assume(offset, divby=vector)
+                cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
 
     @cute.jit
     def partial(self, place: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
         """Sums in the shared memory of a block of the cluster."""
-        aligned = place.align(16)
+        pointer = place
         if cutlass.const_expr(self.blocking.split > 1):
-            aligned = cute.arch.map_dsmem_ptr(aligned, block)
-        return cute.make_tensor(aligned, cute.make_layout(vector))
+            pointer = cute.arch.map_dsmem_ptr(place, block)
+        return cute.make_tensor(pointer, cute.make_layout(vector))
 
     @cute.jit
     def sync(self) -> None:
@@ -308,13 +286,22 @@ class GemmSm90a:
         else:
             cute.arch.sync_threads()
 
-    def stages(self, pointer: Any, layout: Any) -> Any:
-        """The stages of one operand, in the order that wgmma reads."""
-        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
+    def copy(self, matrix: Any, layout: Any, side: int, shared: bool) -> Any:
+        """How TMA copies tiles of a matrix, or parts of them for all blocks that share them; and the matrix for it."""
+        operation = cpasync.CopyBulkTensorTileG2SMulticastOp if shared else cpasync.CopyBulkTensorTileG2SOp
+        one, tile = cute.slice_(layout, (None, None, 0)), (side, self.blocking.depth)
+        parts = self.blocking.sharing if shared else 1
+        return cpasync.make_tiled_tma_atom(operation(), matrix, one, tile, num_multicast=parts)
 
-    def tile(self, tensor: Any, shape: Any, index: Any) -> Any:
-        """The rows of one tile, in steps along k."""
-        return cute.local_tile(tensor, shape, (index, None))
+    def parts(self, copy: Any, stages: Any, tile: Any, neighbour: Any, shared: bool) -> Any:
+        """The places in the stages, and the steps of a tile, that one block copies."""
+        part, parts = (neighbour, self.blocking.sharing) if shared else (0, 1)
+        stages, tile = cute.group_modes(stages, 0, 2), cute.group_modes(tile, 0, 2)
+        return cpasync.tma_partition(copy, part, cute.make_layout(parts), stages, tile)
+
+    def stages(self, pointer: Any, layout: Any) -> Any:
+        """The stages of one side, in the order that wgmma reads."""
+        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
 
 
 def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any) -> Any:
