@@ -33,5 +33,5 @@ fi
 for name in gemm gated attention act rotary; do
     [ -s "$out/$name.json" ] && step "tune-$name" precast tune "$cache" "$out/$name.json"
 done
-step llama timeout 550 "$python" "$here/examples/llama.py" --json "$out/llama.json" ${COMPILE:+--compile}
+step llama timeout 550 "$python" "$here/examples/llama.py" --mlp both --json "$out/llama.json" ${COMPILE:+--compile}
 cat "$out/llama.txt"

@@ -28,6 +28,7 @@ HIDDEN, INTER, HEADS, KV_HEADS, SIZE, PAGE = 4096, 14336, 32, 8, 128, 16
 QUERIES, KEYS = HEADS * SIZE, KV_HEADS * SIZE
 EPS, THETA, SCALE = 1e-5, 500_000.0, SIZE**-0.5
 DTYPE, DEVICE = torch.bfloat16, "cuda"
+FUSED_FROM = 128  # tokens: with fewer, the MLP is faster in two kernels, each with the best tiles for it
 TOKENS = (1, 16, 100, 128, 512, 700, 2048, 4096)
 
 
@@ -243,7 +244,8 @@ def apart(found: torch.Tensor, expected: torch.Tensor) -> float:
 def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: argparse.Namespace) -> dict[str, Any]:
     """One number of tokens: milliseconds, and errors against float32."""
     hidden = torch.randn(tokens, HIDDEN, device=DEVICE).to(DTYPE)
-    fused = {"fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
+    auto = (tokens >= FUSED_FROM,)
+    fused = {"auto": auto, "fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
     sides: dict[str, Any] = {
         ("precast, fused" if each else "precast, separate"): Precast(layers, norm, tokens, fused=each) for each in fused
     }
@@ -294,9 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--rounds", type=int, default=20, help="how often each graph is timed")
-    parser.add_argument(
-        "--mlp", choices=("fused", "separate", "both"), default="both", help="gemm_gated, or two kernels"
-    )
+    ways = ("auto", "fused", "separate", "both")
+    parser.add_argument("--mlp", choices=ways, default="auto", help="gemm_gated, or gemm and act_and_mul; by tokens")
     parser.add_argument("--compile", action="store_true", help="torch.compile beside it: minutes for each size")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     parser.add_argument("--dry-run", action="store_true", help="find and open every kernel, launch none")
