@@ -35,3 +35,5 @@ for name in gemm gated attention act rotary; do
 done
 step llama timeout 550 "$python" "$here/examples/llama.py" --mlp both --json "$out/llama.json" ${COMPILE:+--compile}
 cat "$out/llama.txt"
+step profile timeout 120 "$python" "$here/benchmarks/llama_profile.py" --tokens 1 128 1024
+cat "$out/profile.txt"
