@@ -68,7 +68,7 @@ def main() -> None:
         sides |= {"fused": llama.Precast(layers, norm, tokens, fused=True), "torch": llama.Torch(layers, norm, tokens)}
         for name, side in sides.items():
             with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-                replay, _ = llama.captured(lambda side=side: side(hidden))
+                replay, _ = llama.captured(lambda side=side, hidden=hidden: side(hidden))
             found = kernels(replay)
             print(f"{tokens} tokens, {name}: {len(found)} kernels of two layers, the second half of them:")
             for kernel, taken, gap in found[len(found) // 2 :]:
