@@ -15,7 +15,7 @@ products() { for m in $tokens; do for nk in "$@"; do echo "--problem m=$m,n=${nk
 lengths() { for t in $tokens; do echo "--problem batch=1,queries=$t,keys=$t,kv_heads=8,padding=0"; done; }
 rows() { for t in $tokens; do echo "--problem $1=$t"; done; }
 
-step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --op rmsnorm_fp8 --timeout 60 --json
+step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --op rmsnorm_fp8 --op add_rmsnorm --timeout 60 --json
 tail -n 3 "$out/verify-small.txt"
 if [ -z "${QUICK:-}" ]; then
     step verify-products precast verify "$cache" --op gemm_gated --op gemm_act --small --timeout 60 --json
@@ -28,9 +28,10 @@ fi
     step bench-gated precast bench "$cache" --op gemm_gated -o "$out/gated.json" --timeout 60 $(products 14336,4096)
     step bench-attention precast bench "$cache" --op attention -o "$out/attention.json" --timeout 60 $(lengths)
     step bench-act precast bench "$cache" --op act_and_mul -o "$out/act.json" --timeout 60 $(rows rows)
+    step bench-norm precast bench "$cache" --op add_rmsnorm -o "$out/norm.json" --timeout 60 $(rows rows)
     step bench-rotary precast bench "$cache" --op rotary_paged -o "$out/rotary.json" --timeout 60 $(rows tokens)
 }
-for name in gemm gated attention act rotary; do
+for name in gemm gated attention act norm rotary; do
     [ -s "$out/$name.json" ] && step "tune-$name" precast tune "$cache" "$out/$name.json"
 done
 step llama timeout 550 "$python" "$here/examples/llama.py" --mlp both --json "$out/llama.json" ${COMPILE:+--compile}

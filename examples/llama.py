@@ -81,14 +81,14 @@ class Kernels:
             return loader.get(op, {"dtype": DTYPE, **config}, target=target, problem=problem)
 
         def gemm(n: int, k: int) -> Any:
-            return get("gemm", {"m": tokens, "n": n, "k": k}, out_dtype=DTYPE)
+            return get("gemm", {"m": tokens, "n": n, "k": k}, out_dtype=DTYPE, weights=True)
 
         lengths = {"batch": 1, "queries": tokens, "keys": tokens, "kv_heads": KV_HEADS, "padding": 0}
         heads = {"q_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": SIZE, "page": PAGE}
         gated = {"m": tokens, "n": INTER, "k": HIDDEN}
         return cls(
             norm=get("flashinfer.rmsnorm", hidden=HIDDEN, pdl=True),
-            add_norm=get("flashinfer.fused_add_rmsnorm", hidden=HIDDEN, pdl=True),
+            add_norm=get("add_rmsnorm", {"rows": tokens}, hidden=HIDDEN),
             qkv=gemm(QUERIES + 2 * KEYS, HIDDEN),
             rotary=get("rotary_paged", {"tokens": tokens}, **heads),
             attention=get("attention", lengths, head_dim=SIZE, heads_per_kv=HEADS // KV_HEADS, causal=True),
@@ -135,14 +135,14 @@ class Precast:
             q = self.q.unflatten(1, (HEADS, SIZE)).unsqueeze(0)
             use.attention(q=q, k=k, v=v, out=self.attended, softmax_scale=SCALE)
             use.o(self.attended.view(self.tokens, QUERIES), layer.o.T, self.x)
-            use.add_norm(self.x, self.residual, layer.mlp_norm, self.tokens, EPS)
+            use.add_norm(self.x, self.residual, layer.mlp_norm, self.x, EPS)
             if use.act_and_mul is None:
                 use.gate_up(self.x, layer.gate_up.T, self.inner)
             else:
                 use.gate_up(self.x, layer.gate_up.T, self.gate_up)
                 use.act_and_mul(self.gate_up, self.inner)
             use.down(self.inner, layer.down.T, self.x)
-            use.add_norm(self.x, self.residual, next_norm, self.tokens, EPS)
+            use.add_norm(self.x, self.residual, next_norm, self.x, EPS)
         return self.x
 
 

@@ -97,6 +97,7 @@ def gemm(
     out_major: Literal["n", "m"] = "n",
     batched: bool = False,
     epilogue: str = "",
+    weights: bool = False,
     library: Tuned[Literal["operators", "quack", "precast"]] = "operators",
     tile: Tuned[Sequence[int]] = (128, 128),
     cluster: Tuned[Sequence[int]] = (1, 1),
@@ -121,6 +122,9 @@ def gemm(
     tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
     (floats). They are passed between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
     ``gemm(a, b, bias, out)``.
+
+    ``weights`` is a promise: ``b`` was written long before, as weights are, and not by the kernel that was launched
+    before this one. What can then be loaded while that one still runs, is; other kernels are as without it.
 
     ``library`` says whose kernel it is. ``tile`` and ``cluster`` are (m, n) of the result. ``swap``, of quack's and
     precast's, puts the weights on the side of the tensor core that takes 64 rows. Of quack's, ``pingpong`` has two

@@ -59,7 +59,8 @@ def compile_gemm(config: Config, tensors: Mapping[str, Any]) -> Any:
     """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
     from precast.kernels.own.device import gemm_sm90a
 
-    return gemm_sm90a.compile_gemm(blocking_of(config), tensors["a"], tensors["b"], tensors["out"])
+    blocking, weights = blocking_of(config), bool(config["weights"])
+    return gemm_sm90a.compile_gemm(blocking, tensors["a"], tensors["b"], tensors["out"], weights=weights)
 
 
 def _integers(value: Any) -> tuple[int, ...]:

@@ -42,9 +42,9 @@ def norm(x: Any, weight: Any, out: Any, rows: int, eps: float) -> None:
     out.copy_(functional.rms_norm(x, x.shape[-1:], weight, eps))
 
 
-def add_norm(x: Any, residual: Any, weight: Any, rows: int, eps: float) -> None:
+def add_norm(x: Any, residual: Any, weight: Any, out: Any, eps: float) -> None:
     residual += x
-    norm(residual, weight, x, rows, eps)
+    norm(residual, weight, out, len(x), eps)
 
 
 def gemm(a: Any, b: Any, out: Any) -> None:

@@ -34,8 +34,8 @@ class GemmSm90a:
     their shares. So the result is the same each time, and no memory but the result is written.
     """
 
-    def __init__(self, blocking: Blocking, dtype: Any) -> None:
-        self.blocking, self.dtype = blocking, dtype
+    def __init__(self, blocking: Blocking, dtype: Any, *, weights: bool = False) -> None:
+        self.blocking, self.dtype, self.weights = blocking, dtype, weights
 
     @cute.jit
     def gemm(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
@@ -153,7 +153,8 @@ class GemmSm90a:
         share: cutlass.Int32,
         neighbour: cutlass.Int32,
     ) -> None:
-        """Fill the stages. Of a side that several blocks need, each loads a part, for all of them.
+        """Fill the stages. Of a side that several blocks need, each loads a part, for all of them. Weights are there
+        before anything else is, so those of the first stages are loaded while the kernel before still runs.
 
         The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.
         """
@@ -161,24 +162,39 @@ class GemmSm90a:
         first_to, first_from = self.parts(first_copy, first_stages, first_tile, neighbour, blocking.first_shared)
         second_to, second_from = self.parts(second_copy, second_stages, second_tile, neighbour, blocking.second_shared)
         receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
+        first_side = (first_copy, first_from, first_to, first_policy, blocking.first_shared)
+        second_side = (second_copy, second_from, second_to, second_policy, blocking.second_shared)
+        b_side, a_side = (first_side, second_side) if blocking.swap else (second_side, first_side)
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
-        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a or b, or reading out
-        for step in cutlass.range(steps, unroll=1):
-            k = share + step * blocking.split
+        ahead = cutlass.Int32(0)
+        if cutlass.const_expr(self.weights):
+            ahead = cutlass.min(steps, blocking.stages)
+            for step in cutlass.range(ahead, unroll=1):
+                with cute.arch.elect_one():
+                    cute.arch.mbarrier_arrive_and_expect_tx(full + step, blocking.stage_bytes)
+                self.fill((b_side,), full, step, share + step * blocking.split, receivers)
+        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a, or b, or reading out
+        if cutlass.const_expr(self.weights):
+            for step in cutlass.range(ahead, unroll=1):
+                self.fill((a_side,), full, step, share + step * blocking.split, receivers)
+            if ahead == blocking.stages:
+                parity = cutlass.Int32(0)
+        for step in cutlass.range(ahead, steps, unroll=1):
             cute.arch.mbarrier_wait(empty + stage, parity)
             with cute.arch.elect_one():
                 cute.arch.mbarrier_arrive_and_expect_tx(full + stage, blocking.stage_bytes)
-            for copy, source, to, policy, shared in (
-                (first_copy, first_from, first_to, first_policy, blocking.first_shared),
-                (second_copy, second_from, second_to, second_policy, blocking.second_shared),
-            ):
-                mask = {"mcast_mask": receivers} if shared else {}
-                cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
+            self.fill((first_side, second_side), full, stage, share + step * blocking.split, receivers)
             stage += 1
             if stage == blocking.stages:
                 stage = cutlass.Int32(0)
                 parity ^= 1
         cute.arch.griddepcontrol_launch_dependents()
+
+    def fill(self, sides: Any, full: Any, stage: Any, k: Any, receivers: Any) -> None:
+        """Copy a step of some sides into a stage, for the blocks that need it."""
+        for copy, source, to, policy, shared in sides:
+            mask = {"mcast_mask": receivers} if shared else {}
+            cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
 
     @cute.jit
     def multiply(
@@ -304,7 +320,8 @@ class GemmSm90a:
         return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
 
 
-def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any) -> Any:
+def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any, *, weights: bool) -> Any:
     """Compile for tensors that stand for the caller's."""
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(GemmSm90a(blocking, a.element_type).gemm, a, b, out, stream, options="--enable-tvm-ffi")
+    operation = GemmSm90a(blocking, a.element_type, weights=weights)
+    return cute.compile(operation.gemm, a, b, out, stream, options="--enable-tvm-ffi")

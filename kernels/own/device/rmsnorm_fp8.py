@@ -11,17 +11,18 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream, make_fake_tensor
 
+from precast.kernels.own.device.held_rows import HeldRows
 from precast.kernels.own.device.vectors import ALIGN, at
-from precast.kernels.own.rows import WARP, Split
+from precast.kernels.own.rows import Split
 
 _LARGEST = 448.0  # of float8_e4m3fn
 
 
-class RmsNormFp8:
+class RmsNormFp8(HeldRows):
     """The norm of each row, over a scale of the row's own: its largest value becomes the largest of float8."""
 
     def __init__(self, split: Split, least: float) -> None:
-        self.split = split
+        super().__init__(split)
         self.least = least
 
     @cute.jit
@@ -64,14 +65,14 @@ class RmsNormFp8:
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.Int64(cutlass.min(row, x.shape[0] - 1))
             mine = row < x.shape[0]
-            values = cute.make_rmem_tensor((split.vector, split.steps), cutlass.Float32)
+            values = self.room()
             self.fetch(x, safe * x.stride[0], values)
             if cutlass.const_expr(residual is not None):
                 self.accumulate(residual, safe * residual.stride[0], values, mine)
             held = values.load()
             total = self.shared((held * held).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0), largest=False)
             factor = cute.math.rsqrt(total * (1.0 / (split.vectors * split.vector)) + eps)
-            scales = cute.make_rmem_tensor((split.vector, split.steps), cutlass.Float32)
+            scales = self.room()
             self.fetch(weight, cutlass.Int64(0), scales)
             normal = held * factor * scales.load()
             values.store(normal)
@@ -85,34 +86,6 @@ class RmsNormFp8:
                     scale[row] = divisor
 
     @cute.jit
-    def fetch(self, tensor: cute.Tensor, base: cutlass.Int64, into: cute.Tensor) -> None:
-        """Load this lane's vectors in float32; where it has none, zeros."""
-        split = self.split
-        for i in cutlass.range_constexpr(split.steps):
-            index = split.index(cute.arch.thread_idx()[0], i)
-            held = cute.make_rmem_tensor(split.vector, tensor.element_type)
-            held.fill(0)
-            if index < split.vectors:
-                cute.autovec_copy(at(tensor, base + index * split.vector, split.vector), held)
-            into[None, i].store(held.load().to(cutlass.Float32))
-
-    @cute.jit
-    def accumulate(self, residual: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, mine: Any) -> None:
-        """Add the residual to what is held, and store the sum, rounded, in its place."""
-        split = self.split
-        for i in cutlass.range_constexpr(split.steps):
-            index = split.index(cute.arch.thread_idx()[0], i)
-            if index < split.vectors:
-                place = at(residual, base + index * split.vector, split.vector)
-                held = cute.make_rmem_tensor(split.vector, residual.element_type)
-                cute.autovec_copy(place, held)
-                total = values[None, i].load() + held.load().to(cutlass.Float32)
-                values[None, i].store(total)
-                if mine:
-                    held.store(total.to(residual.element_type))
-                    cute.autovec_copy(held, place)
-
-    @cute.jit
     def write(self, out: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, factor: cutlass.Float32) -> None:
         """Store this lane's vectors as float8, which clamps."""
         split = self.split
@@ -122,30 +95,6 @@ class RmsNormFp8:
                 result = cute.make_rmem_tensor(split.vector, out.element_type)
                 result.store((values[None, i].load() * factor).to(out.element_type))
                 cute.autovec_copy(result, at(out, base + index * split.vector, split.vector))
-
-    @cute.jit
-    def shared(self, mine: cutlass.Float32, largest: cutlass.Constexpr) -> cutlass.Float32:
-        """The sum of what the lanes of a row have, or the largest: by shuffles in a warp, by shared memory across."""
-        split = self.split
-        width = min(split.lanes, WARP)
-        if cutlass.const_expr(largest):
-            found = cute.arch.warp_reduction_max(mine, threads_in_group=width)
-        else:
-            found = cute.arch.warp_reduction_sum(mine, threads_in_group=width)
-        if cutlass.const_expr(split.warps > 1):
-            thread = cute.arch.thread_idx()[0]
-            parts = cute.make_tensor(
-                cute.arch.alloc_smem(cutlass.Float32, split.threads // WARP), cute.make_layout(split.threads // WARP)
-            )
-            if thread % WARP == 0:
-                parts[thread // WARP] = found
-            cute.arch.sync_threads()
-            start = split.first_warp(thread)
-            found = parts[start]
-            for warp in cutlass.range_constexpr(1, split.warps):
-                other = parts[start + warp]
-                found = cute.arch.fmax(found, other) if largest else found + other
-        return found
 
 
 def compile_rmsnorm_fp8(dtype: Any, hidden: int, residual: bool, threads: int, least: float) -> Any:

@@ -27,6 +27,8 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("rotary_paged", {**HEADS, "dtype": "float16", "rotary_dim": 32, "table_dtype": "float16", "index_dtype": "int32"}),
     ("act_and_mul", {**HALF, "width": 136}),
     ("act_and_mul", {"dtype": "float32", "width": 132, "activation": "gelu"}),
+    ("add_rmsnorm", {**HALF, "hidden": 4096}),
+    ("add_rmsnorm", {"dtype": "float32", "hidden": 132}),
     ("rmsnorm_fp8", {**HALF, "hidden": 4096, "residual": True}),
     ("rmsnorm_fp8", {"dtype": "float16", "hidden": 80}),
 ]
