@@ -48,11 +48,11 @@ class Size:
         return f"{self.m}x{self.n}x{self.k}"
 
 
-def sizes(given: list[str]) -> list[Size]:
+def sizes(given: list[str], rows: str = "") -> list[Size]:
     """Those given as ``m,n,k``, else every layer at every number of rows, in an order whose start is a fair sample."""
     if given:
         return [Size(*map(int, text.split(","))) for text in given]
-    every = [Size(m, n, k) for n, k in LAYERS for m in ROWS]
+    every = [Size(m, n, k) for n, k in LAYERS for m in (map(int, rows.split(",")) if rows else ROWS)]
     random.Random(0).shuffle(every)
     return every
 
@@ -279,10 +279,12 @@ def group(arguments: argparse.Namespace, names: list[str], until: float, found: 
     """Measure some variants in child processes, each without those that ended the one before."""
     left = list(names)
     while left:
+        done = {size for size, row in found["sizes"].items() if set(row["times"]) & set(names)}
+        rest = [s for s in sizes(arguments.size, arguments.rows) if str(s) not in done]
+        if not rest:
+            return
         command = [sys.executable, __file__, str(arguments.cache), "--child", json.dumps(left), "--until", str(until)]
         command += ["--dtype", arguments.dtype, "--out-dtype", arguments.out_dtype]
-        done = {size for size, row in found["sizes"].items() if set(row["times"]) & set(names)}
-        rest = [s for s in sizes(arguments.size) if str(s) not in done]
         command += [word for s in rest for word in ("--size", f"{s.m},{s.n},{s.k}")]
         at: dict[str, Any] = {}
         failed: Any = None
@@ -299,7 +301,7 @@ def group(arguments: argparse.Namespace, names: list[str], until: float, found: 
                 failed = line["failed"]
             elif "at" in line:
                 at = line
-        if failed is None or not rest:
+        if failed is None:
             return
         found["wrong"].append({"wrong": at.get("at"), "size": at.get("size"), "what": failed})
         print("FAILED", at, failed, flush=True)
@@ -360,6 +362,7 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
     parser.add_argument("--size", action="append", default=[], help="m,n,k; may be given again")
+    parser.add_argument("--rows", default="", help="numbers of rows, with commas between them, for every layer")
     parser.add_argument("--only", default="", help="the variants whose names have this in them")
     parser.add_argument("--seconds", type=float, default=240.0, help="for all; each library has its share")
     parser.add_argument("--child", help=argparse.SUPPRESS)

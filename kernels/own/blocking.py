@@ -17,6 +17,7 @@ _CLUSTER = 8  # blocks that every GPU of the architecture can hold in a cluster
 _FIRST = (64, 128, 192, 256)
 _DEPTHS = (64, 128, 256)
 _REGISTERS, _OTHERS = 65536, 40  # of an SM; what a thread needs beside its sums
+_HELD = 64  # sums that a thread holds while it adds those of several blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,15 @@ class Blocking:
     def sums(self) -> int:
         """Sums in the registers of a thread."""
         return self.tokens * self.rows // (self.groups * GROUP)
+
+    def batch(self, vector: int) -> int:
+        """How many vectors of the result a thread adds up at a time: as many as it has registers for, and work.
+
+        >>> Blocking(tokens=128, rows=192, depth=64, swap=False, split=2).batch(8)
+        4
+        """
+        most = max(1, min(4, _HELD // (vector * self.split)))
+        return min(most, -(-self.tokens * self.rows // (vector * self.warps * WARP * self.split)))
 
     @property
     def _memory(self) -> int:

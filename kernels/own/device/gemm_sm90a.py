@@ -261,29 +261,36 @@ class GemmSm90a:
         token_tile: cutlass.Int32,
         row_tile: cutlass.Int32,
     ) -> None:
-        """Add up this block's part of the tile over the shares of k, and write it, 16 bytes at a time."""
+        """Add up this block's part of the tile over the shares of k, and write it, 16 bytes at a time.
+
+        Several are read before the first is added: those of other blocks are far away.
+        """
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         vector = 128 // out.element_type.width
         width, threads = blocking.rows // vector, blocking.warps * WARP
         first_token, first_row = token_tile * blocking.tokens, row_tile * blocking.rows
         vectors = cutlass.min(blocking.tokens, cutlass.Int32(out.shape[0]) - first_token) * width
-        for i in cutlass.range(share * threads + thread, vectors, threads * blocking.split, unroll=1):
-            token, row = i // width, i % width * vector
-            if first_row + row < out.shape[1]:
-                place = sums + cute.assume(token * blocking.pitch + row, divby=4)
-                parts = cute.make_rmem_tensor((vector, blocking.split), cutlass.Float32)
+        apart, batch = threads * blocking.split, blocking.batch(vector)
+        parts = cute.make_rmem_tensor((vector, blocking.split, batch), cutlass.Float32)
+        result = cute.make_rmem_tensor(vector, out.element_type)
+        for start in cutlass.range(share * threads + thread, vectors, apart * batch, unroll=1):
+            for j in cutlass.range_constexpr(batch):
+                i = cutlass.min(start + j * apart, vectors - 1)
+                place = sums + cute.assume(i // width * blocking.pitch + i % width * vector, divby=4)
                 for peer in cutlass.range_constexpr(blocking.split):
                     part = self.partial(place, neighbour * blocking.split + peer, vector)
-                    cute.autovec_copy(part, parts[None, peer])
-                total = parts[None, 0].load()
+                    cute.autovec_copy(part, parts[None, peer, j])
+            for j in cutlass.range_constexpr(batch):
+                i = start + j * apart
+                token, row = first_token + i // width, first_row + i % width * vector
+                total = parts[None, 0, j].load()
                 for peer in cutlass.range_constexpr(1, blocking.split):
-                    total += parts[None, peer].load()
-                result = cute.make_rmem_tensor(vector, out.element_type)
+                    total += parts[None, peer, j].load()
                 result.store(total.to(out.element_type))
-                offset = cutlass.Int64(first_token + token) * out.stride[0] + first_row + row
-                to = out.iterator + cute.assume(offset, divby=vector)
-                cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
+                if i < vectors and row < out.shape[1]:
+                    to = out.iterator + cute.assume(cutlass.Int64(token) * out.stride[0] + row, divby=vector)
+                    cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
 
     @cute.jit
     def partial(self, place: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
