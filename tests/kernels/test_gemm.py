@@ -34,7 +34,7 @@ BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
 OWN = {**BF16, "library": "precast", "tile": [16, 64], "swap": True}
 QUACK = {**BF16, "library": "quack", "tile": [128, 192]}
-MEANING = ("dtype", "out_dtype", "accumulator", "a_major", "b_major", "out_major", "batched", "epilogue")
+MEANING = ("dtype", "out_dtype", "accumulator", "a_major", "b_major", "out_major", "batched", "epilogue", "weights")
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**BF16, "split": 2}, "sm_90a", "library operators does not read split: .*use library precast"),
