@@ -22,6 +22,7 @@ from precast.kernels.adapters.quack import gemm as quack_gemm
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.tile import Tile
 from precast.kernels.own import gemm_sm90a
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -73,6 +74,23 @@ def problems(config: Config) -> Sequence[Mapping[str, int]]:
     return cases.problems(_plane(config))
 
 
+def tile_of(config: Config) -> Tile | None:
+    """What a cluster of blocks works on; None for products of batches, whose cases name other axes.
+
+    >>> shared = {"library": "precast", "tile": (16, 64, 128), "cluster": (1, 2), "split": 2, "residents": 2}
+    >>> tile_of({**_UNSET, **shared})
+    Tile(sizes={'m': 16, 'n': 128}, blocks=4, per_sm=2)
+    """
+    if config.get("batched"):
+        return None
+    (m, n), (rows, columns) = _plane(config)["tile"], config["cluster"]  # type: ignore[misc]
+    sizes = {"m": m * rows, "n": n * columns}
+    if config["two_cta"]:
+        sizes["n" if config["swap"] else "m"] //= 2  # a tile is over both blocks
+    blocks = rows * columns * int(str(config["split"]))
+    return Tile(sizes=sizes, blocks=blocks, per_sm=int(str(config["residents"])))
+
+
 @kernel(
     op="gemm",
     imports=("cutlass.operators", IMPORTED),
@@ -86,6 +104,8 @@ def problems(config: Config) -> Sequence[Mapping[str, int]]:
     tolerance=cases.tolerance,
     special_values=["zero", "denormal"],  # an epilogue may drop NaN, as relu does
     cost=cases.cost,
+    tile=tile_of,
+    peer=cases.peer,
     speed_only=GRID,
 )
 def gemm(

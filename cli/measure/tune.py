@@ -193,8 +193,8 @@ def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Probl
 
 
 def _problems(cache: Cache, contest: Contest, given: Sequence[Problem]) -> Sequence[Problem]:
-    from precast.kernels.authoring.bench import benched
     from precast.kernels.authoring.launching import declaration_for
+    from precast.kernels.authoring.timing.bench import benched
     from precast.loader.errors import ConfigError
     from precast.loader.format.config import suggest
 

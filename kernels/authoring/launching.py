@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from precast.kernels.authoring.bench import is_layout
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
+from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact

@@ -11,7 +11,6 @@ from precast.kernels.adapters.operators.config import Design, Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_torch
-from precast.kernels.authoring.tile import Tile
 from precast.loader.format.config import Config
 
 # Half a unit in the last place of a stored result, as a share of it; and the absolute rounding of a result near zero.
@@ -120,19 +119,6 @@ def cost(config: Config, problem: Problem) -> Cost:
     m, n, k, count = problem["m"], problem["n"], problem["k"], problem.get("l", 1)
     read, written = bits(str(config["dtype"])) * (m * k + k * n), bits(str(config["out_dtype"])) * m * n
     return Cost(2 * m * n * k * count, (read + written) * count // 8)
-
-
-def tile(config: Config) -> Tile | None:
-    """What a cluster of blocks works on; None for products of batches, whose cases name other axes.
-
-    >>> tile({"tile": (256, 128), "cluster": (2, 1), "two_cta": True})
-    Tile(sizes={'m': 256, 'n': 128}, blocks=2, per_sm=1)
-    """
-    if config.get("batched"):
-        return None
-    design = Design.of(config)
-    (m, n), (rows, columns) = design.tile, design.cluster
-    return Tile(sizes={"m": m * rows // (2 if design.two_cta else 1), "n": n * columns}, blocks=rows * columns)
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:

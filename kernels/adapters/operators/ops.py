@@ -65,7 +65,6 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     tolerance=cases.tolerance,
     special_values=["zero", "denormal"],  # an epilogue may drop NaN, as relu does
     cost=cases.cost,
-    tile=cases.tile,
     peer=cases.peer,
     speed_only=GRID,
 )
