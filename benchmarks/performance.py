@@ -61,20 +61,23 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, metavar="CACHE")
     parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), default=sorted(PARTS), metavar="PART")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help="keep results and page there")
     options = parser.parse_args(argv)
+    options.results.mkdir(parents=True, exist_ok=True)
     missed = 0
     if options.cache is not None:
         found = machine()
         if found is None:
             print("nothing is measured: nvidia-smi finds no GPU here", file=sys.stderr)
             return 1
-        missed = sum(not measured(name, options.cache.resolve(), found) for name in options.parts)
-    PAGE.write_text(page(stored()))
-    print(f"{PAGE.relative_to(ROOT)} is written")
+        missed = sum(not measured(name, options.cache.resolve(), found, options.results) for name in options.parts)
+    target = PAGE if options.results == RESULTS else options.results / PAGE.name
+    target.write_text(page(stored(options.results)))
+    print(f"{target} is written")
     return 1 if missed else 0
 
 
-def measured(name: str, cache: Path, found: Mapping[str, str]) -> bool:
+def measured(name: str, cache: Path, found: Mapping[str, str], results: Path) -> bool:
     """Run one part and keep what it found; False, with the reason told, where it found nothing."""
     part = PARTS[name]
     with tempfile.TemporaryDirectory() as folder:
@@ -84,31 +87,33 @@ def measured(name: str, cache: Path, found: Mapping[str, str]) -> bool:
             words += [word for op in KERNELS if op in ops_of(cache) for word in ("--op", op)]
         print(f"{name}: {part.shown}", flush=True)
         environment = {**os.environ, "PRECAST_CACHE_PATH": str(cache)}
-        try:
-            with open(Path(folder, "stdout"), "w+") as out:
+        with open(Path(folder, "stdout"), "w+") as out:
+            try:
                 done = subprocess.run(words, cwd=ROOT, env=environment, stdout=out, timeout=LIMIT, check=False)
-                out.seek(0)
-                printed = out.read()
+                status = f"exit status {done.returncode}"
+            except subprocess.TimeoutExpired as late:  # what it had written by then counts
+                status = str(late)
+            out.seek(0)
+            printed = out.read()
+        print(f"{'' if name == 'kernels' else printed}{name}: {status}", flush=True)
+        try:
             data = json.loads(printed if name == "kernels" else file.read_text())
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        except (OSError, ValueError) as error:
             print(f"{name} found nothing: {type(error).__name__}: {error}", file=sys.stderr)
             return False
-    if name != "kernels":
-        print(printed)
-    print(f"{name}: exit status {done.returncode}")
     today = datetime.now(timezone.utc).date().isoformat()
     kept = {"part": name, "command": part.shown, "date": today, "machine": dict(found), "data": data}
-    target = RESULTS / slug(found["name"]) / f"{name}.json"
+    target = results / slug(found["name"]) / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(kept, sort_keys=True, indent=1) + "\n")
     return True
 
 
-def stored() -> dict[str, dict[str, Any]]:
+def stored(results: Path = RESULTS) -> dict[str, dict[str, Any]]:
     """All results, by machine and part."""
     return {
         folder.name: {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
-        for folder in sorted(RESULTS.iterdir())
+        for folder in sorted(results.iterdir())
         if folder.is_dir()
     }
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.kernels.authoring.timing.timer import LAUNCHES
 from precast.kernels.authoring.verification.check import Check
@@ -122,7 +122,7 @@ class Launches:
     ) -> tuple[Launched, ...]:
         """The times of an artifact on each problem; one without a problem says why there is none at all.
 
-        ``extras`` are some of ``precast.kernels.authoring.bench.EXTRAS``.
+        ``extras`` are some of ``precast.kernels.authoring.timing.bench.EXTRAS``.
         """
         options = {"problems": problems, "launches": launches, "extras": list(extras)}
         try:

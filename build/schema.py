@@ -73,8 +73,15 @@ def _op() -> Schema:
         },
         optional=("doc", "tuning"),
     )
-    without = {"properties": {"artifacts": {"items": {"properties": {"assumes": False}}}}}
-    root = {**root, "if": {"properties": {"version": {"const": 1}}}, "then": without}
+    unassuming = {"properties": {"artifacts": {"items": {"properties": {"assumes": False}}}}}
+    untabled = {"properties": {"tuning": {"items": {"properties": {"rows": False}}}}}
+    root = {
+        **root,
+        "allOf": [
+            {"if": {"properties": {"version": {"enum": older}}}, "then": without}
+            for older, without in (([1], unassuming), ([1, 2], untabled))
+        ],
+    }
     parts = {
         "artifact": _artifact(),
         "measured": _measured(),
@@ -151,17 +158,33 @@ def _expression() -> Schema:
 
 
 def _measured() -> Schema:
+    """A table; or, before version 3, a single measurement."""
     size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+    time = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}
     problem = {"type": "object", "minProperties": 1, "maxProperties": 32, "propertyNames": text_of(NAME)}
-    times = table_of({"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}, 10_000)
-    return object_of(
-        {
-            "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
-            "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
-            "problem": {**problem, "additionalProperties": size},
-            "times": {**times, "propertyNames": text_of(SHA256)},
-        }
-    )
+    machine = {
+        "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
+        "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
+    }
+    by_key = {"propertyNames": text_of(SHA256)}
+    tile = {**table_of({**size, "minimum": 1}, 32), "propertyNames": text_of(NAME)}
+    tiling = object_of({"at_once": {**size, "minimum": 1}, "tile": tile})
+    one = {
+        **machine,
+        "problem": {**problem, "additionalProperties": size},
+        "times": {**table_of(time, 10_000), **by_key},
+        "tilings": {**table_of(tiling, 10_000), **by_key},
+    }
+    table = {
+        **machine,
+        "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
+        "variants": {
+            **list_of(object_of({"key": text_of(SHA256), "tiling": tiling}, optional=("tiling",)), 10_000),
+            "minItems": 1,
+        },
+        "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
+    }
+    return {"oneOf": [object_of(table), object_of(one, optional=("tilings",))]}
 
 
 def _signature() -> Schema:

@@ -9,7 +9,7 @@ from typing import Any
 
 from precast.build.bench.roofline import Standing, standing
 from precast.build.cache.annotate import Measurements
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format import fields
 from precast.loader.format.config import Config, config_text, to_json, to_value

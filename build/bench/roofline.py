@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 
 ABOVE = "more than the GPU can do: the declared cost is too high, or the measurement was disturbed"

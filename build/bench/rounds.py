@@ -15,7 +15,7 @@ from typing import Protocol
 
 from precast.build.bench.report import Report, Row
 from precast.build.launches import Launches, Lost
-from precast.kernels.authoring.bench import EXTRAS, Timing
+from precast.kernels.authoring.timing.bench import EXTRAS, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text

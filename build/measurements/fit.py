@@ -18,6 +18,7 @@ from precast.loader.errors import ConfigError, FormatError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Key, canonical, complete
 from precast.loader.format.index import TUNING_LIMIT
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 
 
@@ -108,6 +109,7 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
     file = completed(file, {op: listed.keys for op, listed in ops.items()})
     gpus = {gpu.name: gpu for gpu in file.gpus}
     tables: dict[str, dict[tuple[str, Sizes], dict[str, float]]] = {}
+    tilings: dict[str, dict[tuple[str, str], Tiling]] = {}  # by op, then by GPU and artifact
     candidates = left_out = earlier = 0
     measured = {group.op for group in file.groups}
     found = {op: _by_config(listed.artifacts) for op, listed in ops.items() if op in measured}
@@ -120,10 +122,13 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
                 continue
             candidates += 1
             earlier += code is not None and all(code(artifact) != one.code for artifact in artifacts)
+            if one.tiling is not None:
+                told = tilings.setdefault(group.op, {})
+                told.update({(group.gpu, artifact.key): one.tiling for artifact in artifacts})
             table = tables.setdefault(group.op, {})
             for sizes, time in one.times.items():
                 table.setdefault((group.gpu, sizes), {}).update({a.key: time for a in artifacts})
-    rows = {op: _rows(table, gpus) for op, table in sorted(tables.items())}
+    rows = {op: _rows(table, gpus, tilings.get(op, {})) for op, table in sorted(tables.items())}
     for op, found_rows in rows.items():
         if len(found_rows) > TUNING_LIMIT:
             raise FormatError(f"{op} has {len(found_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
@@ -131,11 +136,18 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
     return Fitted(rows=rows, times=times, candidates=candidates, left_out=left_out, earlier=earlier)
 
 
-def _rows(table: Mapping[tuple[str, Sizes], dict[str, float]], gpus: Mapping[str, Gpu]) -> tuple[Measured, ...]:
-    rows = (
-        Measured(gpu=gpu, capability=gpus[gpu].capability, problem=dict(sizes), times=times)
-        for (gpu, sizes), times in table.items()
-    )
+def _rows(
+    table: Mapping[tuple[str, Sizes], dict[str, float]],
+    gpus: Mapping[str, Gpu],
+    tilings: Mapping[tuple[str, str], Tiling],
+) -> tuple[Measured, ...]:
+    rows = []
+    for (gpu, sizes), times in table.items():
+        problem = dict(sizes)
+        told = {key: tilings[gpu, key] for key in times if (gpu, key) in tilings}
+        told = {key: tiling for key, tiling in told.items() if tiling.cuts(problem)}
+        capability = gpus[gpu].capability
+        rows.append(Measured(gpu=gpu, capability=capability, problem=problem, times=times, tilings=told))
     return tuple(sorted(rows, key=lambda row: row.place))
 
 

@@ -47,9 +47,13 @@ def _joined(groups: Sequence[Group]) -> Group:
     return replace(groups[0], candidates=tuple(_newest(candidates[identity]) for identity in sorted(candidates)))
 
 
+def _age(one: Candidate) -> tuple[str, str, bytes]:
+    return one.date, one.code, canonical(one.tiling.to_json() if one.tiling else None)
+
+
 def _newest(measured: Sequence[Candidate]) -> Candidate:
     """One candidate as several files have it: the code that was measured last, with its least times."""
-    newest = max(measured, key=lambda one: (one.date, one.code))
+    newest = max(measured, key=_age)
     times: dict[Sizes, float] = {}
     for one in measured:
         if one.code == newest.code:

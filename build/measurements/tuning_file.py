@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.loader.errors import FormatError
@@ -22,6 +22,7 @@ from precast.loader.format.config import Config, canonical, to_json
 from precast.loader.format.index import TUNING_LIMIT, check_version
 from precast.loader.format.patterns import OP_NAME, Pattern
 from precast.loader.format.target import Capability, Target, parse_capability
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import LONGEST, parse_problem
 
 FORMAT = "precast-tuning"
@@ -83,12 +84,16 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A tuned config: the device code that was measured, when last, and its microseconds by problem."""
+    """A tuned config: the device code that was measured, when last, and its microseconds by problem.
+
+    ``tiling`` says how it cuts a problem on that GPU, where its author told it.
+    """
 
     tuned: Config
     code: str
     date: str
     times: Mapping[Sizes, float] = field(default_factory=dict)
+    tiling: Tiling | None = None
 
     @property
     def identity(self) -> bytes:
@@ -207,10 +212,7 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
         for table, time in zip(tables, times, strict=True):
             if time is not None:
                 table[sizes] = time
-    filled = (
-        Candidate(tuned=one.tuned, code=one.code, date=one.date, times=table)
-        for one, table in zip(candidates, tables, strict=True)
-    )
+    filled = (replace(one, times=table) for one, table in zip(candidates, tables, strict=True))
     return Group(
         op=op,
         config=config,
@@ -221,7 +223,7 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
 
 
 def _parse_candidate(value: object, config: Config) -> Candidate:
-    data = fields.known(fields.as_object(value), ("code", "date", "tuned"))
+    data = fields.known(fields.as_object(value), ("code", "date", "tiling", "tuned"))
     tuned = parse_config({"config": fields.parsed(data, "tuned", fields.as_object)})
     for name in tuned:
         if name in config:
@@ -230,6 +232,7 @@ def _parse_candidate(value: object, config: Config) -> Candidate:
         tuned=tuned,
         code=fields.matching(data, "code", CODE, "the digest of device code"),
         date=fields.matching(data, "date", DATE, "a date like 2026-01-31T12:00:00Z"),
+        tiling=fields.parsed(data, "tiling", Tiling.parse, None),
     )
 
 
@@ -254,7 +257,7 @@ def _time(value: object) -> float | None:
 def _group(group: Group) -> str:
     """The text of one group: its facts and each candidate and problem on a line."""
     ordered = sorted(group.candidates, key=lambda c: c.identity)
-    candidates = [_line({"code": c.code, "date": c.date, "tuned": config_json(c.tuned)}) for c in ordered]
+    candidates = [_line(_candidate(one)) for one in ordered]
     rows = [
         _line({"problem": dict(sizes), "times": [one.times.get(sizes) for one in ordered]}) for sizes in group.problems
     ]
@@ -262,6 +265,11 @@ def _group(group: Group) -> str:
     lines = [f"    {_line(name)}: {_line(value)}" for name, value in facts.items()]
     lines += [f'    "candidates": {_list(candidates, 4)}', f'    "rows": {_list(rows, 4)}']
     return "{\n" + ",\n".join(lines) + "\n   }"
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    told = {"tiling": one.tiling.to_json()} if one.tiling else {}
+    return {"code": one.code, "date": one.date, "tuned": config_json(one.tuned), **told}
 
 
 def _list(items: list[str], indent: int) -> str:

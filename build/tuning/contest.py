@@ -19,10 +19,14 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Config, Key, canonical, config_text
 from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Target
+from precast.loader.format.tiling import Tiling
 from precast.loader.resolve.cache import Cache
 
 Obstacle = Callable[[Artifact], str]
 """Why this GPU must not launch an artifact; empty where it may."""
+
+Cut = Callable[[str, Artifact], Tiling | None]
+"""How an artifact of an op cuts a problem on this GPU; None where nobody tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Contestant:
     code: str
     rank: int = 0
     stored: int = 0
+    tiling: Tiling | None = None
 
     @property
     def identity(self) -> bytes:
@@ -63,7 +68,9 @@ class Contest:
         return f"{self.op}({config_text(self.config)}) for {self.target}"
 
 
-def contests(cache: Cache, manifests: Iterable[Manifest], obstacle: Obstacle) -> list[Contest]:
+def contests(
+    cache: Cache, manifests: Iterable[Manifest], obstacle: Obstacle, cut: Cut = lambda op, artifact: None
+) -> list[Contest]:
     """Every contest between artifacts that the manifests ask for and that this GPU runs, with their problems.
 
     The problems are those of the entries. A contest has none where no entry gives any.
@@ -78,7 +85,7 @@ def contests(cache: Cache, manifests: Iterable[Manifest], obstacle: Obstacle) ->
             if artifact.kind == "object" and place in asked and not obstacle(artifact):
                 meaning = canonical([config_json(_meaning(artifact.config, keys)), str(artifact.target)]).decode()
                 groups.setdefault(meaning, []).append((artifact, asked[place]))
-        found += [_contest(cache, op, keys, groups[name]) for name in sorted(groups)]
+        found += [_contest(cache, op, keys, groups[name], cut) for name in sorted(groups)]
     return found
 
 
@@ -126,7 +133,7 @@ def _meaning(config: Config, keys: Sequence[Key]) -> dict[str, Any]:
 
 
 def _contest(
-    cache: Cache, op: str, keys: Sequence[Key], members: list[tuple[Artifact, tuple[Problem, ...]]]
+    cache: Cache, op: str, keys: Sequence[Key], members: list[tuple[Artifact, tuple[Problem, ...]]], cut: Cut
 ) -> Contest:
     ordered = sorted(members, key=lambda member: (member[0].rank, member[0].key))
     problems: dict[Sizes, Problem] = {sizes_of(p): p for _, given in ordered for p in given}
@@ -139,6 +146,7 @@ def _contest(
             code=code_digest(cache.read(one.blob)),
             rank=one.rank,
             stored=one.blob.stored,
+            tiling=cut(op, one),
         )
         for one, _ in ordered
     )

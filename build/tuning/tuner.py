@@ -202,7 +202,11 @@ class Tuner:
             before = candidates.get(one.identity)
             kept = before.times if before is not None and before.code == one.code else {}
             candidates[one.identity] = Candidate(
-                tuned=one.tuned, code=one.code, date=self.gpu.date, times={**kept, sizes: times[one.identity]}
+                tuned=one.tuned,
+                code=one.code,
+                date=self.gpu.date,
+                times={**kept, sizes: times[one.identity]},
+                tiling=one.tiling,
             )
         made = replace(group, candidates=tuple(candidates[name] for name in sorted(candidates)))
         groups = {g.identity: g for g in (*self.file.groups, made)}

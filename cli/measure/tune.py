@@ -17,7 +17,7 @@ from precast.cli.shared.progress import Progress
 if TYPE_CHECKING:
     from precast.build.measurements.tuning_file import TuningFile
     from precast.build.plan.manifest import Manifest
-    from precast.build.tuning.contest import Contest, Obstacle
+    from precast.build.tuning.contest import Contest, Cut, Obstacle
     from precast.build.tuning.tuner import Round, Tuner
     from precast.kernels.authoring.declare import Problem
     from precast.loader.resolve.cache import Cache
@@ -100,7 +100,12 @@ def command(
 
 
 def _contests(
-    cache: Cache, manifests: list[Manifest], ops: Sequence[str], where: Sequence[str], obstacle: Obstacle
+    cache: Cache,
+    manifests: list[Manifest],
+    ops: Sequence[str],
+    where: Sequence[str],
+    obstacle: Obstacle,
+    cut: Cut = lambda op, artifact: None,
 ) -> list[Contest]:
     """The contests that ``--op`` and ``--where`` leave, with several candidates each."""
     from precast.build.tuning.contest import contests
@@ -108,7 +113,8 @@ def _contests(
     from precast.kernels.authoring.launching import launchable, ops_of
 
     wanted = {artifact.key for _, artifact in chosen(cache, launchable(cache, ops_of(cache, ops)), where)}
-    found = contests(cache, manifests, lambda one: obstacle(one) if one.key in wanted else "it was not asked for")
+    may = lambda one: obstacle(one) if one.key in wanted else "it was not asked for"  # noqa: E731
+    found = contests(cache, manifests, may, cut)
     return [one for one in found if len(one.contestants) > 1]
 
 
@@ -138,14 +144,15 @@ def _measure(
     from precast.build.measurements.tuning_file import Gpu
     from precast.build.tuning.tuner import Tuner
     from precast.cli.measure.evidence import where_and_when
-    from precast.kernels.authoring.launching import obstacle, this_device
+    from precast.kernels.authoring.launching import obstacle, this_device, tiling
 
     device = this_device()
     facts = where_and_when(device, os.environ)
     gpu = Gpu(name=device.name, capability=device.capability, driver=facts["driver"], date=facts["date"])
     with Progress() as progress, Launches(cache.path, seconds) as launches:
         progress.stage(f"opening the candidates for {device.name}")
-        found = _contests(cache, manifests, ops, where, lambda artifact: obstacle(artifact, device))
+        cut = lambda op, artifact: tiling(op, artifact, device)  # noqa: E731
+        found = _contests(cache, manifests, ops, where, lambda artifact: obstacle(artifact, device), cut)
         found = _with_problems(cache, found, problems)
         progress.total = sum(len(one.problems) for one in found)
         tuner = Tuner(
@@ -186,8 +193,8 @@ def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Probl
 
 
 def _problems(cache: Cache, contest: Contest, given: Sequence[Problem]) -> Sequence[Problem]:
-    from precast.kernels.authoring.bench import benched
     from precast.kernels.authoring.launching import declaration_for
+    from precast.kernels.authoring.timing.bench import benched
     from precast.loader.errors import ConfigError
     from precast.loader.format.config import suggest
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.schema import keys_of, name_of
+from precast.kernels.authoring.tile import Tile
 from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key, suggest
 from precast.loader.format.launch_plan import LaunchPlan
@@ -94,6 +95,8 @@ class Declaration:
       the reference is right for.
     - ``deterministic``: whether the same inputs always give the same bits. Atomic additions in any order do not.
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
+    - ``tile``: the part of a problem that one cluster of blocks works on. With it, the choice between measured
+      problems knows how full the last wave of a variant is.
     - ``peer``: what others have for the same, to be timed beside the kernel: a function from a config and the inputs of
       a problem to calls by their names, such as ``{"torch.mul": lambda: torch.mul(x, 2, out=out)}``. A call
       returns what the first output must hold, or a tuple that begins with it. Where nobody has the same, it gives none.
@@ -125,6 +128,7 @@ class Declaration:
     special_values: tuple[str, ...] = SPECIAL_VALUES
     deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
+    tile: Callable[[Config], Tile | None] | None = None
     peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -164,6 +168,7 @@ def kernel(
     special_values: Sequence[str] = SPECIAL_VALUES,
     deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
+    tile: Callable[[Config], Tile | None] | None = None,
     peer: Peers | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
@@ -197,6 +202,7 @@ def kernel(
             special_values=_sequence(function, "special_values", special_values),
             deterministic=deterministic,
             cost=cost,
+            tile=tile,
             peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             launch=launch,
@@ -300,7 +306,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "peer", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "peer", "launch"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

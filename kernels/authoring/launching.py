@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from precast.kernels.authoring.bench import is_layout
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
+from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import suggest
+from precast.loader.format.tiling import Tiling
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.cache import Cache
@@ -97,6 +98,14 @@ def obstacle(artifact: Artifact, device: Device) -> str:
     if not artifact.target.runs_on(device.capability):
         return f"built for {artifact.target}, this GPU is {device.capability}"
     return unmet(artifact, session.default.machines.on(device.ordinal)) or ""  # its blocks may wait for ever for others
+
+
+def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
+    """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
+    declaration = declaration_for(op, artifact)
+    tile = declaration.tile(artifact.config) if declaration.tile else None
+    ask = session.default.machines.on(device.ordinal).ask
+    return tile.on(ask) if tile and ask else None
 
 
 def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
-VERSION = 2
-"""The newest version. A file says the least version that has all its fields: 2 where an artifact has ``assumes``."""
+VERSION = 3
+"""The newest version. A file says the least version that has all its fields: 2 where an artifact has ``assumes``, 3
+where there are tables of measurements."""
 
-_FIRST = 1
+_FIRST, _WITH_ASSUMPTIONS, _WITH_TABLES = 1, 2, 3
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 TUNING_LIMIT = 100_000
@@ -156,10 +157,14 @@ class OpIndex(Immutable, kw_only=True):
     ) -> OpIndex:
         """An op's index out of values, sorted the one way that a file has them."""
         ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
-        table = tuple(m.to_json() for m in sorted(tuning, key=lambda m: m.place))
-        version = VERSION if any(a.assumes for a in ordered) else _FIRST
+        version = _WITH_ASSUMPTIONS if any(a.assumes for a in ordered) else _FIRST
         rows = tuple(a.to_json() for a in ordered)
-        return cls(op=op, keys=keys, doc=doc, rows=rows, tuning_rows=table, version=version)
+        if not tuning:
+            return cls(op=op, keys=keys, doc=doc, rows=rows, version=version)
+        with IMPORT_LOCK:
+            from precast.loader.format.tuning import to_tables
+        tables = tuple(to_tables(tuning))
+        return cls(op=op, keys=keys, doc=doc, rows=rows, tuning_rows=tables, version=_WITH_TABLES)
 
     def artifact(self, position: int) -> Artifact:
         """The artifact at a position, parsed and checked at its first use."""
@@ -167,7 +172,7 @@ class OpIndex(Immutable, kw_only=True):
         if found is None:
             try:
                 row = self.rows[position]
-                if self.version < VERSION and "assumes" in row:
+                if self.version < _WITH_ASSUMPTIONS and "assumes" in row:
                     raise FormatError(f"a file of version {self.version} has no such field", "assumes")
                 found = Artifact.parse(row)
             except FormatError as error:
@@ -200,6 +205,9 @@ class OpIndex(Immutable, kw_only=True):
             with IMPORT_LOCK:
                 from precast.loader.format.tuning import parse_table
             try:
+                tables = any(isinstance(row, dict) and "rows" in row for row in self.tuning_rows)
+                if tables and self.version < _WITH_TABLES:
+                    raise FormatError(f"a file of version {self.version} has no tables", "tuning")
                 self._tuning.append(parse_table(self.tuning_rows, _keys(self.rows)))
             except FormatError as error:
                 raise error.within(f"ops/{self.op}.json:") from None

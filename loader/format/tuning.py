@@ -1,9 +1,9 @@
-"""Tuning: what variants that differ in tuned keys only were measured to take, and the choice that follows from it."""
+"""Tuning: what variants that differ in tuned keys only were measured to take. ``estimate`` chooses by it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 from precast.loader.errors import FormatError
@@ -12,19 +12,26 @@ from precast.loader.format import fields
 from precast.loader.format.config import canonical
 from precast.loader.format.patterns import NAME, SHA256, Pattern
 from precast.loader.format.target import Capability, parse_capability
+from precast.loader.format.tiling import Tiling
 
 _GPU = Pattern(r"[ -~]{1,128}", lambda t: 0 < len(t) <= 128 and t.isascii() and t.isprintable())
 LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
+_VARIANTS = 10_000
+_ROWS = 100_000
 
 
 class Measured(Immutable, kw_only=True):
-    """One problem on one GPU: the microseconds that a launch took, by the key of the artifact."""
+    """One problem on one GPU: the microseconds that a launch took, by the key of the artifact.
+
+    ``tilings`` says of those artifacts whose author told it how they cut a problem.
+    """
 
     gpu: str
     capability: Capability
     problem: Mapping[str, int]
     times: Mapping[str, float]
+    tilings: Mapping[str, Tiling] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[str, str, bytes]:
@@ -32,26 +39,28 @@ class Measured(Immutable, kw_only=True):
         return str(self.capability), self.gpu, canonical(dict(self.problem))
 
     def to_json(self) -> dict[str, Any]:
+        tilings = {key: tiling.to_json() for key, tiling in self.tilings.items()}
         return {
             "capability": str(self.capability),
             "gpu": self.gpu,
             "problem": dict(self.problem),
             "times": dict(self.times),
+            **({"tilings": tilings} if tilings else {}),
         }
 
     @classmethod
     def parse(cls, value: object) -> Measured:
-        data = fields.known(fields.as_object(value), ("gpu", "capability", "problem", "times"))
-        times = fields.table(data, "times", _time, most=10_000)
+        data = fields.known(fields.as_object(value), ("gpu", "capability", "problem", "times", "tilings"))
+        times = fields.table(data, "times", _time, most=_VARIANTS)
         for key in times:
             if not SHA256.admits(key):
                 raise FormatError("not an artifact's key", f"times.{key[:80]}")
-        return cls(
-            gpu=fields.matching(data, "gpu", _GPU, "the name of a GPU"),
-            capability=fields.parsed(data, "capability", lambda v: parse_capability(fields.text(v))),
-            problem=fields.parsed(data, "problem", parse_problem),
-            times=times,
-        )
+        gpu, capability = _machine(data)
+        problem = fields.parsed(data, "problem", parse_problem)
+        tilings = fields.table(data, "tilings", Tiling.parse, most=_VARIANTS, default={})
+        for key, tiling in tilings.items():
+            _check_tiling(tiling, key in times, problem, f"tilings.{key[:80]}")
+        return cls(gpu=gpu, capability=capability, problem=problem, times=times, tilings=tilings)
 
 
 def parse_problem(value: object) -> dict[str, int]:
@@ -68,23 +77,94 @@ def _time(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def parse_table(rows: Iterable[object], known: Collection[str]) -> tuple[Measured, ...]:
-    """The table of an op. It may name the op's own artifacts only, and one problem on one GPU once."""
-    table: list[Measured] = []
+def to_tables(measured: Iterable[Measured]) -> list[dict[str, Any]]:
+    """The tables of an op's file: one for the rows of one GPU with the same axes and the same variants.
+
+    ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``.
+    """
+    tables: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in sorted(measured, key=lambda m: m.place):
+        axes, keys = sorted(one.problem), sorted(one.times)
+        variants = [_variant(key, one.tilings.get(key)) for key in keys]
+        place = (str(one.capability), one.gpu, tuple(axes), canonical(variants))
+        if place not in tables:
+            machine = {"capability": str(one.capability), "gpu": one.gpu}
+            tables[place] = {**machine, "axes": axes, "rows": [], "variants": variants}
+        sizes, times = [one.problem[axis] for axis in axes], [one.times[key] for key in keys]
+        tables[place]["rows"].append({"problem": sizes, "times": times})
+    return [tables[place] for place in sorted(tables)]
+
+
+def _variant(key: str, tiling: Tiling | None) -> dict[str, Any]:
+    return {"key": key, "tiling": tiling.to_json()} if tiling else {"key": key}
+
+
+def parse_table(tables: Iterable[object], known: Collection[str]) -> tuple[Measured, ...]:
+    """The measurements of an op. They may name the op's own artifacts only, and one problem on one GPU once.
+
+    A table without ``rows`` is a single measurement, as files before version 3 have them.
+    """
+    found: list[Measured] = []
     places: set[tuple[str, str, bytes]] = set()
-    for position, row in enumerate(rows):
+    for position, table in enumerate(tables):
         try:
-            one = Measured.parse(row)
-            if one.place in places:
-                raise FormatError("this problem occurs twice for this GPU")
-            for key in one.times:
-                if key not in known:
-                    raise FormatError("no artifact has this key", f"times.{key}")
+            several = isinstance(table, dict) and "rows" in table
+            for one in _rows(table) if several else (Measured.parse(table),):
+                if one.place in places:
+                    raise FormatError("this problem occurs twice for this GPU")
+                for key in one.times:
+                    if key not in known:
+                        raise FormatError("no artifact has this key", f"times.{key}")
+                places.add(one.place)
+                found.append(one)
         except FormatError as error:
             raise error.within(position).within("tuning") from None
-        places.add(one.place)
-        table.append(one)
-    return tuple(table)
+    return tuple(sorted(found, key=lambda m: m.place))
+
+
+def _rows(table: object) -> list[Measured]:
+    data = fields.known(fields.as_object(table), ("axes", "capability", "gpu", "rows", "variants"))
+    gpu, capability = _machine(data)
+    axes = fields.items(data, "axes", fields.text, most=32)
+    variants = fields.items(data, "variants", _parse_variant, most=_VARIANTS)
+    keys, example = [key for key, _ in variants], dict.fromkeys(axes, 1)
+    parse_problem(example)
+    if len(example) != len(axes) or not keys or len(set(keys)) != len(keys):
+        raise FormatError("expected each axis and each variant once, and one or more of both")
+    tilings = {key: tiling for key, tiling in variants if tiling is not None}
+    for position, (_, tiling) in enumerate(variants):
+        if tiling is not None:
+            _check_tiling(tiling, True, example, f"variants[{position}].tiling")
+
+    def row(value: object) -> Measured:
+        one = fields.known(fields.as_object(value), ("problem", "times"))
+        sizes = fields.items(one, "problem", lambda v: fields.count({"": v}, "", most=_SIZE), most=len(axes))
+        times = fields.items(one, "times", _time, most=len(keys))
+        if len(sizes) != len(axes) or len(times) != len(keys):
+            raise FormatError(f"expected {len(axes)} sizes and {len(keys)} times")
+        problem = dict(zip(axes, sizes, strict=True))
+        measured = dict(zip(keys, times, strict=True))
+        return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=tilings)
+
+    return list(fields.items(data, "rows", row, most=_ROWS))
+
+
+def _parse_variant(value: object) -> tuple[str, Tiling | None]:
+    data = fields.known(fields.as_object(value), ("key", "tiling"))
+    key = fields.matching(data, "key", SHA256, "an artifact's key")
+    return key, fields.parsed(data, "tiling", Tiling.parse, None)
+
+
+def _machine(data: fields.Object) -> tuple[str, Capability]:
+    gpu = fields.matching(data, "gpu", _GPU, "the name of a GPU")
+    return gpu, fields.parsed(data, "capability", lambda v: parse_capability(fields.text(v)))
+
+
+def _check_tiling(tiling: Tiling, measured: bool, problem: Mapping[str, int], place: str) -> None:
+    if not measured:
+        raise FormatError("this artifact was not measured", place)
+    if not tiling.cuts(problem):
+        raise FormatError("it cuts an axis that the problem does not have", place)
 
 
 def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
@@ -95,65 +175,7 @@ def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple
         old = rows[row.place].times if row.place in rows else {}
         new = {k: min(t, old.get(k, t)) for k, t in row.times.items() if k in keys}
         if old or new:
-            rows[row.place] = replace(row, times={**old, **new})
+            tilings = {**(rows[row.place].tilings if row.place in rows else {}), **row.tilings}
+            times = {**old, **new}
+            rows[row.place] = replace(row, times=times, tilings={k: t for k, t in tilings.items() if k in times})
     return tuple(rows[place] for place in sorted(rows))
-
-
-def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """How far two problems with the same axes are apart: the root of the summed squares of their ratios' logarithms.
-
-    >>> distance({"m": 7}, {"m": 15}), distance({"m": 0, "n": 1}, {"m": 0, "n": 1})
-    (1.0, 0.0)
-    """
-    return math.sqrt(sum((math.log2(one[name] + 1) - math.log2(other[name] + 1)) ** 2 for name in one))
-
-
-class Choice(Immutable):
-    """The artifact that was fastest in one measurement; ``gpu`` is the machine's, where it is known."""
-
-    key: str
-    measured: Measured
-    gpu: str | None = None
-
-    def __str__(self) -> str:
-        sizes = " ".join(f"{name}={size}" for name, size in sorted(self.measured.problem.items()))
-        told = f"{self.measured.times[self.key]:g} us at {sizes} on {self.measured.gpu}"
-        if self.gpu is None or self.gpu == self.measured.gpu:
-            return told
-        return f"{told}, which is another GPU than this {self.gpu}: measure here with 'precast bench'"
-
-
-def fastest(
-    table: Iterable[Measured],
-    problem: Mapping[str, int],
-    keys: Iterable[str],
-    *,
-    gpu: str | None,
-    capability: Capability | None,
-) -> Choice | None:
-    """The fastest of some artifacts for a problem, by the nearest measurement; None where nothing was measured.
-
-    Parameters
-    ----------
-    table
-        The measurements of an op.
-    problem
-        The sizes at hand. Only measurements with the same axes count.
-    keys
-        The artifacts to choose among, in the author's order, which settles a tie.
-    gpu, capability
-        The machine's. Measurements on a GPU of this name are taken alone where there are any that count, else those
-        on a GPU of this capability, which the choice then says. A slice of a GPU has a name of its own.
-
-    Returns
-    -------
-    Choice or None
-        Among equally near measurements, the one that comes first in the table's order.
-    """
-    order = list(keys)
-    usable = [m for m in table if m.problem.keys() == problem.keys() and not m.times.keys().isdisjoint(order)]
-    near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
-    if not near:
-        return None
-    best = min(near, key=lambda m: (distance(problem, m.problem), m.place))
-    return Choice(min((k for k in order if k in best.times), key=lambda k: best.times[k]), best, gpu)

@@ -157,7 +157,7 @@ def by_measurement(resolution: Resolution) -> Resolution:
     gpu = machine.device.name if machine.device else None
     keys = [a.candidate.artifact.key for a in peers]
     with IMPORT_LOCK:
-        from precast.loader.format.tuning import fastest
+        from precast.loader.format.estimate import fastest
     choice = fastest(table, problem, keys, gpu=gpu, capability=machine.capability)
     if choice is None:
         axes = ", ".join(sorted(problem)) or "nothing"

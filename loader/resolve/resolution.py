@@ -17,7 +17,7 @@ from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requi
 from precast.loader.resolve.machine import Machine
 
 if TYPE_CHECKING:
-    from precast.loader.format.tuning import Choice
+    from precast.loader.format.estimate import Choice
 
 
 class Accepted(Immutable):

@@ -96,6 +96,37 @@ def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, key
     assert one.refused == "its problems are of the sizes n, not of m"
 
 
+def test_a_problem_may_leave_out_how_tensors_lie_in_memory(tmp_path: Path, keys: dict[int, str]) -> None:
+    """It is launched with what is left out, and told as it was asked for; verify is given the whole of it."""
+    (tmp_path / "acme_launched.py").write_text(
+        AUTHOR.replace('{"n": 9}', '{"n": 9, "padding": 4}')
+        .replace('{"n": 8}', '{"n": 8, "padding": 0}')
+        .replace('{"n": 16}', '{"n": 16, "padding": 0}')
+        .replace('problem["n"] % 8', 'problem["n"] % 8 or problem["padding"]')
+    )
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        found = launches.timed("scale", keys[128], [{"n": 32}, {"n": 32, "padding": 4}])
+        (check,) = launches.checks("scale", keys[128], seed=3, problem={"n": 9}, most=None)
+    assert [(one.problem, one.microseconds) for one in found] == [({"n": 32}, 3.0), ({"n": 32, "padding": 4}, 0.0)]
+    assert found[0].timing is not None and found[0].timing.problem == {"n": 32}
+    assert check.problem == {"n": 9, "padding": 0}
+
+
+def test_what_compiles_nothing_that_can_be_called_is_noted(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        (one,) = launches.timed("scale", keys[128], [{"n": 8}], launches=4, extras=["just_in_time"])
+    assert one.microseconds == 3.0 and one.timing is not None
+    (note,) = one.timing.notes
+    assert note.startswith("not compiled just in time: PrecastError: scale returns a NoneType")
+
+
+def test_the_gpu_that_cannot_be_measured_is_lost_with_the_reason(tmp_path: Path, keys: dict[int, str]) -> None:
+    with Launches(tmp_path / "cache", 20.0) as launches:
+        with pytest.raises(Lost, match=r"AssertionError|RuntimeError|CUDA"):
+            launches.ceilings(["bfloat16"])
+        assert len(launches.timed("scale", keys[128], None)) == 3  # and the process goes on
+
+
 def test_a_kernel_that_names_no_problems_and_one_that_is_gone_are_told(tmp_path: Path, keys: dict[int, str]) -> None:
     (tmp_path / "acme_launched.py").write_text(
         AUTHOR.replace('problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}],', "")

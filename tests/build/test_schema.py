@@ -22,6 +22,7 @@ from precast.loader.format.config import Config, Key
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability, Target
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 
 HERE = Path(__file__).parent
@@ -217,7 +218,12 @@ def an_op() -> Any:
         Key(name="dtype", type="dtype", choices=("bfloat16",)),
         Key(name="tile", type="list[int]?", has_default=True),
     )
-    tuning = (Measured(gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": 8}, times={SHA: 1.5}),)
+    tiling = Tiling(tile={"m": 128}, at_once=132)
+    tuning = (
+        Measured(
+            gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": 8}, times={SHA: 1.5}, tilings={SHA: tiling}
+        ),
+    )
     return json.loads(OpIndex.of(op="acme.norm", keys=keys, doc="d", artifacts=(artifact,), tuning=tuning).encode())
 
 
@@ -231,7 +237,9 @@ READERS: dict[str, tuple[Callable[[], Any], Callable[[bytes], object]]] = {
     "op": (an_op, read_op),
 }
 ARTIFACT = ("artifacts", 0)
-MEASURED = ("tuning", 0)
+TABLE = ("tuning", 0)
+ROW = (*TABLE, "rows", 0)
+VARIANT = (*TABLE, "variants", 0)
 ARGUMENT = (*ARTIFACT, "signature", "arguments", 0)
 
 
@@ -261,15 +269,19 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARTIFACT, "config", "x"), 2**63), ("op", (*ARTIFACT, "config", "x"), [[[[[[[[[[[[[[1]]]]]]]]]]]]]]),
         ("op", (*ARTIFACT, "config", "x"), "y" * 1025), ("op", (*ARTIFACT, "resources", 0, "stack"), "0"),
         ("op", (*ARTIFACT, "provenance"), []), ("op", (*ARTIFACT, "evidence"), [1]), ("op", (*ARTIFACT, "blob"), None),
-        ("op", ("tuning",), {}), ("op", (*MEASURED, "gpu"), ""), ("op", (*MEASURED, "capability"), "9"),
-        ("op", (*MEASURED, "problem"), {}), ("op", (*MEASURED, "problem", "m"), -1),
-        ("op", (*MEASURED, "times", SHA), 0), ("op", (*MEASURED, "times", SHA), True),
-        ("op", (*MEASURED, "times", "x"), 1), ("op", (*MEASURED, "more"), 1),
+        ("op", ("tuning",), {}), ("op", (*TABLE, "gpu"), ""), ("op", (*TABLE, "capability"), "9"),
+        ("op", (*TABLE, "axes"), []), ("op", (*TABLE, "axes"), ["a-b"]), ("op", (*TABLE, "variants"), []),
+        ("op", (*TABLE, "rows"), None), ("op", (*TABLE, "more"), 1), ("op", (*VARIANT, "key"), "x"),
+        ("op", (*VARIANT, "more"), 1), ("op", (*VARIANT, "tiling", "at_once"), 0),
+        ("op", (*VARIANT, "tiling", "tile", "m"), 0), ("op", (*VARIANT, "tiling", "tile", "a-b"), 1),
+        ("op", (*ROW, "problem", 0), -1), ("op", (*ROW, "problem", 0), True), ("op", (*ROW, "more"), 1),
+        ("op", (*ROW, "times", 0), 0), ("op", (*ROW, "times", 0), True), ("op", (*ROW, "times", 0), None),
         ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]),
         ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),
         ("op", (*ARTIFACT, "signature", "symbols", "n", "divisibility"), None),
-        ("op", ("version",), 1), ("op", ("version",), 3), ("op", (*ARTIFACT, "assumes"), {"needs": {}, "speed": {}}),
+        ("op", ("version",), 1), ("op", ("version",), 2), ("op", ("version",), 4),
+        ("op", (*ARTIFACT, "assumes"), {"needs": {}, "speed": {}}),
         ("op", (*ARTIFACT, "assumes"), None), ("op", (*ARTIFACT, "assumes", "more"), {}),
         ("op", (*ARTIFACT, "assumes", "needs", "x"), None), ("op", (*ARTIFACT, "assumes", "needs", "x"), 2**63),
         ("op", (*ARTIFACT, "assumes", "needs", "x"), True), ("op", (*ARTIFACT, "assumes", "speed", "a-b"), 1),
@@ -282,6 +294,23 @@ def test_reader_and_schema_refuse(name: str, path: tuple[Any, ...], to: Any) -> 
     with pytest.raises(FormatError):
         read(json.dumps(wrong).encode())
     assert not takes(name, wrong)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_single_measurement_as_older_files_have_it(version: int) -> None:
+    old = an_op()
+    table, row = old["tuning"][0], old["tuning"][0]["rows"][0]
+    single = {name: table[name] for name in ("gpu", "capability")}
+    single |= {"problem": {"m": row["problem"][0]}, "times": {SHA: row["times"][0]}}
+    old |= {"tuning": [single], "version": version}
+    (measured,) = OpIndex.decode(json.dumps(old).encode(), op="acme.norm").tuning
+    assert measured.times == {SHA: 1.5}
+    assert takes("op", old)
+    for name, value in (("problem", {}), ("times", {"x": 1}), ("gpu", ""), ("more", 1)):
+        wrong = {**old, "tuning": [{**single, name: value}]}
+        with pytest.raises(FormatError):
+            read_op(json.dumps(wrong).encode())
+        assert not takes("op", wrong), name
 
 
 def holders(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import pytest
 from precast.build.bench.report import Report
 from precast.build.launches import Launched, Lost
 from precast.cli import main
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader import session
 from precast.loader.resolve.cache import Cache

@@ -23,6 +23,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "caches"
 DIGESTS = {
     1: "d1d5eb46cc8e14e212dd81212210f12beb4c5fa387932a4b4fa435f17e8d2872",
     2: "750235793d3e79c55a51233985f2eaa249137ef8398c29ad57e3cb3f4e9f2aeb",
+    3: "6b8038b4ad025095bc1534848b51f6562b5007aeebd4e5310eac9ac7a435c71d",
 }
 """The digest of each fixture's index, which vouches for every byte below it. Lines are added, and never changed."""
 
@@ -103,6 +104,8 @@ def test_values_mean_what_they_meant(old: Old) -> None:
     assert str(bare.signature).endswith("mask: None, mode: 'fast', pair: (n: int32, eps: float32), sizes: (n, 2))")
     (measured,) = cache.op("scale").tuning
     assert sorted(measured.times.values()) == [9.0, 10.0]
+    told = [(tiling.tile, tiling.at_once) for tiling in measured.tilings.values()]
+    assert told == ([({"n": 1024}, 132)] * 2 if old.version >= 3 else [])
 
 
 def test_what_is_assumed_of_a_gpu_is_read_and_before_version_2_nothing_is(old: Old) -> None:

@@ -17,10 +17,10 @@ from typing import Any
 from precast.build.child.on_gpu.trials import Trials, Wrong
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
-from precast.kernels.authoring.bench import bench, benched
 from precast.kernels.authoring.launching import Case, cases, filled, misfit, source_of, this_device
 from precast.kernels.authoring.registry import load
 from precast.kernels.authoring.schema import call
+from precast.kernels.authoring.timing.bench import bench, benched
 from precast.kernels.authoring.timing.ceilings import measured
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.verify import verify

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 LAUNCHES = 20
@@ -88,18 +89,31 @@ def captured(run: Run, device: Any, launches: int = 1) -> Any:
             run()
         torch.cuda.synchronize(device)
         graph = torch.cuda.CUDAGraph()
-        graph.capture_begin()
-        try:
-            for _ in range(launches):
-                run()
-        except BaseException:
-            with contextlib.suppress(RuntimeError):  # the capture is lost: the first error says why
-                graph.capture_end()
-            raise
-        graph.capture_end()
+        with _no_collection():
+            graph.capture_begin()
+            try:
+                for _ in range(launches):
+                    run()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):  # the capture is lost: the first error says why
+                    graph.capture_end()
+                raise
+            graph.capture_end()
     graph.replay()
     torch.cuda.synchronize(device)
     return graph
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Nothing that lies in a cycle is freed meanwhile: giving memory or a graph back would spoil a capture."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @functools.cache

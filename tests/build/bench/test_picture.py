@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from precast.build.bench.picture import Dot, dots, picture
 from precast.build.bench.report import Report, Row
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.target import Capability
 

@@ -9,7 +9,7 @@ import pytest
 
 from precast.build.bench.report import Report, Row
 from precast.build.cache.annotate import Measurements
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Capability

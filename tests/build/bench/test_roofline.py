@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.bench.roofline import ABOVE, standing
-from precast.kernels.authoring.bench import Timing
+from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 
 CEILINGS = Ceilings(bandwidth=4000.0, rates={"bfloat16": 800.0}, l2=50 << 20)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from precast.build.bench.rounds import combined, rounds
 from precast.build.launches import Launched, Launches, Lost
-from precast.kernels.authoring.bench import EXTRAS, Timing
+from precast.kernels.authoring.timing.bench import EXTRAS, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact

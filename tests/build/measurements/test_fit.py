@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from precast.build.measurements.fit import Listed, code_digest, completed, fit
 from precast.build.measurements.tuning_file import TuningFile
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import replace
 from precast.loader.format.config import Key
 from precast.loader.format.index import digest
+from precast.loader.format.tiling import Tiling
 from tests.helpers.caches import SCALE_KEYS, artifact, blob_of
 from tests.helpers.tuning.files import CODES, scale_file
 
@@ -60,6 +61,17 @@ def test_a_row_of_which_something_is_left_stays() -> None:
     found = fit(scale_file({128: {ONE: 2.5, TWO: 1.0}, 256: {ONE: 1.5}}), {"scale": here})
     assert [row.times for row in found.rows["scale"]] == [{here.artifacts[0].key: 1.5}]
     assert found.left_out == 1
+
+
+def test_tilings_go_with_the_times_of_problems_that_have_their_axes() -> None:
+    here, file = listed(128, 256), scale_file({128: {ONE: 2.5, (("m", 8),): 1.0}, 256: {ONE: 1.5}})
+    told = Tiling(tile={"n": 4}, at_once=66)
+    (group,) = file.groups
+    first, second = group.candidates
+    file = replace(file, groups=(replace(group, candidates=(replace(first, tiling=told), second)),))
+    one = here.artifacts[0].key
+    rows = {tuple(row.problem): row.tilings for row in fit(file, {"scale": here}).rows["scale"]}
+    assert rows == {("n",): {one: told}, ("m",): {}}
 
 
 def test_those_measured_on_other_code_are_counted() -> None:

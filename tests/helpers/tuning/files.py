@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile
 from precast.loader.format.target import Capability, Target
+from precast.loader.format.tiling import Tiling
 
 GPUS = {"NVIDIA H200": Capability(9, 0), "NVIDIA B200": Capability(10, 0)}
 DATES = tuple(f"2026-11-{day:02}T12:00:00Z" for day in (20, 21, 22))
@@ -26,6 +27,7 @@ candidates = st.builds(
     code=st.sampled_from(CODES),
     date=st.sampled_from(DATES),
     times=st.dictionaries(sizes, times, max_size=3),
+    tiling=st.none() | st.builds(lambda axis: Tiling(tile={axis: 128}, at_once=132), st.sampled_from("mnk")),
 )
 groups = st.builds(
     Group,

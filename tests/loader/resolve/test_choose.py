@@ -17,9 +17,10 @@ from precast import loader
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Key
+from precast.loader.format.estimate import distance, fastest
 from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured, distance, fastest, joined
+from precast.loader.format.tuning import Measured, joined
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.driver import Device
@@ -117,7 +118,7 @@ tables = st.lists(
 
 @given(table=tables, problem=sizes, keys=st.permutations("abc"), data=st.data())
 def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[str], data: st.DataObject) -> None:
-    """Order of the table decides nothing; what is chosen was measured, is the fastest there, and nothing is nearer."""
+    """Order of the table decides nothing; what is chosen was measured nearest, and where exactly, is the fastest."""
     choice = fastest(table, problem, keys, gpu="NVIDIA H200", capability=HOPPER)
     shuffled = data.draw(st.permutations(table))
     assert fastest(shuffled, problem, keys, gpu="NVIDIA H200", capability=HOPPER) == choice
@@ -126,7 +127,9 @@ def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[s
         assert not any(m.gpu == "NVIDIA H200" or m.capability == HOPPER for m in usable)
         return
     times = choice.measured.times
-    assert choice.key in keys and times[choice.key] == min(times[k] for k in keys if k in times)
+    assert choice.key in keys and choice.key in times
+    assert choice.exact == (choice.measured.problem == problem)
+    assert not choice.exact or times[choice.key] == min(times[k] for k in keys if k in times)
     rivals = [m for m in usable if m.gpu == choice.measured.gpu] if choice.measured.gpu == "NVIDIA H200" else []
     assert all(distance(problem, m.problem) >= distance(problem, choice.measured.problem) for m in rivals)
     if any(m.gpu == "NVIDIA H200" for m in usable):
@@ -159,6 +162,10 @@ def test_tables_of_two_caches_become_one() -> None:
         ({"capability": "9"}, "not a compute capability"),
         ({"gpu": ""}, "not the name of a GPU"),
         ({"speed": 1}, "unknown key"),
+        ({"tilings": {TWO.key: {"at_once": 0, "tile": {"m": 8}}}}, "expected 1 or more"),
+        ({"tilings": {TWO.key: {"at_once": 1, "tile": {"m": 0}}}}, "expected 1 or more"),
+        ({"tilings": {TWO.key: {"at_once": 1, "tile": {"n": 1}}}}, "an axis that the problem does not have"),
+        ({"tilings": {"f" * 64: {"at_once": 1, "tile": {"m": 1}}}}, "was not measured"),
     ],
 )
 def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
@@ -181,6 +188,7 @@ def test_a_table_goes_round() -> None:
     again = OpIndex.decode(op.encode(), op="scale")
     assert again.tuning == op.tuning and again.encode() == op.encode()
     assert [m.problem["m"] for m in again.tuning] == [64, 8], "by place: '64' sorts before '8' as text"
+    assert again.version == 3
     assert "tuning" not in json.loads(tuned().op.encode())
 
 

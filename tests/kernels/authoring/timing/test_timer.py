@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,6 +54,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     class Graph:
         def capture_begin(self) -> None:
             assert device.stream == "side", "what is captured must not be on the default stream"
+            assert not gc.isenabled(), "what is freed during a capture spoils it"
             self.runs: list[Callable[[], None]] = []
             device.capturing = self.runs
 
@@ -127,7 +129,7 @@ def test_what_cannot_be_captured_raises_its_own_error_and_ends_the_capture(gpu: 
 
     with pytest.raises(ValueError, match="not in a graph"):
         timer.captured(run, "cuda")
-    assert gpu.capturing is None
+    assert gpu.capturing is None and gc.isenabled()
 
 
 def test_a_dtype_without_a_product_is_told_and_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

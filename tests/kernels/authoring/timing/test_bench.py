@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from precast.kernels.authoring.bench import EXTRAS, Timing, bench, benched
 from precast.kernels.authoring.declare import Cost, Declaration
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.timing import timer
+from precast.kernels.authoring.timing.bench import EXTRAS, Timing, bench, benched
 
 
 def inputs(config: Any, problem: Mapping[str, int], *, device: Any, seed: int) -> dict[str, Any]:

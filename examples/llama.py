@@ -1,0 +1,329 @@
+"""Llama 3 8B, a stack of its layers, with kernels from a precast cache beside the same layers in torch.
+
+    precast build manifests/llama.yaml -o cache             # where the compiler is; no GPU needed
+    PRECAST_CACHE_PATH=cache python examples/llama.py       # on a GPU; needs torch and precast-loader, no compiler
+
+Each side is captured in one CUDA graph, and the two are replayed in turn. The weights of a few layers are far larger
+than the L2 cache, so that every product reads its weight from memory, as in a model. ``--dry-run --target sm_90a``
+finds and opens every kernel, and needs no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from precast import loader
+
+HIDDEN, INTER, HEADS, KV_HEADS, SIZE, PAGE = 4096, 14336, 32, 8, 128, 16
+QUERIES, KEYS = HEADS * SIZE, KV_HEADS * SIZE
+EPS, THETA, SCALE = 1e-5, 500_000.0, SIZE**-0.5
+DTYPE, DEVICE = torch.bfloat16, "cuda"
+FUSED_FROM = 128  # tokens: with fewer, the MLP is faster in two kernels, each with the best tiles for it
+TOKENS = (1, 16, 100, 128, 512, 700, 2048, 4096)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one layer, as checkpoints have them; those that are multiplied together are one matrix."""
+
+    qkv: torch.Tensor
+    o: torch.Tensor
+    gate_up: torch.Tensor  # cat(gate, up)
+    down: torch.Tensor
+    attention_norm: torch.Tensor
+    mlp_norm: torch.Tensor
+
+    @classmethod
+    def random(cls) -> Layer:
+        """Weights that keep activations about one in size."""
+
+        def matrix(rows: int, columns: int) -> torch.Tensor:
+            return (torch.randn(rows, columns, device=DEVICE) * columns**-0.5).to(DTYPE)
+
+        norms = [(torch.rand(HIDDEN, device=DEVICE) + 0.5).to(DTYPE) for _ in range(2)]
+        down = matrix(HIDDEN, INTER) * 2
+        return cls(matrix(QUERIES + 2 * KEYS, HIDDEN), matrix(HIDDEN, QUERIES), matrix(2 * INTER, HIDDEN), down, *norms)
+
+    def float(self) -> Layer:
+        """The same in float32, for the reference."""
+        return Layer(*(weight.float() for weight in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Every kernel that a layer launches, chosen for a number of tokens."""
+
+    norm: Any
+    add_norm: Any
+    qkv: Any
+    rotary: Any
+    attention: Any
+    o: Any
+    gate_up: Any  # with its activation, or without, where act_and_mul is not None
+    act_and_mul: Any
+    down: Any
+
+    @classmethod
+    def find(cls, tokens: int, *, fused: bool, target: str | None = None) -> Kernels:
+        """Resolve and open them. ``target`` stands for a GPU on a machine without one."""
+
+        def get(op: str, problem: dict[str, int] | None = None, **config: Any) -> Any:
+            return loader.get(op, {"dtype": DTYPE, **config}, target=target, problem=problem)
+
+        def gemm(n: int, k: int) -> Any:
+            return get("gemm", {"m": tokens, "n": n, "k": k}, out_dtype=DTYPE, weights=True)
+
+        lengths = {"batch": 1, "queries": tokens, "keys": tokens, "kv_heads": KV_HEADS, "padding": 0}
+        heads = {"q_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": SIZE, "page": PAGE}
+        gated = {"m": tokens, "n": INTER, "k": HIDDEN}
+        return cls(
+            norm=get("flashinfer.rmsnorm", hidden=HIDDEN, pdl=True),
+            add_norm=get("add_rmsnorm", {"rows": tokens}, hidden=HIDDEN),
+            qkv=gemm(QUERIES + 2 * KEYS, HIDDEN),
+            rotary=get("rotary_paged", {"tokens": tokens}, **heads),
+            attention=get("attention", lengths, head_dim=SIZE, heads_per_kv=HEADS // KV_HEADS, causal=True),
+            o=gemm(HIDDEN, QUERIES),
+            gate_up=get("gemm_gated", gated, activation="silu") if fused else gemm(2 * INTER, HIDDEN),
+            act_and_mul=None if fused else get("act_and_mul", {"rows": tokens}, width=INTER, activation="silu"),
+            down=gemm(HIDDEN, INTER),
+        )
+
+
+class Precast:
+    """The stack through kernels of a cache. All memory is allocated here, once."""
+
+    def __init__(self, layers: Sequence[Layer], norm: torch.Tensor, tokens: int, *, fused: bool) -> None:
+        self.layers, self.tokens, self.kernels = layers, tokens, Kernels.find(tokens, fused=fused)
+        self.norms = [*(layer.attention_norm for layer in layers[1:]), norm]
+
+        def empty(*shape: int) -> torch.Tensor:
+            return torch.empty(shape, dtype=DTYPE, device=DEVICE)
+
+        self.residual, self.x = empty(tokens, HIDDEN), empty(tokens, HIDDEN)
+        self.qkv, self.attended = empty(tokens, QUERIES + 2 * KEYS), empty(1, tokens, HEADS, SIZE)
+        self.gate_up, self.inner = empty(tokens, 2 * INTER), empty(tokens, INTER)
+        self.q = self.qkv[:, :QUERIES]  # queries are rotated where they are
+        # The cache of each layer: here pages 0, 1, 2, .. in turn, so that attention may read it as one sequence.
+        pages = -(-tokens // PAGE)
+        self.caches = [(empty(pages, PAGE, KV_HEADS, SIZE), empty(pages, PAGE, KV_HEADS, SIZE)) for _ in layers]
+        self.slots = torch.arange(tokens, device=DEVICE)
+        self.positions = torch.arange(tokens, device=DEVICE)
+        self.cos_sin = torch.cat(angles(tokens), dim=-1)
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The final norm's result."""
+        use = self.kernels
+        torch.add(hidden, 0.0, out=self.residual)  # a kernel: the next one may begin early behind it, not behind a copy
+        use.norm(self.residual, self.layers[0].attention_norm, self.x, self.tokens, EPS)
+        for layer, (k_cache, v_cache), next_norm in zip(self.layers, self.caches, self.norms, strict=True):
+            use.qkv(self.x, layer.qkv.T, self.qkv)
+            use.rotary(
+                qkv=self.qkv, cos_sin=self.cos_sin, positions=self.positions, slots=self.slots,
+                q=self.q, k_cache=k_cache, v_cache=v_cache,
+            )  # fmt: skip
+            k, v = (cache.view(1, -1, KV_HEADS, SIZE)[:, : self.tokens] for cache in (k_cache, v_cache))
+            q = self.q.unflatten(1, (HEADS, SIZE)).unsqueeze(0)
+            use.attention(q=q, k=k, v=v, out=self.attended, softmax_scale=SCALE)
+            use.o(self.attended.view(self.tokens, QUERIES), layer.o.T, self.x)
+            use.add_norm(self.x, self.residual, layer.mlp_norm, self.x, EPS)
+            if use.act_and_mul is None:
+                use.gate_up(self.x, layer.gate_up.T, self.inner)
+            else:
+                use.gate_up(self.x, layer.gate_up.T, self.gate_up)
+                use.act_and_mul(self.gate_up, self.inner)
+            use.down(self.inner, layer.down.T, self.x)
+            use.add_norm(self.x, self.residual, next_norm, self.x, EPS)
+        return self.x
+
+
+class Torch:
+    """The same stack in torch: in bfloat16, or in float32 for the reference."""
+
+    def __init__(self, layers: Sequence[Layer], norm: torch.Tensor, tokens: int, *, compiled: bool = False) -> None:
+        self.layers, self.norm, self.dtype = layers, norm, norm.dtype
+        cos, sin = angles(tokens)
+        self.cos, self.sin = (torch.cat((part, part), dim=-1).to(self.dtype) for part in (cos, sin))
+        self.layer: Callable[..., torch.Tensor] = one_layer
+        if compiled:
+            self.layer = torch.compile(one_layer, mode="max-autotune-no-cudagraphs", dynamic=False)
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The final norm's result."""
+        x = hidden.to(self.dtype)
+        for layer in self.layers:
+            # The reference converts one layer at a time: all of them would take twice the memory of the model.
+            weights = layer if layer.qkv.dtype == self.dtype else layer.float()
+            x = self.layer(x, *vars(weights).values(), self.cos, self.sin)
+        return functional.rms_norm(x, (HIDDEN,), self.norm, EPS)
+
+
+def one_layer(
+    x: torch.Tensor,
+    qkv: torch.Tensor,
+    o: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    attention_norm: torch.Tensor,
+    mlp_norm: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+) -> torch.Tensor:
+    """One layer in torch."""
+    normal = functional.rms_norm(x, (HIDDEN,), attention_norm, EPS)
+    q, k, v = functional.linear(normal, qkv).split((QUERIES, KEYS, KEYS), dim=-1)
+    q, k, v = (part.unflatten(-1, (-1, SIZE)).transpose(0, 1).unsqueeze(0) for part in (q, k, v))
+    q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+    attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=SCALE, enable_gqa=True)
+    x = x + functional.linear(attended.squeeze(0).transpose(0, 1).flatten(1), o)
+    gate, up = functional.linear(functional.rms_norm(x, (HIDDEN,), mlp_norm, EPS), gate_up).chunk(2, dim=-1)
+    return x + functional.linear(functional.silu(gate) * up, down)
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embedding of (1, heads, tokens, size)."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def angles(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of the first positions, in float32."""
+    frequencies = THETA ** (-torch.arange(0, SIZE, 2, device=DEVICE, dtype=torch.float64) / SIZE)
+    found = torch.arange(tokens, device=DEVICE, dtype=torch.float64).outer(frequencies)
+    return found.cos().float(), found.sin().float()
+
+
+def captured(run: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor]:
+    """A CUDA graph of a run, and where its result is after a replay."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = run()
+    return graph.replay, result
+
+
+def times(replays: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """The median milliseconds of each, all of them in turn, after warming up."""
+    found: dict[str, list[float]] = {name: [] for name in replays}
+    for number in range(rounds + 3):
+        marks = {}
+        for name, replay in replays.items():
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            replay()
+            after.record()
+            marks[name] = (before, after)
+        torch.cuda.synchronize()
+        if number >= 3:
+            for name, (before, after) in marks.items():
+                found[name].append(before.elapsed_time(after))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def apart(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """The relative error of all values together."""
+    return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+@torch.inference_mode()
+def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One number of tokens: milliseconds, and errors against float32."""
+    hidden = torch.randn(tokens, HIDDEN, device=DEVICE).to(DTYPE)
+    auto = (tokens >= FUSED_FROM,)
+    fused = {"auto": auto, "fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
+    sides: dict[str, Any] = {
+        ("precast, fused" if each else "precast, separate"): Precast(layers, norm, tokens, fused=each) for each in fused
+    }
+    sides["torch"] = Torch(layers, norm, tokens)
+    if options.compile:
+        sides["torch.compile"] = Torch(layers, norm, tokens, compiled=True)
+    replays, errors = {}, {}
+    expected = Torch(layers, norm.float(), tokens)(hidden)
+    for name, side in sides.items():
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+            replays[name], result = captured(lambda side=side: side(hidden))  # type: ignore[misc]
+        replays[name]()
+        torch.cuda.synchronize()
+        errors[name] = apart(result, expected)
+    found = times(replays, options.rounds)
+    ours = min((name for name in found if name.startswith("precast")), key=lambda name: found[name])
+    row = {"tokens": tokens, "ms": found, "error": errors, "best": ours, "ratio": found["torch"] / found[ours]}
+    if options.compile:
+        row["ratio to torch.compile"] = found["torch.compile"] / found[ours]
+    # Ours is to be as near to float32 as torch is; both round to bfloat16 after every kernel.
+    row["right"] = all(error <= 1.25 * errors["torch"] + 1e-3 for error in errors.values())
+    return row
+
+
+def show(row: dict[str, Any]) -> None:
+    """One line for each side."""
+    for name, ms in row["ms"].items():
+        mark = f"  torch takes {row['ratio']:.3f} times as long" if name == row["best"] else ""
+        error = f"error {row['error'][name]:.2e}"
+        print(f"{row['tokens']:6d} tokens  {name:18s} {ms:9.4f} ms  {error}{mark}", flush=True)
+    if not row["right"]:
+        print(f"{row['tokens']:6d} tokens  WRONG: farther from float32 than torch's bfloat16 is", flush=True)
+
+
+def dry_run(options: argparse.Namespace) -> None:
+    """Find and open every kernel, without a GPU."""
+    for tokens in options.tokens:
+        for fused in (True, False):
+            kernels = Kernels.find(tokens, fused=fused, target=options.target)
+            for name, kernel in vars(kernels).items():
+                if kernel is not None:
+                    print(f"{tokens:6d} tokens  {name:12s} {kernel!r}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is asked for; 1 where a result was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
+    parser.add_argument("--rounds", type=int, default=20, help="how often each graph is timed")
+    ways = ("auto", "fused", "separate", "both")
+    parser.add_argument("--mlp", choices=ways, default="auto", help="gemm_gated, or gemm and act_and_mul; by tokens")
+    parser.add_argument("--compile", action="store_true", help="torch.compile beside it: minutes for each size")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there")
+    parser.add_argument("--dry-run", action="store_true", help="find and open every kernel, launch none")
+    parser.add_argument("--target", help="with --dry-run, for a machine without a GPU: such as sm_90a")
+    options = parser.parse_args(arguments)
+    if options.dry_run:
+        dry_run(options)
+        return 0
+    torch.manual_seed(0)
+    layers = [Layer.random() for _ in range(options.layers)]
+    norm = (torch.rand(HIDDEN, device=DEVICE) + 0.5).to(DTYPE)
+    rows = []
+    for tokens in options.tokens:
+        rows.append(measure(layers, norm, tokens, options))
+        show(rows[-1])
+        torch.cuda.empty_cache()
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "layers": options.layers, "rows": rows}
+    for key in ("ratio", "ratio to torch.compile"):
+        if key in rows[0]:
+            result[f"geometric mean of the {key}"] = mean = math.exp(statistics.fmean(math.log(r[key]) for r in rows))
+            print(f"geometric mean of the {key}: {mean:.3f}; least: {min(r[key] for r in rows):.3f}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(result, file, indent=1)
+    return 0 if all(row["right"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,31 @@
+"""Tiles: the part of a problem that one cluster of blocks works on, as the author of a kernel declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from precast.loader.format.tiling import Tiling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """``sizes`` are those of the tile of one cluster, by the axes of the problem, along which the kernel cuts it.
+
+    ``blocks`` is how many blocks the cluster has, and ``per_sm`` how many blocks a multiprocessor holds at once. An
+    axis that every tile runs through whole, or that the blocks of a cluster share, is left out.
+
+    >>> Tile(sizes={"m": 256, "n": 128}, blocks=2).on({"max_active_clusters_2": 66}.get)
+    Tiling(tile={'m': 256, 'n': 128}, at_once=66)
+    """
+
+    sizes: Mapping[str, int]
+    blocks: int = 1
+    per_sm: int = 1
+
+    def on(self, ask: Callable[[str], int | str | None]) -> Tiling | None:
+        """The tiling on a GPU that tells its facts; None where it does not tell how many such clusters run at once."""
+        at_once = ask(f"max_active_clusters_{self.blocks}")
+        if not isinstance(at_once, int) or at_once < 1:
+            return None
+        return Tiling(tile=dict(self.sizes), at_once=at_once * self.per_sm)

@@ -1,0 +1,214 @@
+"""How a product is divided among blocks: tiles of the result, shares of k, and stages of shared memory.
+
+The arithmetic is the same in Python and in device code, where the sizes are known at the call only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+WARP, GROUP = 32, 128  # threads; four warps multiply together
+# Bytes of shared memory: of an SM, the most of a block, and what the system takes of each block.
+_SHARED, _MOST, _RESERVED = 228 << 10, 227 << 10, 1 << 10
+_SMALL = 1 << 10  # bytes for barriers, and for the alignment of what follows them
+_FEWEST, _STAGES = 2, 16
+_CLUSTER = 8  # blocks that every GPU of the architecture can hold in a cluster
+_FIRST = (64, 128, 192, 256)
+_DEPTHS = (64, 128, 256)
+_REGISTERS, _OTHERS = 65536, 40  # of an SM; what a thread needs beside its sums
+_HELD = 64  # sums that a thread holds while it adds those of several blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocking:
+    """``tokens`` by ``rows`` of weights are multiplied at a time, ``depth`` of k in each step.
+
+    The tensor core takes 64 of its first side and any multiple of 8 of its second: the weights stand first with
+    ``swap``, else the tokens. ``split`` blocks share the k of one tile. ``across`` blocks with other weights load the
+    same tokens together, or ``along`` blocks with other tokens the same weights. ``residents`` blocks fit on an SM.
+
+    >>> Blocking(tokens=16, rows=64, depth=128, swap=True, split=2, residents=2).stages
+    5
+    """
+
+    tokens: int
+    rows: int
+    depth: int
+    swap: bool
+    split: int = 1
+    along: int = 1
+    across: int = 1
+    residents: int = 1
+
+    @property
+    def first(self) -> int:
+        """The first side of the tile."""
+        return self.rows if self.swap else self.tokens
+
+    @property
+    def second(self) -> int:
+        """The second side of the tile."""
+        return self.tokens if self.swap else self.rows
+
+    @property
+    def groups(self) -> int:
+        """Groups of four warps that multiply: each takes 64 of the first side, or 128 of 256."""
+        return 2 if self.first == 256 else self.first // 64
+
+    @property
+    def warps(self) -> int:
+        """Warps that multiply."""
+        return 4 * self.groups
+
+    @property
+    def threads(self) -> int:
+        """Those, and one warp that loads."""
+        return (self.warps + 1) * WARP
+
+    @property
+    def sharing(self) -> int:
+        """Blocks that load one side of their tiles together."""
+        return self.along * self.across
+
+    @property
+    def first_shared(self) -> bool:
+        """Whether that side is the first."""
+        return self.sharing > 1 and (self.along > 1) == self.swap
+
+    @property
+    def second_shared(self) -> bool:
+        """Whether that side is the second."""
+        return self.sharing > 1 and not self.first_shared
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.split * self.sharing
+
+    @property
+    def stage_bytes(self) -> int:
+        """What one step loads."""
+        return (self.rows + self.tokens) * self.depth * 2
+
+    @property
+    def stages(self) -> int:
+        """Steps that are loaded ahead: as many as fit."""
+        return min(_STAGES, (self._memory - _SMALL) // self.stage_bytes)
+
+    @property
+    def first_bytes(self) -> int:
+        """The stages of the first side, which those of the second follow."""
+        return self.stages * self.first * self.depth * 2
+
+    @property
+    def pitch(self) -> int:
+        """From the sums of a token to those of the next, so that the threads of a warp write to different banks."""
+        return self.rows + (4 if self.swap else (8 - self.rows) % 32)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Shared memory for the stages, which the sums take in the end."""
+        return max(self.stages * self.stage_bytes, self.tokens * self.pitch * 4)
+
+    @property
+    def receivers(self) -> int:
+        """The blocks of a cluster that have the same share of k as its first: one bit each."""
+        return sum(1 << self.split * i for i in range(self.sharing))
+
+    @property
+    def sums(self) -> int:
+        """Sums in the registers of a thread."""
+        return self.tokens * self.rows // (self.groups * GROUP)
+
+    def batch(self, vector: int) -> int:
+        """How many vectors of the result a thread adds up at a time: as many as it has registers for, and work.
+
+        >>> Blocking(tokens=128, rows=192, depth=64, swap=False, split=2).batch(8)
+        4
+        """
+        most = max(1, min(4, _HELD // (vector * self.split)))
+        return min(most, -(-self.tokens * self.rows // (vector * self.warps * WARP * self.split)))
+
+    @property
+    def _memory(self) -> int:
+        return min(_MOST, _SHARED // self.residents - _RESERVED)
+
+    def token_clusters(self, m: Any) -> Any:
+        """Clusters along the tokens."""
+        step = self.tokens * self.along
+        return (m + step - 1) // step
+
+    def grid(self, m: Any, n: Any) -> Any:
+        """Blocks in all. The last clusters may have blocks without tokens or weights."""
+        step = self.rows * self.across
+        return self.token_clusters(m) * ((n + step - 1) // step) * self.cluster
+
+    def place(self, block: Any, token_clusters: Any) -> tuple[Any, Any, Any, Any]:
+        """A block's share of k, its number among those that load together, and its tile of tokens and of weights.
+
+        Tiles of the same weights stand one after another, so that the L2 cache has them for all but the first.
+
+        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2)
+        >>> [one.place(block, 3) for block in (0, 1, 2, 6)]
+        [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
+        """
+        share = block % self.split
+        neighbour = block // self.split % self.sharing
+        cluster = block // self.cluster
+        token_tile = cluster % token_clusters * self.along
+        row_tile = cluster // token_clusters * self.across
+        if self.along > 1:
+            return share, neighbour, token_tile + neighbour, row_tile
+        return share, neighbour, token_tile, row_tile + neighbour
+
+    def steps(self, k: Any, share: Any) -> Any:
+        """Steps of the block that takes every ``split``-th one from its share on; none where k is short.
+
+        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=4)
+        >>> [one.steps(64 * 5 + 8, share) for share in range(4)]
+        [2, 2, 1, 1]
+        """
+        return ((k + self.depth - 1) // self.depth + self.split - 1 - share) // self.split
+
+    def refusal(self) -> str | None:
+        """Why there is no such kernel, ending in what would work; None where there is.
+
+        >>> Blocking(tokens=20, rows=64, depth=64, swap=True).refusal()
+        'tile has m 20: use a multiple of 8 up to 256'
+        """
+        first, second = ("n", "m") if self.swap else ("m", "n")
+        if self.second % 8 or not 8 <= self.second <= 256:
+            return f"tile has {second} {self.second}: use a multiple of 8 up to 256"
+        if self.first not in _FIRST:
+            other = "without" if self.swap else "with"
+            return f"tile has {first} {self.first}: use one of {', '.join(map(str, _FIRST))}, or build it {other} swap"
+        if self.depth not in _DEPTHS:
+            return f"tile has k {self.depth}: use one of {', '.join(map(str, _DEPTHS))}"
+        if self.cluster > _CLUSTER or not all(map(_power, (self.split, self.along, self.across))):
+            return (
+                f"split {self.split} and cluster [{self.along}, {self.across}] take {self.cluster} blocks to a "
+                f"cluster: use powers of two with a product of {_CLUSTER} or less"
+            )
+        if self.along > 1 and self.across > 1:
+            return f"cluster [{self.along}, {self.across}] shares both sides: make one of them 1"
+        side = self.first if self.first_shared else self.second
+        if side % (8 * self.sharing):
+            return f"{self.sharing} blocks cannot load {side} of a tile in parts: use a multiple of {8 * self.sharing}"
+        if not 1 <= self.residents <= 4:
+            return f"residents is {self.residents}: use 1 to 4"
+        if self.stages < _FEWEST or self.buffer_bytes + _SMALL > self._memory:
+            return (
+                f"tile {self.tokens} by {self.rows} by {self.depth} does not fit in the shared memory of "
+                f"{self.residents} blocks on an SM: use a smaller one, or fewer residents"
+            )
+        if (self.sums + _OTHERS) * self.threads * self.residents > _REGISTERS:
+            return (
+                f"tile {self.tokens} by {self.rows} takes {self.sums} registers of a thread for its sums, too many "
+                f"with {self.residents} blocks on an SM: use a smaller one, or fewer residents"
+            )
+        return None
+
+
+def _power(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0

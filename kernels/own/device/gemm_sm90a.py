@@ -1,0 +1,334 @@
+"""``gemm`` on Hopper: a block multiplies one tile, and may share its k with others of its cluster.
+
+With the weights first, which is the side of wgmma that takes 64, tokens stand on the side that takes any multiple of
+8: so few tokens cost little, and the time is that of reading the weights. Blocks that share k fill a GPU that has
+more SMs than the result has tiles.
+"""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+import cutlass.utils.hopper_helpers as hopper
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
+from cutlass.cute.runtime import make_fake_stream
+from cutlass.utils import LayoutEnum, SmemAllocator
+
+from precast.kernels.own.blocking import GROUP, WARP, Blocking
+
+# How long the L2 cache keeps what TMA loads, in its own encoding: evicted first, as usual, last.
+_ONCE, _USUAL, _OFTEN = 0x12F0000000000000, 0x1000000000000000, 0x14F0000000000000
+_MULTIPLIERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
+
+
+class GemmSm90a:
+    """``out = a @ b`` with both k-major, summed in float32, for any sizes.
+
+    One warp loads tiles by TMA into a ring of stages; the others multiply. Then each block leaves its sums in its
+    shared memory, and the blocks that have shares of one k add them up, each for a part of the tile, in the order of
+    their shares. So the result is the same each time, and no memory but the result is written.
+    """
+
+    def __init__(self, blocking: Blocking, dtype: Any, *, weights: bool = False) -> None:
+        self.blocking, self.dtype, self.weights = blocking, dtype, weights
+
+    @cute.jit
+    def gemm(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
+        """Launch; an empty result takes none."""
+        if cute.size(out) > 0:
+            self.launch(a, b, out, stream)
+
+    @cute.jit
+    def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
+        """One block for each tile of the result and share of k."""
+        blocking, major = self.blocking, OperandMajorMode.K
+        first, second = a, cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 0]))
+        if cutlass.const_expr(blocking.swap):
+            first, second = second, first
+        mma = hopper.make_trivial_tiled_mma(
+            self.dtype, self.dtype, major, major, cutlass.Float32, (blocking.groups, 1, 1), (64, blocking.second)
+        )
+        tile = (blocking.first, blocking.second, blocking.depth)
+        first_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
+        second_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
+        first_copy, first_tiles = self.copy(first, first_layout, blocking.first, blocking.first_shared)
+        second_copy, second_tiles = self.copy(second, second_layout, blocking.second, blocking.second_shared)
+        grid = blocking.grid(cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1]))
+        self.kernel(
+            mma, first_copy, first_tiles, first_layout, second_copy, second_tiles, second_layout, out
+        ).launch(
+            grid=[grid, 1, 1],
+            block=[blocking.threads, 1, 1],
+            cluster=[blocking.cluster, 1, 1],
+            stream=stream,
+            min_blocks_per_mp=blocking.residents,
+            use_pdl=True,
+        )  # fmt: skip
+
+    @cute.kernel
+    def kernel(
+        self,
+        mma: cute.TiledMma,
+        first_copy: cute.CopyAtom,
+        first_tiles: cute.Tensor,
+        first_layout: cute.ComposedLayout,
+        second_copy: cute.CopyAtom,
+        second_tiles: cute.Tensor,
+        second_layout: cute.ComposedLayout,
+        out: cute.Tensor,
+    ) -> None:
+        """The share of one block: some steps of k of one tile, then the part of it that it adds up and stores."""
+        blocking = self.blocking
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        block, _, _ = cute.arch.block_idx()
+        token_clusters = blocking.token_clusters(cutlass.Int32(out.shape[0]))
+        share, neighbour, token_tile, row_tile = blocking.place(block, token_clusters)
+        steps = blocking.steps(cutlass.Int32(cute.size(first_tiles, mode=[1])), share)
+
+        shared = SmemAllocator()
+        full = shared.allocate_array(cutlass.Int64, blocking.stages)
+        empty = shared.allocate_array(cutlass.Int64, blocking.stages)
+        buffers = shared.allocate(blocking.buffer_bytes, byte_alignment=1024)
+        first_stages = self.stages(buffers, first_layout)
+        second_stages = self.stages(buffers + blocking.first_bytes, second_layout)
+        sums = cute.recast_ptr(buffers, dtype=cutlass.Float32)
+        if warp == blocking.warps:
+            cpasync.prefetch_descriptor(first_copy)
+            cpasync.prefetch_descriptor(second_copy)
+        if warp == 0:
+            with cute.arch.elect_one():
+                for stage in cutlass.range_constexpr(blocking.stages):
+                    cute.arch.mbarrier_init(full + stage, 1)
+                    cute.arch.mbarrier_init(empty + stage, blocking.warps * blocking.sharing)
+            cute.arch.mbarrier_init_fence()
+        # Before the first load: blocks that load together write into each other's memory and barriers.
+        self.sync()
+
+        if warp == blocking.warps:
+            first_tile, second_tile = token_tile, row_tile
+            if cutlass.const_expr(blocking.swap):
+                first_tile, second_tile = row_tile, token_tile
+            weights = cutlass.Int64(_ONCE)
+            if token_clusters > 1:
+                weights = cutlass.Int64(_USUAL)
+            tokens = cutlass.Int64(_OFTEN)
+            first_policy, second_policy = tokens, weights
+            if cutlass.const_expr(blocking.swap):
+                first_policy, second_policy = weights, tokens
+            from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
+            from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
+            self.load(
+                first_copy, from_first, first_stages, first_policy,
+                second_copy, from_second, second_stages, second_policy,
+                full, empty, steps, share, neighbour,
+            )  # fmt: skip
+        else:
+            self.multiply(mma, first_stages, second_stages, full, empty, steps, share, sums)
+        self.sync()
+        if warp < blocking.warps:
+            self.store(sums, out, share, neighbour, token_tile, row_tile)
+        # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
+        if cutlass.const_expr(blocking.cluster > 1):
+            self.sync()
+
+    @cute.jit
+    def load(
+        self,
+        first_copy: cute.CopyAtom,
+        first_tile: cute.Tensor,
+        first_stages: cute.Tensor,
+        first_policy: cutlass.Int64,
+        second_copy: cute.CopyAtom,
+        second_tile: cute.Tensor,
+        second_stages: cute.Tensor,
+        second_policy: cutlass.Int64,
+        full: cute.Pointer,
+        empty: cute.Pointer,
+        steps: cutlass.Int32,
+        share: cutlass.Int32,
+        neighbour: cutlass.Int32,
+    ) -> None:
+        """Fill the stages. Of a side that several blocks need, each loads a part, for all of them. Weights are there
+        before anything else is, so those of the first stages are loaded while the kernel before still runs.
+
+        The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.
+        """
+        blocking = self.blocking
+        first_to, first_from = self.parts(first_copy, first_stages, first_tile, neighbour, blocking.first_shared)
+        second_to, second_from = self.parts(second_copy, second_stages, second_tile, neighbour, blocking.second_shared)
+        receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
+        first_side = (first_copy, first_from, first_to, first_policy, blocking.first_shared)
+        second_side = (second_copy, second_from, second_to, second_policy, blocking.second_shared)
+        b_side, a_side = (first_side, second_side) if blocking.swap else (second_side, first_side)
+        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        ahead = cutlass.Int32(0)
+        if cutlass.const_expr(self.weights):
+            ahead = cutlass.min(steps, blocking.stages)
+            for step in cutlass.range(ahead, unroll=1):
+                with cute.arch.elect_one():
+                    cute.arch.mbarrier_arrive_and_expect_tx(full + step, blocking.stage_bytes)
+                self.fill((b_side,), full, step, share + step * blocking.split, receivers)
+        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a, or b, or reading out
+        if cutlass.const_expr(self.weights):
+            for step in cutlass.range(ahead, unroll=1):
+                self.fill((a_side,), full, step, share + step * blocking.split, receivers)
+            if ahead == blocking.stages:
+                parity = cutlass.Int32(0)
+        for step in cutlass.range(ahead, steps, unroll=1):
+            cute.arch.mbarrier_wait(empty + stage, parity)
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, blocking.stage_bytes)
+            self.fill((first_side, second_side), full, stage, share + step * blocking.split, receivers)
+            stage += 1
+            if stage == blocking.stages:
+                stage = cutlass.Int32(0)
+                parity ^= 1
+        cute.arch.griddepcontrol_launch_dependents()
+
+    def fill(self, sides: Any, full: Any, stage: Any, k: Any, receivers: Any) -> None:
+        """Copy a step of some sides into a stage, for the blocks that need it."""
+        for copy, source, to, policy, shared in sides:
+            mask = {"mcast_mask": receivers} if shared else {}
+            cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
+
+    @cute.jit
+    def multiply(
+        self,
+        mma: cute.TiledMma,
+        first_stages: cute.Tensor,
+        second_stages: cute.Tensor,
+        full: cute.Pointer,
+        empty: cute.Pointer,
+        steps: cutlass.Int32,
+        share: cutlass.Int32,
+        sums: cute.Pointer,
+    ) -> None:
+        """Multiply each stage as it comes, hand the one before back, and leave the sums in shared memory."""
+        blocking = self.blocking
+        thread, _, _ = cute.arch.thread_idx()
+        group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
+        first = mma.make_fragment_A(group.partition_A(first_stages))
+        second = mma.make_fragment_B(group.partition_B(second_stages))
+        strides = (1, blocking.pitch) if blocking.swap else (blocking.pitch, 1)
+        tile = cute.make_layout((blocking.first, blocking.second), stride=strides)
+        mine = mma.get_slice(thread).partition_C(cute.make_tensor(sums, tile))
+        total = cute.make_rmem_tensor(mine.shape, cutlass.Float32)
+        total.fill(0)
+        mma.set(warpgroup.Field.ACCUMULATE, True)
+        stage, parity, before = cutlass.Int32(0), cutlass.Int32(0), cutlass.Int32(0)
+        for step in cutlass.range(steps, unroll=1):
+            cute.arch.mbarrier_wait(full + stage, parity)
+            warpgroup.fence()
+            for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
+                cute.gemm(mma, total, first[None, None, k, stage], second[None, None, k, stage], total)
+            warpgroup.commit_group()
+            warpgroup.wait_group(1)
+            if step > 0:
+                self.release(empty + before, share)
+            before = stage
+            stage += 1
+            if stage == blocking.stages:
+                stage = cutlass.Int32(0)
+                parity ^= 1
+        warpgroup.wait_group(0)
+        # The sums take the place of the stages: no warp may still be multiplying.
+        cute.arch.barrier(barrier_id=_MULTIPLIERS, number_of_threads=blocking.warps * WARP)
+        cute.autovec_copy(total, mine)
+
+    @cute.jit
+    def release(self, empty: cute.Pointer, share: cutlass.Int32) -> None:
+        """One arrival of this warp, at each block that loads into this one's stage."""
+        lane = cute.arch.lane_idx()
+        if cutlass.const_expr(self.blocking.sharing > 1):
+            if lane < self.blocking.sharing:
+                cute.arch.mbarrier_arrive(empty, share + lane * self.blocking.split)
+        else:
+            if lane == 0:
+                cute.arch.mbarrier_arrive(empty)
+
+    @cute.jit
+    def store(
+        self,
+        sums: cute.Pointer,
+        out: cute.Tensor,
+        share: cutlass.Int32,
+        neighbour: cutlass.Int32,
+        token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
+    ) -> None:
+        """Add up this block's part of the tile over the shares of k, and write it, 16 bytes at a time.
+
+        Several are read before the first is added: those of other blocks are far away.
+        """
+        blocking = self.blocking
+        thread, _, _ = cute.arch.thread_idx()
+        vector = 128 // out.element_type.width
+        width, threads = blocking.rows // vector, blocking.warps * WARP
+        first_token, first_row = token_tile * blocking.tokens, row_tile * blocking.rows
+        vectors = cutlass.min(blocking.tokens, cutlass.Int32(out.shape[0]) - first_token) * width
+        apart, batch = threads * blocking.split, blocking.batch(vector)
+        parts = cute.make_rmem_tensor((vector, blocking.split, batch), cutlass.Float32)
+        result = cute.make_rmem_tensor(vector, out.element_type)
+        for start in cutlass.range(share * threads + thread, vectors, apart * batch, unroll=1):
+            for j in cutlass.range_constexpr(batch):
+                i = cutlass.min(start + j * apart, vectors - 1)
+                place = sums + cute.assume(i // width * blocking.pitch + i % width * vector, divby=4)
+                for peer in cutlass.range_constexpr(blocking.split):
+                    part = self.partial(place, neighbour * blocking.split + peer, vector)
+                    cute.autovec_copy(part, parts[None, peer, j])
+            for j in cutlass.range_constexpr(batch):
+                i = start + j * apart
+                token, row = first_token + i // width, first_row + i % width * vector
+                total = parts[None, 0, j].load()
+                for peer in cutlass.range_constexpr(1, blocking.split):
+                    total += parts[None, peer, j].load()
+                result.store(total.to(out.element_type))
+                if i < vectors and row < out.shape[1]:
+                    to = out.iterator + cute.assume(cutlass.Int64(token) * out.stride[0] + row, divby=vector)
+                    cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
+
+    @cute.jit
+    def partial(self, place: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
+        """Sums in the shared memory of a block of the cluster."""
+        pointer = place
+        if cutlass.const_expr(self.blocking.split > 1):
+            pointer = cute.arch.map_dsmem_ptr(place, block)
+        return cute.make_tensor(pointer, cute.make_layout(vector))
+
+    @cute.jit
+    def sync(self) -> None:
+        """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
+        if cutlass.const_expr(self.blocking.cluster > 1):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            cute.arch.sync_threads()
+
+    def copy(self, matrix: Any, layout: Any, side: int, shared: bool) -> Any:
+        """How TMA copies tiles of a matrix, or parts of them for all blocks that share them; and the matrix for it."""
+        operation = cpasync.CopyBulkTensorTileG2SMulticastOp if shared else cpasync.CopyBulkTensorTileG2SOp
+        one, tile = cute.slice_(layout, (None, None, 0)), (side, self.blocking.depth)
+        parts = self.blocking.sharing if shared else 1
+        return cpasync.make_tiled_tma_atom(operation(), matrix, one, tile, num_multicast=parts)
+
+    def parts(self, copy: Any, stages: Any, tile: Any, neighbour: Any, shared: bool) -> Any:
+        """The places in the stages, and the steps of a tile, that one block copies."""
+        part, parts = (neighbour, self.blocking.sharing) if shared else (0, 1)
+        stages, tile = cute.group_modes(stages, 0, 2), cute.group_modes(tile, 0, 2)
+        return cpasync.tma_partition(copy, part, cute.make_layout(parts), stages, tile)
+
+    def stages(self, pointer: Any, layout: Any) -> Any:
+        """The stages of one side, in the order that wgmma reads."""
+        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
+
+
+def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any, *, weights: bool) -> Any:
+    """Compile for tensors that stand for the caller's."""
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    operation = GemmSm90a(blocking, a.element_type, weights=weights)
+    return cute.compile(operation.gemm, a, b, out, stream, options="--enable-tvm-ffi")

@@ -1,0 +1,67 @@
+"""Products of few rows, and of tiles that do not fill the GPU, on Hopper: one more way to compute ``gemm``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from precast.kernels.own.blocking import Blocking
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+_DTYPES = ("bfloat16", "float16")
+_STORED = ("bfloat16", "float16", "float32")
+_PLAIN = {
+    "accumulator": "float32", "a_major": "k", "b_major": "k", "out_major": "n", "batched": False, "epilogue": "",
+}  # fmt: skip
+
+
+def blocking_of(config: Config) -> Blocking:
+    """The blocking of a full config: ``tile`` is its (m, n) and perhaps k, ``cluster`` who loads together.
+
+    >>> blocking_of({"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}).depth
+    128
+    """
+    tile, (along, across) = _integers(config["tile"]), _integers(config["cluster"])
+    depth = tile[2] if len(tile) > 2 else 128 if sum(tile) <= 128 else 64
+    return Blocking(
+        tokens=tile[0],
+        rows=tile[1],
+        depth=depth,
+        swap=bool(config["swap"]),
+        split=int(str(config["split"])),
+        along=along,
+        across=across,
+        residents=int(str(config["residents"])),
+    )
+
+
+def refusal(config: Config, target: Target) -> str | None:
+    """Why this project has no kernel for a config, ending in what would work; None where it has."""
+    if str(target) != "sm_90a":
+        return f"precast's own gemm is for sm_90a, not {target}: use library operators or quack"
+    if config["dtype"] not in _DTYPES or config["out_dtype"] not in _STORED:
+        return (
+            f"precast's own gemm does not multiply {config['dtype']} into {config['out_dtype']}: use dtype "
+            f"{' or '.join(_DTYPES)} and out_dtype {', '.join(_STORED)}, or library operators"
+        )
+    wrong = next((name for name, value in _PLAIN.items() if config[name] != value), None)
+    if wrong:
+        return f"precast's own gemm is for {wrong} {_PLAIN[wrong]!r}, not {config[wrong]!r}: use library operators"
+    if len(_integers(config["tile"])) not in (2, 3):
+        return f"tile is {list(_integers(config['tile']))}: write its (m, n), or its (m, n, k)"
+    if len(_integers(config["cluster"])) != 2:
+        return f"cluster is {list(_integers(config['cluster']))}: write its (m, n)"
+    return blocking_of(config).refusal()
+
+
+def compile_gemm(config: Config, tensors: Mapping[str, Any]) -> Any:
+    """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
+    from precast.kernels.own.device import gemm_sm90a
+
+    blocking, weights = blocking_of(config), bool(config["weights"])
+    return gemm_sm90a.compile_gemm(blocking, tensors["a"], tensors["b"], tensors["out"], weights=weights)
+
+
+def _integers(value: Any) -> tuple[int, ...]:
+    return tuple(int(v) for v in value)

@@ -1,0 +1,119 @@
+"""How a product is divided among blocks: everything is multiplied once, and what is asked for fits on an SM."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precast.kernels.own.blocking import Blocking
+
+SIDES = st.sampled_from([8, 16, 24, 32, 64, 96, 128, 192, 256])
+POWERS = st.sampled_from([1, 2, 4, 8])
+PAIRS = st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 1), (1, 4)])
+
+
+@st.composite
+def blockings(draw: st.DrawFn) -> Blocking:
+    along, across = draw(PAIRS)
+    return Blocking(
+        tokens=draw(SIDES),
+        rows=draw(SIDES),
+        depth=draw(st.sampled_from([64, 128, 256])),
+        swap=draw(st.booleans()),
+        split=draw(POWERS),
+        along=along,
+        across=across,
+        residents=draw(st.integers(1, 4)),
+    )
+
+
+@given(blockings(), st.integers(1, 200), st.integers(1, 260))
+def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: int) -> None:
+    clusters = one.token_clusters(m)
+    places = Counter(one.place(block, clusters) for block in range(one.grid(m, n)))
+    assert set(places.values()) == {1}
+    found = {(share, token, row) for share, _, token, row in places}
+    assert len(found) == len(places)
+    assert found >= {
+        (share, token, row)
+        for share in range(one.split)
+        for token in range(-(-m // one.tokens))
+        for row in range(-(-n // one.rows))
+    }
+
+
+@given(blockings(), st.integers(1, 200), st.integers(1, 260))
+def test_blocks_that_load_together_have_one_side_in_common(one: Blocking, m: int, n: int) -> None:
+    for first in range(0, one.grid(m, n), one.cluster):
+        places = [one.place(first + i, one.token_clusters(m)) for i in range(one.cluster)]
+        for i, (share, neighbour, token, row) in enumerate(places):
+            assert neighbour * one.split + share == i, "a block's number in its cluster is what others reach it by"
+            receivers = [j for j in range(one.cluster) if one.receivers << share >> j & 1]
+            assert receivers == [j for j, place in enumerate(places) if place[0] == share]
+            for j in receivers:
+                if one.along == 1:
+                    assert places[j][2] == token
+                if one.across == 1:
+                    assert places[j][3] == row
+        assert len({(token, row) for _, _, token, row in places}) == one.sharing
+    assert one.first_shared + one.second_shared == (one.sharing > 1)
+    assert not one.first_shared or one.swap == (one.along > 1), "what is shared is the side that they have in common"
+
+
+@given(blockings(), st.integers(1, 40000))
+def test_every_step_of_k_is_taken_once(one: Blocking, k: int) -> None:
+    taken = [rank + i * one.split for rank in range(one.split) for i in range(one.steps(k, rank))]
+    assert sorted(taken) == list(range(-(-k // one.depth)))
+
+
+@given(blockings())
+def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
+    if one.refusal():
+        return
+    of_a_block = 1024 + one.buffer_bytes  # the barriers, up to the alignment of the stages
+    assert 16 * one.stages <= 1024 and one.stages >= 2
+    assert of_a_block <= 227 << 10
+    assert (of_a_block + 1024) * one.residents <= 228 << 10
+    assert one.threads * one.residents <= 2048 and one.threads <= 1024
+    assert one.first_bytes % 1024 == 0 and one.first % 64 == 0 and one.second % 8 == 0
+    assert (one.first if one.first_shared else one.second) % (8 * one.sharing) == 0
+    assert one.sums + 40 <= 65536 // (one.threads * one.residents)
+    assert one.tokens * one.pitch * 4 <= one.buffer_bytes and one.pitch >= one.rows
+
+
+@given(blockings().filter(lambda one: one.refusal() is None))
+def test_threads_that_write_sums_together_use_different_banks(one: Blocking) -> None:
+    """wgmma gives a warp's lanes eight of the first side, and two neighbours of eight of the second."""
+    if one.swap:  # one number of each lane at a time
+        banks = [(lane // 4 + lane % 4 * 2 * one.pitch) % 32 for lane in range(32)]
+    else:  # two numbers of each lane of half a warp
+        banks = [(lane // 4 * one.pitch + lane % 4 * 2 + i) % 32 for lane in range(16) for i in range(2)]
+    assert sorted(banks) == list(range(32)) and one.pitch % 4 == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"tokens": 20}, "tile has m 20: use a multiple of 8"),
+        ({"tokens": 264}, "up to 256"),
+        ({"rows": 96}, "tile has n 96: use one of 64, 128, 192, 256, or build it without swap"),
+        ({"tokens": 96, "swap": False}, "tile has m 96: use one of 64, 128, 192, 256, or build it with swap"),
+        ({"tokens": 64, "rows": 20, "swap": False}, "tile has n 20"),
+        ({"depth": 32}, "use one of 64, 128, 256"),
+        ({"split": 3}, "use powers of two"),
+        ({"split": 8, "across": 2}, "take 16 blocks to a cluster"),
+        ({"along": 2, "across": 2}, "make one of them 1"),
+        ({"across": 4}, "use a multiple of 32"),
+        ({"residents": 5}, "use 1 to 4"),
+        ({"tokens": 128, "rows": 256, "depth": 256}, "does not fit in the shared memory"),
+        ({"tokens": 256, "rows": 256, "depth": 64}, "use a smaller one"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_what_would_work(changed: dict[str, int], said: str) -> None:
+    given: dict[str, Any] = {"tokens": 16, "rows": 64, "depth": 64, "swap": True, **changed}
+    reason = Blocking(**given).refusal()
+    assert reason and said in reason

@@ -1,0 +1,47 @@
+"""``weights`` of this project's ``gemm``: what is loaded before the kernel before has ended, by the machine code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from precast import loader
+from tests.helpers.builds import command
+
+HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
+TUNED = {"library": "precast", "swap": True, "tile": [16, 64, 128], "residents": 2}
+
+
+@pytest.mark.slow
+def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, use: Callable[[Path], None]) -> None:
+    entry = {
+        "kernel": "gemm",
+        "config": {**HALF, "weights": [False, True]},
+        "tuned": {k: [v] for k, v in TUNED.items()},
+    }
+    manifest = {"version": 1, "name": "weights", "targets": ["sm_90a"], "kernels": [entry]}
+    (tmp_path / "weights.yaml").write_text(json.dumps(manifest))
+    cache = tmp_path / "cache"
+    asked = command("build", tmp_path / "weights.yaml", "-o", cache, "--store", tmp_path / "store", "-j", 2)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    use(cache)
+    found = {}
+    for weights in (False, True):
+        kernel = loader.get("gemm", {**HALF, "weights": weights}, target="sm_90a")
+        files = tmp_path / str(weights)
+        subprocess.run(command("export", cache, kernel.artifact.key, "-o", files), capture_output=True, timeout=120)
+        code = next(files.glob("*.sass")).read_text()
+        names = re.findall(r"\b(UTMALDG|ACQBULK)\b", code)
+        found[weights] = (kernel.signature, names)
+    (without, plain), (promised, early) = found[False], found[True]
+    assert without == promised, "the call is the same"
+    assert plain[0] == "ACQBULK" and plain.count("ACQBULK") == 1
+    assert early[0] == "UTMALDG" and "ACQBULK" in early
+    ahead, behind = early.index("ACQBULK"), len(early) - early[::-1].index("ACQBULK") - 1
+    assert early[:ahead].count("UTMALDG") == early[ahead:behind].count("UTMALDG"), "then as much of the other side"

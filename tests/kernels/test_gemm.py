@@ -1,0 +1,203 @@
+"""``gemm`` of three libraries: what each refuses, and that a caller cannot tell whose kernel runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precast.build.compile.executor import Local
+from precast.build.compile.outcome import Compiled, Object
+from precast.build.gpu.profile import profile_of
+from precast.build.link.device_code import read_cubins
+from precast.build.link.toolchain import find_toolchain
+from precast.build.plan.plan import Plan
+from precast.build.plan.planner import plan_files
+from precast.kernels.adapters.quack.gemm import Tiling
+from precast.kernels.authoring.declare import declaration_of
+from precast.kernels.authoring.registry import find
+from precast.kernels.authoring.schema import keys_of
+from precast.kernels.gemm import gemm, problems, supports
+from precast.loader.format.config import complete
+from precast.loader.format.target import Target
+
+BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
+FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
+OWN = {**BF16, "library": "precast", "tile": [16, 64], "swap": True}
+QUACK = {**BF16, "library": "quack", "tile": [128, 192]}
+MEANING = ("dtype", "out_dtype", "accumulator", "a_major", "b_major", "out_major", "batched", "epilogue", "weights")
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({**BF16, "split": 2}, "sm_90a", "library operators does not read split: .*use library precast"),
+    ({**BF16, "pingpong": True}, "sm_90a", "does not read pingpong: .*use library quack"),
+    ({**QUACK, "residents": 2}, "sm_90a", "library quack does not read residents"),
+    ({**OWN, "pingpong": True}, "sm_90a", "library precast does not read pingpong"),
+    ({**OWN, "operator": "Any"}, "sm_90a", "does not read operator: .*use library operators"),
+    ({**BF16, "tile": [128, 128, 64]}, "sm_90a", r"3 sides: write its \(m, n\)"),
+    ({**OWN, "tile": [16, 64, 64, 1]}, "sm_90a", r"\(m, n, k\)"),
+    (OWN, "sm_100a", "for sm_90a, not sm_100a"),
+    ({**OWN, "dtype": "float8_e4m3fn"}, "sm_90a", "use dtype bfloat16 or float16"),
+    ({**OWN, "b_major": "n"}, "sm_90a", "b_major 'k', not 'n': use library operators"),
+    ({**OWN, "batched": True}, "sm_90a", "batched False"),
+    ({**OWN, "cluster": [2, 2]}, "sm_90a", "make one of them 1"),
+    ({**OWN, "cluster": [2, 1, 1]}, "sm_90a", r"write its \(m, n\)"),
+    ({**OWN, "swap": False}, "sm_90a", "or build it with swap"),
+    ({**OWN, "tile": [12, 64]}, "sm_90a", "use a multiple of 8"),
+    (QUACK, "sm_80", "not sm_80: use library operators"),
+    ({**QUACK, "dtype": "int8"}, "sm_90a", "does not multiply int8"),
+    ({**QUACK, "epilogue": "relu(accum)"}, "sm_90a", "epilogue ''"),
+    ({**QUACK, **FP8, "b_major": "n"}, "sm_90a", "b_major 'k'"),
+    ({**QUACK, "scheduler": "dynamic"}, "sm_90a", "leave both out"),
+    ({**QUACK, "cluster": [2, 2]}, "sm_90a", r"no cluster \[2, 2\]"),
+    ({**QUACK, "tile": [96, 128]}, "sm_90a", "96 as its m: use 64, 128, 192, 256"),
+    ({**QUACK, "tile": [96, 320], "swap": True}, "sm_90a", "320 as its n: use 64"),
+    ({**QUACK, "tile": [128, 256], "pingpong": True}, "sm_90a", "256 as its n: use a multiple of 16 up to 208"),
+    ({**QUACK, "tile": [192, 144]}, "sm_90a", "a multiple of 32 up to 256"),
+    ({**QUACK, "pingpong": True}, "sm_100a", "pingpong on sm_90a only"),
+    ({**QUACK, "tile": [256, 128]}, "sm_100a", "make that side of the cluster 2"),
+    ({**QUACK, "tile": [256, 128], "cluster": [2, 1]}, "sm_100a", "two_cta is true: write that"),
+    ({**QUACK, "tile": [64, 128]}, "sm_100a", "use 128, 256 as its m"),
+]
+SAMPLE: list[tuple[str, dict[str, Any]]] = [
+    ("sm_90a", BF16),
+    ("sm_90a", {**OWN, "split": 4, "residents": 2}),
+    ("sm_90a", {**OWN, "tile": [8, 64, 256], "out_dtype": "float32"}),
+    ("sm_90a", {**OWN, "tile": [64, 128], "cluster": [1, 2], "split": 2, "residents": 2}),
+    ("sm_90a", {**OWN, "tile": [256, 128]}),
+    ("sm_90a", {**OWN, "tile": [192, 176], "swap": False, "cluster": [2, 1], "split": 2}),
+    ("sm_90a", {**OWN, "tile": [128, 256], "dtype": "float16", "out_dtype": "float16"}),
+    ("sm_90a", {**QUACK, "pingpong": True, "cluster": [2, 1]}),
+    ("sm_90a", {**QUACK, "tile": [192, 256], "swap": True, "cluster": [1, 2], "swizzle": 4}),
+    ("sm_90a", {**QUACK, **FP8, "tile": [128, 256], "cluster": [2, 1]}),
+    ("sm_90a", {**QUACK, "b_major": "n", "tile": [128, 256], "cluster": [2, 1]}),
+    ("sm_100a", {**QUACK, "tile": [256, 192], "cluster": [2, 1], "two_cta": True, "scheduler": "dynamic"}),
+    ("sm_100a", {**QUACK, "tile": [16, 128], "swap": True}),
+]
+
+
+def full(config: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(complete(keys_of(gemm), config, op="gemm"))
+
+
+@pytest.mark.parametrize(("config", "target", "said"), REFUSED)
+def test_what_a_library_does_not_do_is_refused_with_what_would_work(
+    config: dict[str, Any], target: str, said: str
+) -> None:
+    reason = supports(full(config), Target.parse(target))
+    assert reason and re.search(said, reason), reason
+
+
+@pytest.mark.parametrize(("target", "config"), SAMPLE)
+def test_the_sample_is_not_refused(target: str, config: dict[str, Any]) -> None:
+    assert supports(full(config), Target.parse(target)) is None
+
+
+@given(st.sampled_from([64, 128, 192, 256]), st.sampled_from([16, 64, 192]), st.booleans(), st.booleans())
+def test_a_tile_is_of_the_result_whichever_side_is_first(m: int, n: int, swap: bool, pingpong: bool) -> None:
+    config = full({**QUACK, "tile": [m, n], "cluster": [2, 1], "swap": swap, "pingpong": pingpong})
+    tiling = Tiling.of(config)
+    assert tiling.tile == ((n, m) if swap else (m, n))
+    assert tiling.cluster == ((1, 2) if swap else (2, 1))
+
+
+def test_the_registered_op_is_the_one_of_all_libraries() -> None:
+    assert str(find("gemm")) == "precast.kernels.gemm:gemm"
+    tuned = {key.name for key in keys_of(gemm) if key.tuned}
+    assert tuned.isdisjoint(MEANING) and {key.name for key in keys_of(gemm)} == {*MEANING, *tuned}
+
+
+def test_a_config_without_the_new_keys_is_what_it_was() -> None:
+    config = full(BF16)
+    assert (config["library"], config["split"], config["swap"]) == ("operators", 1, False)
+    assert problems(full(OWN))[1]["m"] == 15
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    entries = [
+        {
+            "kernel": "gemm",
+            "config": {name: value for name, value in config.items() if name in MEANING},
+            "tuned": {name: value for name, value in config.items() if name not in MEANING},
+            "targets": [target],
+        }
+        for target, config in SAMPLE
+    ]
+    path = tmp_path_factory.mktemp("gemm") / "m.yaml"
+    path.write_text(json.dumps({"version": 1, "name": "gemm", "kernels": entries}))
+    return plan_files([path])
+
+
+@pytest.fixture(scope="module")
+def compiled(plan: Plan) -> dict[tuple[str, str], Object]:
+    found = {}
+    for outcome in Local(2).compile(plan, plan.variants, seconds=600):
+        assert isinstance(outcome, Compiled), outcome
+        (one,) = outcome.objects
+        found[str(outcome.variant.target), shown(outcome.variant.config)] = one
+    return found
+
+
+def shown(config: Mapping[str, Any]) -> str:
+    return str(sorted(config.items()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "config"), SAMPLE)
+def test_a_caller_cannot_tell_whose_kernel_it_is(
+    compiled: dict[tuple[str, str], Object], target: str, config: dict[str, Any]
+) -> None:
+    """Names, order, dtypes, shared dimensions, divisibility and alignment are those of the operator's."""
+    signature = compiled[target, shown(full(config))].signature
+    assert [a.name for a in signature.passed] == ["a", "b", "out"]
+    assert {a.alignment for a in signature.passed} == {16}
+    a, b, out = signature.passed
+    assert (a.shape[1], out.shape) == (b.shape[0], (a.shape[0], b.shape[1]))
+    assert len({*a.shape, *b.shape, *out.shape}) == 3
+    inputs = declaration_of(gemm).inputs
+    assert inputs
+    values = inputs(full(config), problems(full(config))[2], device="cpu", seed=1)
+    for argument in signature.passed:
+        tensor: torch.Tensor = values[argument.name]
+        assert argument.dtype == str(tensor.dtype).removeprefix("torch.")
+        step = 16 // tensor.element_size()
+        assert argument.strides is not None
+        for dim, stride in zip(argument.shape, argument.strides, strict=True):
+            if stride == 1:
+                assert signature.symbols[str(dim)].divisibility >= step
+            else:
+                assert signature.symbols[str(stride)].divisibility == step
+                assert signature.symbols[str(stride)].dtype == "int64"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "config"), SAMPLE)
+def test_compiles_to_tensor_core_code_that_does_not_spill(
+    compiled: dict[tuple[str, str], Object], target: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    toolchain = find_toolchain()
+    (cubin,) = read_cubins(toolchain, compiled[target, shown(full(config))].code)
+    limit = profile_of(Target.parse(target)).facts["max_shared_memory_per_block_optin"].value
+    for resource in cubin.resources:
+        assert (resource.stack, resource.local) == (0, 0)
+        assert resource.shared <= int(limit)
+    assert toolchain.nvdisasm is not None
+    (tmp_path / "k.cubin").write_bytes(cubin.code)
+    sass = subprocess.run(
+        [toolchain.nvdisasm, "-c", tmp_path / "k.cubin"], check=True, capture_output=True, text=True, timeout=120
+    ).stdout
+    assert re.search(r"\b[HQ]GMMA\." if target == "sm_90a" else r"\bUTC[A-Z]*MMA\b", sass)
+    assert "UTMALDG" in sass, "matrices are loaded by TMA"
+    if config.get("library") == "precast":
+        shares = config.get("split", 1) * math.prod(config.get("cluster", [1]))
+        assert ("UCGABAR_ARV" in sass) == (shares > 1), "blocks of a cluster wait for each other"
+        assert (".MULTICAST" in sass) == ("cluster" in config)
