@@ -1,4 +1,4 @@
-"""CUTLASS's operators: ``gemm``, ``gemm_blockscaled`` and ``gemm_grouped``, from the package nvidia-cutlass-operators.
+"""CUTLASS's operators, from nvidia-cutlass-operators: ``gemm_blockscaled``, ``gemm_grouped``, their part of ``gemm``.
 
 The config is the operators' own metadata: what is computed (dtypes, which dimension is contiguous, the epilogue) and,
 for the loader to choose among, how (tile, cluster, scheduler). The operators say what they support; a config that none
@@ -84,18 +84,7 @@ def gemm(
     fallback_cluster: Tuned[Sequence[int] | None] = None,
     operator: Tuned[str] = "",
 ) -> Any:
-    """``gemm(a, b, out)``: the product of ``a`` (m, k) and ``b`` (k, n), of any size, stored in ``out`` (m, n).
-
-    ``a_major``, ``b_major`` and ``out_major`` name the contiguous dimension of each. The defaults are a linear layer's:
-    ``gemm(x, weight.T, y)`` with ``weight`` as torch keeps it, (n, k). The contiguous dimension, every stride and
-    every address are multiples of 16 bytes; rows may be further apart than they are long. ``batched`` puts a
-    dimension before the others of all three.
-
-    ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, sigmoid,
-    tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
-    (floats). They are passed between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
-    ``gemm(a, b, bias, out)``.
-    """
+    """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries, and says what is what."""
     config = locals()
     return compile_operator(Operands.of(config), Design.of(config))
 

@@ -151,7 +151,8 @@ def compile_gemm(config: Config, target: Target, tensors: Mapping[str, Any]) -> 
     made = getattr(QUACK.module(MODULE), _CLASSES[str(target)])(
         Float32, dtype, tiling.tile, (*tiling.cluster, 1), **special
     )
-    blocks = tiling.cluster[0] * tiling.cluster[1]
-    clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(blocks)
+    blocks, clusters = tiling.cluster[0] * tiling.cluster[1], 1
+    if not tiling.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
+        clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(blocks)
     product = gemm_device.Product(made, clusters=clusters, swizzle=tiling.swizzle, swap=tiling.swap)
     return product.compile(tensors["a"], tensors["b"], tensors["out"])

@@ -23,9 +23,10 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.epilogue import Epilogue
-from precast.kernels.adapters.operators.ops import gemm, gemm_blockscaled, gemm_grouped
+from precast.kernels.adapters.operators.ops import gemm_blockscaled, gemm_grouped
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.schema import keys_of
+from precast.kernels.gemm import gemm
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 
