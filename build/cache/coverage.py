@@ -16,6 +16,7 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.attach.returned import count_of
 from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import canonical
 from precast.loader.format.tuning import Measured
 
 _ABSENT = "it is not in the cache"
@@ -121,7 +122,8 @@ def _measurements(plan: Plan, cache: CacheContents) -> tuple[dict[str, int], dic
 
 def _times(rows: Iterable[Measured]) -> Iterator[tuple[object, ...]]:
     for row in rows:
-        yield from ((row.place, key, time) for key, time in row.times.items())
+        tilings = {key: canonical(tiling.to_json()) for key, tiling in row.tilings.items()}
+        yield from ((row.place, key, time, tilings.get(key)) for key, time in row.times.items())
 
 
 def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Variant) -> dict[ArtifactId, Artifact]:

@@ -12,6 +12,7 @@ from precast.build.cache.freshness import INPUTS, read_by_author
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import canonical, config_text
 from precast.loader.format.index import OpIndex, digest, key_to_json
+from precast.loader.format.tuning import Measured
 
 _COUNTED = ("registers", "shared", "stack", "local")
 
@@ -134,11 +135,19 @@ def _tuning(listed: OpIndex) -> str:
     names = {
         a.key: [config_text(a.config), str(a.target), a.kind, a.host.arch if a.host else ""] for a in listed.artifacts
     }
-    rows = [[*map(str, row.place), sorted((names[k], t) for k, t in row.times.items())] for row in listed.tuning]
+    rows = [
+        [*map(str, row.place), sorted((names[k], time, _cut(row, k)) for k, time in row.times.items())]
+        for row in listed.tuning
+    ]
     if not rows:
         return "none"
     number = sum(len(row.times) for row in listed.tuning)
     return f"{number} times ({digest(canonical(rows))[:8]})"
+
+
+def _cut(row: Measured, key: str) -> str:
+    """How an artifact cuts the problem of a row, where that is known, as text that can be sorted."""
+    return canonical(row.tilings[key].to_json()).decode() if key in row.tilings else ""
 
 
 def stored_size(cache: CacheContents) -> int:

@@ -27,6 +27,7 @@ candidates = st.builds(
     code=st.sampled_from(CODES),
     date=st.sampled_from(DATES),
     times=st.dictionaries(sizes, times, max_size=3),
+    tiling=st.one_of(st.none(), st.builds(lambda m: Tiling(tile={"m": m}, at_once=132), st.integers(1, 300))),
     tiling=st.none() | st.builds(lambda axis: Tiling(tile={axis: 128}, at_once=132), st.sampled_from("mnk")),
 )
 groups = st.builds(
