@@ -19,6 +19,7 @@ from precast.kernels.adapters.operators import cases, ops
 from precast.kernels.adapters.operators.compile import compile_operator
 from precast.kernels.adapters.operators.config import Design, Operands
 from precast.kernels.adapters.quack import gemm as quack_gemm
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -83,12 +84,12 @@ def tile_of(config: Config) -> Tile | None:
     """
     if config.get("batched"):
         return None
-    (m, n), (rows, columns) = _plane(config)["tile"], config["cluster"]  # type: ignore[misc]
-    sizes = {"m": m * rows, "n": n * columns}
+    tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
+    sizes = {"m": tile[0] * cluster[0], "n": tile[1] * cluster[1]}
     if config["two_cta"]:
         sizes["n" if config["swap"] else "m"] //= 2  # a tile is over both blocks
-    blocks = rows * columns * int(str(config["split"]))
-    return Tile(sizes=sizes, blocks=blocks, per_sm=int(str(config["residents"])))
+    blocks = cluster[0] * cluster[1] * configs.integer(config, "split")
+    return Tile(sizes=sizes, blocks=blocks, per_sm=configs.integer(config, "residents"))
 
 
 @kernel(

@@ -20,6 +20,20 @@ def integer(config: Config, key: str) -> int:
     return value
 
 
+def integers(config: Config, key: str) -> tuple[int, ...]:
+    """The list of integers that a config has under a key.
+
+    >>> integers({"tile": (128, 64)}, "tile")
+    (128, 64)
+    """
+    value = config[key]
+    if isinstance(value, tuple):
+        found = tuple(one for one in value if isinstance(one, int))
+        if len(found) == len(value):
+            return found
+    raise ConfigError(f"{key}: expected a list of int, not {value!r}: complete the config first")
+
+
 def unsupported_dtype(config: Config, key: str = "dtype") -> str | None:
     """Why a dtype of the config is none of float32, float16 and bfloat16; None where it is one.
 
