@@ -10,6 +10,7 @@ from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.tile import Tile
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -205,6 +206,26 @@ def _cost(config: Config, problem: Problem, columns: int) -> Cost:
     return Cost(2 * m * columns * k, (m * k + columns * k + m * n) * bits(str(config["dtype"])) // 8)
 
 
+def act_tile(config: Config) -> Tile:
+    """What a cluster of blocks works on: along m and n of the problem.
+
+    >>> act_tile({"tile": (128, 192), "cluster": (2, 1), "pingpong": True})
+    Tile(sizes={'m': 256, 'n': 192}, blocks=2, per_sm=1)
+    """
+    return _tile(config, 1)
+
+
+def gated_tile(config: Config) -> Tile:
+    """The same; two columns of ``b`` are one of ``out``, which is what n counts."""
+    return _tile(config, 2)
+
+
+def _tile(config: Config, columns: int) -> Tile:
+    # On sm_100a two blocks share 256 rows, and count twice here. It only matters between measured sizes, for speed.
+    tile, cluster = _pair(config, "tile"), _pair(config, "cluster")
+    return Tile(sizes={"m": tile[0] * cluster[0], "n": tile[1] * cluster[1] // columns}, blocks=cluster[0] * cluster[1])
+
+
 def interleave(weight: Any) -> Any:
     """A weight of two halves, ``cat(gate, up)``, with its rows in the order that the layout ``interleaved`` wants.
 
@@ -236,6 +257,7 @@ def _design(tile: Sequence[int], cluster: Sequence[int], pingpong: bool, dtype: 
     tolerance=act_tolerance,
     special_values=["zero", "denormal"],  # relu drops NaN
     cost=act_cost,
+    tile=act_tile,
     speed_only=GRID,  # blocks take tiles by their number, and none waits for another
 )
 def gemm_act(
@@ -270,6 +292,7 @@ def gemm_act(
     tolerance=gated_tolerance,
     special_values=["zero", "denormal"],
     cost=gated_cost,
+    tile=gated_tile,
     speed_only=GRID,
 )
 def gemm_gated(
