@@ -23,5 +23,7 @@ done
 step put precast tune "$cache" "$out/llama-h200.json"
 step llama timeout 550 "$python" "$here/examples/llama.py" --mlp both --json "$out/llama.json" ${COMPILE:+--compile}
 cat "$out/llama.txt"
+step llama-early timeout 200 "$python" "$here/examples/llama.py" --early-weights --json "$out/llama-early.json"
+cat "$out/llama-early.txt"
 step profile timeout 120 "$python" "$here/benchmarks/llama_profile.py" --tokens 1 128 1024
 cat "$out/profile.txt"

@@ -133,12 +133,23 @@ class Launches:
             self._end()  # the GPU does not work any more in it
         return found
 
-    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
+    def trial(
+        self,
+        op: str,
+        key: str,
+        *,
+        group: str,
+        problem: Mapping[str, int],
+        launches: int,
+        check: bool,
+        enough: float = 0.0,
+    ) -> Trial:
         """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
 
-        Lost where the candidate ended the process, or hung.
+        One whose first launch takes more than ``enough`` microseconds is not launched again; 0 is no limit. Lost where
+        the candidate ended the process, or hung.
         """
-        request = {"op": op, "key": key, "group": group, "launches": launches, "check": check}
+        request = {"op": op, "key": key, "group": group, "launches": launches, "check": check, "enough": enough}
         found = self._ask({**request, "problem": dict(problem)}, Trial.parse)
         if not found.healthy:
             self._end()

@@ -74,14 +74,15 @@ class Kernels:
     down: Any
 
     @classmethod
-    def find(cls, tokens: int, *, fused: bool, target: str | None = None) -> Kernels:
-        """Resolve and open them. ``target`` stands for a GPU on a machine without one."""
+    def find(cls, tokens: int, *, fused: bool, early: bool = False, target: str | None = None) -> Kernels:
+        """Resolve and open them. ``target`` stands for a GPU on a machine without one. ``early`` promises that weights
+        were written long before, so that a product may load them while the kernel before it runs."""
 
         def get(op: str, problem: dict[str, int] | None = None, **config: Any) -> Any:
             return loader.get(op, {"dtype": DTYPE, **config}, target=target, problem=problem)
 
         def gemm(n: int, k: int) -> Any:
-            return get("gemm", {"m": tokens, "n": n, "k": k}, out_dtype=DTYPE, weights=True)
+            return get("gemm", {"m": tokens, "n": n, "k": k}, out_dtype=DTYPE, weights=early)
 
         lengths = {"batch": 1, "queries": tokens, "keys": tokens, "kv_heads": KV_HEADS, "padding": 0}
         heads = {"q_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": SIZE, "page": PAGE}
@@ -102,8 +103,11 @@ class Kernels:
 class Precast:
     """The stack through kernels of a cache. All memory is allocated here, once."""
 
-    def __init__(self, layers: Sequence[Layer], norm: torch.Tensor, tokens: int, *, fused: bool) -> None:
-        self.layers, self.tokens, self.kernels = layers, tokens, Kernels.find(tokens, fused=fused)
+    def __init__(
+        self, layers: Sequence[Layer], norm: torch.Tensor, tokens: int, *, fused: bool, early: bool = False
+    ) -> None:
+        self.layers, self.tokens = layers, tokens
+        self.kernels = Kernels.find(tokens, fused=fused, early=early)
         self.norms = [*(layer.attention_norm for layer in layers[1:]), norm]
 
         def empty(*shape: int) -> torch.Tensor:
@@ -247,7 +251,10 @@ def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: a
     auto = (tokens >= FUSED_FROM,)
     fused = {"auto": auto, "fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
     sides: dict[str, Any] = {
-        ("precast, fused" if each else "precast, separate"): Precast(layers, norm, tokens, fused=each) for each in fused
+        ("precast, fused" if each else "precast, separate"): Precast(
+            layers, norm, tokens, fused=each, early=options.early_weights
+        )
+        for each in fused
     }
     sides["torch"] = Torch(layers, norm, tokens)
     if options.compile:
@@ -284,7 +291,7 @@ def dry_run(options: argparse.Namespace) -> None:
     """Find and open every kernel, without a GPU."""
     for tokens in options.tokens:
         for fused in (True, False):
-            kernels = Kernels.find(tokens, fused=fused, target=options.target)
+            kernels = Kernels.find(tokens, fused=fused, early=options.early_weights, target=options.target)
             for name, kernel in vars(kernels).items():
                 if kernel is not None:
                     print(f"{tokens:6d} tokens  {name:12s} {kernel!r}")
@@ -298,6 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=20, help="how often each graph is timed")
     ways = ("auto", "fused", "separate", "both")
     parser.add_argument("--mlp", choices=ways, default="auto", help="gemm_gated, or gemm and act_and_mul; by tokens")
+    parser.add_argument("--early-weights", action="store_true", help="load weights while the kernel before runs")
     parser.add_argument("--compile", action="store_true", help="torch.compile beside it: minutes for each size")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     parser.add_argument("--dry-run", action="store_true", help="find and open every kernel, launch none")

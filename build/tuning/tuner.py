@@ -27,12 +27,15 @@ QUICK, CAREFUL = 3, 15
 NEAR = 1.4
 """A candidate that takes more than this times the best is not timed again."""
 
+HOPELESS = 3.0
+"""One whose first launch takes more than this times the best so far is not launched again."""
+
 
 class Timer(Protocol):
     """What times one candidate on one problem: ``precast.build.launches.Launches``."""
 
     def trial(
-        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool
+        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool, enough: float
     ) -> Trial: ...
 
     def clocks(self) -> dict[str, int]: ...
@@ -124,7 +127,7 @@ class Tuner:
         known = self._known(contest, sizes)
         wanted = [one for one in contest.contestants if one.identity not in known and one.key not in lost]
         out: list[LeftOut] = []
-        first = self._times(contest, problem, wanted, QUICK, self.check, lost, out)
+        first = self._times(contest, problem, wanted, QUICK, self.check, lost, out, min(known.values(), default=0.0))
         best = min([*first.values(), *known.values()], default=0.0)
         near = [one for one in wanted if one.identity in first and first[one.identity] <= NEAR * best]
         second = self._times(contest, problem, near, CAREFUL, False, lost, out)
@@ -154,14 +157,26 @@ class Tuner:
         check: bool,
         lost: set[str],
         out: list[LeftOut],
+        best: float = 0.0,
     ) -> dict[bytes, float]:
-        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it ended its process."""
+        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it ended its process.
+
+        ``best`` is the least time that is known before; the first launches of the others may make it less.
+        """
         found: dict[bytes, float] = {}
         for one in members:
+            if launches == QUICK:
+                best = min(filter(None, (best, *found.values())), default=0.0)
             facts = {"contest": contest, "contestant": one}
             try:
                 told = self.timer.trial(
-                    contest.op, one.key, group=contest.name, problem=problem, launches=launches, check=check
+                    contest.op,
+                    one.key,
+                    group=contest.name,
+                    problem=problem,
+                    launches=launches,
+                    check=check,
+                    enough=HOPELESS * best if launches == QUICK else 0.0,
                 )
             except Lost as error:
                 lost.add(one.key)

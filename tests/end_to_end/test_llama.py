@@ -111,7 +111,7 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkey
     for entry in manifest["kernels"]:
         if "sm_90a" in entry.get("targets", ["sm_90a"]):
             first.setdefault(entry["kernel"], entry)
-    wanted = {"hidden": 4096, "q_heads": 32, "cache_dtype": None, "heads_per_kv": 4, "width": 14336}
+    wanted = {"hidden": 4096, "q_heads": 32, "cache_dtype": None, "heads_per_kv": 4, "width": 14336, "weights": False}
     for entry in first.values():
         entry["targets"] = ["sm_90a"]
         entry["config"] = {k: wanted.get(k, v) for k, v in entry["config"].items()}

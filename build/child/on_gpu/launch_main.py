@@ -91,7 +91,7 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     """How long a candidate takes on one problem, or why there is no time."""
-    options = {name: request[name] for name in ("group", "problem", "launches", "check")}
+    options = {name: request[name] for name in ("group", "problem", "launches", "check", "enough")}
     try:
         return {"microseconds": trials.time(case, **options)}
     except Wrong as error:

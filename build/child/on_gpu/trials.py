@@ -51,10 +51,20 @@ class Trials:
         self._held: _Held | None = None
         self._run: Callable[[], Any] | None = None
 
-    def time(self, case: Case, group: object, problem: Mapping[str, int], *, launches: int, check: bool) -> float:
+    def time(
+        self,
+        case: Case,
+        group: object,
+        problem: Mapping[str, int],
+        *,
+        launches: int,
+        check: bool,
+        enough: float = 0.0,
+    ) -> float:
         """The median microseconds of a launch. ``group`` is the same for all candidates that compute the same.
 
         With ``check``, what it writes is compared first: Wrong where it differs. Any other error is the kernel's.
+        Where one launch takes more than ``enough``, if that is not 0, its time is the result.
         """
         declaration, config = case.declaration, case.artifact.config
         if declaration.inputs is None:
@@ -67,7 +77,7 @@ class Trials:
             self._key = key
         assert self._held is not None
         try:
-            return self._timed(case, self._held, launches, check)
+            return self._timed(case, self._held, launches, check, enough)
         except Wrong:
             raise
         except Exception:
@@ -75,7 +85,7 @@ class Trials:
                 raise
             held = self._make(declaration, config, problem, mine, check)
             held.expected, held.by = self._held.expected, self._held.by
-            return self._timed(case, held, launches, check)
+            return self._timed(case, held, launches, check, enough)
 
     def clocks(self) -> dict[str, int]:
         """The clocks of the GPU in MHz while the last candidate is launched again and again; none where unknown."""
@@ -97,7 +107,7 @@ class Trials:
             return {}
         return {"sm_mhz": sm, "memory_mhz": memory}
 
-    def _timed(self, case: Case, held: _Held, launches: int, check: bool) -> float:
+    def _timed(self, case: Case, held: _Held, launches: int, check: bool, enough: float) -> float:
         arguments = tuple(held.values.values())
         if check:
             self._check(case, held, arguments)
@@ -106,6 +116,8 @@ class Trials:
             return case.kernel(*arguments)
 
         self._run = run
+        if enough and (once := timer.once(run, self._device)) > enough:
+            return once
         return statistics.median(timer.cold([run], self._device, launches=launches)[0])
 
     def _forget(self) -> None:

@@ -41,6 +41,19 @@ def cold(runs: Sequence[Run], device: Any, *, launches: int = LAUNCHES) -> list[
     return [[before.elapsed_time(after) * 1e3 for before, after in own] for own in marks]
 
 
+def once(run: Run, device: Any) -> float:
+    """The time of one launch behind another, for what may take very long: it holds some of the host's time."""
+    import torch
+
+    run()
+    before, after = _marks()
+    before.record()
+    run()
+    after.record()
+    torch.cuda.synchronize(device)
+    return float(before.elapsed_time(after) * 1e3)
+
+
 def warm(run: Run, device: Any, *, launches: int = LAUNCHES, repeats: int = 5) -> list[float]:
     """The times of a launch among others like it, back to back in one graph: what fits the L2 cache is in it."""
     import torch

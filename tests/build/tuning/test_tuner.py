@@ -41,9 +41,13 @@ class Timer:
     times: Callable[[str, int, int], float]
     asked: list[tuple[str, int, int, bool]] = field(default_factory=list)
     asked_clocks: int = 0
+    limits: list[float] = field(default_factory=list)
 
-    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
+    def trial(
+        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool, enough: float
+    ) -> Trial:
         self.asked.append((key, problem["n"], launches, check))
+        self.limits.append(enough)
         return Trial(microseconds=self.times(key, problem["n"], launches))
 
     def clocks(self) -> dict[str, int]:
@@ -73,6 +77,17 @@ def test_those_near_the_best_are_timed_again_and_no_other_is_told_faster(tmp_pat
     assert columns(done) == {32: {8: 16.0}, 64: {8: 19.9}, 128: {8: 19.9}, 256: {8: 50.0}}
     assert read_file(tmp_path / "t.json") == done
     assert timer.asked_clocks == 1 and done.gpus[0].sm_mhz == 1980
+
+
+def test_a_first_launch_ends_where_it_is_hopeless_and_a_careful_one_never(tmp_path: Path) -> None:
+    """The limit is three times the best so far, of this run or known before."""
+    first = {"32": 10.0, "64": 6.0, "128": 8.0}
+    timer = Timer(lambda key, n, launches: first[key])
+    tuner(tmp_path / "t.json", timer).run([contest(32, 64, 128)])
+    assert timer.limits == [0.0, 30.0, 18.0, 0.0, 0.0], "64 and 128 are near the best"
+    timer = Timer(lambda key, n, launches: 2.0)
+    tuner(tmp_path / "t.json", timer).run([contest(32, 64, 128, 256)])
+    assert timer.asked[0][0] == "256" and timer.limits == [18.0, 0.0]
 
 
 def test_the_file_is_whole_after_each_problem_and_a_second_run_goes_on(tmp_path: Path) -> None:
@@ -121,8 +136,10 @@ def test_other_device_code_is_measured_again_and_drops_what_was_known(tmp_path: 
 class Faulty(Timer):
     """Of its candidates 32 ends the process, 64 refuses a problem, 96 breaks the GPU, 112 has no time."""
 
-    def trial(self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool) -> Trial:
-        super().trial(op, key, group=group, problem=problem, launches=launches, check=check)
+    def trial(
+        self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool, enough: float
+    ) -> Trial:
+        super().trial(op, key, group=group, problem=problem, launches=launches, check=check, enough=enough)
         if key == "32":
             raise Lost("ended by SIGSEGV")
         if key == "64" and problem["n"] == 8:

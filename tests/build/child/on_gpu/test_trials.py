@@ -55,6 +55,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return [[3.0, 1.0, 2.0] for _ in runs]
 
     monkeypatch.setattr(clock, "cold", cold)
+    monkeypatch.setattr(clock, "once", lambda run, device: (run(), 30.0)[1])
     MADE.clear()
     return asked
 
@@ -73,6 +74,13 @@ def test_the_inputs_of_a_problem_are_made_once(timer: list[int]) -> None:
     assert MADE == [(128, 4), (64, 8), (64, 4)]
     trials.time(case(double, 64), "another", {"n": 4}, launches=3, check=False)
     assert MADE[3:] == [(64, 4)]
+
+
+def test_a_launch_that_takes_enough_is_not_repeated(timer: list[int]) -> None:
+    trials = Trials("cpu")
+    enough = [0.0, 40.0, 30.0, 29.0]
+    found = [trials.time(case(double), "g", {"n": 4}, launches=3, check=True, enough=one) for one in enough]
+    assert found == [2.0, 2.0, 2.0, 30.0] and timer == [3, 3, 3]
 
 
 def test_a_candidate_with_a_workspace_has_its_own() -> None:
