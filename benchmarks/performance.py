@@ -46,11 +46,12 @@ PRECAST = (sys.executable, "-m", "precast.cli.main")
 PARTS: Mapping[str, Part] = {
     "kernels": Part((*PRECAST, "bench", "CACHE", "--json"), "precast bench CACHE --json"),
     "gemm-bfloat16": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--json", "FILE"), "python benchmarks/gemm.py CACHE"
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--json", "FILE"),
+        "python benchmarks/gemm.py CACHE --candidates",
     ),
     "gemm-float8": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--dtype", "float8_e4m3fn", "--json", "FILE"),
-        "python benchmarks/gemm.py CACHE --dtype float8_e4m3fn",
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--dtype", "float8_e4m3fn", "--json", "FILE"),
+        "python benchmarks/gemm.py CACHE --candidates --dtype float8_e4m3fn",
     ),
     "loader": Part((sys.executable, "benchmarks/loader.py", "--json", "FILE"), "python benchmarks/loader.py"),
 }
