@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from precast.build.measurements.fit import code_digest
 from precast.build.measurements.tuning_file import Sizes, config_json, sizes_of
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Manifest
-from precast.build.plan.matrix import matrix_of
+from precast.build.plan.matrix import Matrix, matrix_of
 from precast.kernels.authoring.declare import Problem
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Config, Key, canonical, config_text
@@ -89,25 +90,23 @@ def contests(
     return found
 
 
-def asked_by(entry: Entry, cache: Cache) -> Iterator[tuple[str, Target, Config]]:
-    """The op, target and full config of every variant that an entry asks for, of those that the cache has an op for.
+def matrices_of(entry: Entry, cache: Cache) -> Iterator[Matrix]:
+    """The matrix of an entry for each op of the cache that it is about.
 
-    Whether its kernel supports a variant is not asked: what it does not support is not in the cache.
+    Whether its kernel supports a row is not asked: what it does not support is not in the cache.
     """
     for op in _ops(entry, cache):
-        listed = cache.op(op)
-        for row in matrix_of(entry, _description(op, entry, listed)).rows():
-            for target in entry.targets:
-                yield op, target, row.config
+        yield matrix_of(entry, _description(op, entry, cache.op(op)))
 
 
 def _asked(cache: Cache, manifests: Iterable[Manifest]) -> dict[tuple[str, str, bytes], tuple[Problem, ...]]:
     """Every variant that the manifests ask for, with the problems of its entry."""
     found: dict[tuple[str, str, bytes], tuple[Problem, ...]] = {}
     for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
-        for op, target, config in asked_by(entry, cache):
-            place = (op, str(target), canonical(config_json(config)))
-            found[place] = (*found.get(place, ()), *entry.problems)
+        for matrix in matrices_of(entry, cache):
+            for row, target in product(matrix.rows(), entry.targets):
+                place = (matrix.op, str(target), canonical(config_json(row.config)))
+                found[place] = (*found.get(place, ()), *entry.problems)
     return found
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from precast.build.measurements.tuning_file import Group, TuningFile, config_json
 from precast.build.plan.manifest import Entry, Manifest
-from precast.build.tuning.contest import Contest, Contestant, asked_by
-from precast.loader.format.config import canonical, config_text, to_json
+from precast.build.plan.yaml.reader import Node
+from precast.build.tuning.contest import Contest, Contestant, matrices_of
+from precast.loader.format.config import canonical, config_text
 from precast.loader.resolve.cache import Cache
 
 Times = Mapping[Any, Mapping[bytes, float]]
@@ -116,9 +117,10 @@ def _pruned(contest: Contest, groups: Sequence[Group], within: float, smallest: 
 
 
 def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pruned]) -> list[str]:
-    """The lines for ``exclude:`` of each entry, behind a comment that names its place.
+    """The lines that leave out what is not needed, for each entry behind a comment that names its place.
 
-    A row is excluded for all targets of an entry. It is listed only where each of them can do without it.
+    Rows of the matrix go by ``exclude:``, which does not touch those of ``include:``: these are named, to be removed. A
+    row goes for all targets of an entry, so it is listed only where each of them can do without it.
     """
     dropped = {
         _place(one.contest.op, str(one.contest.target), {**one.contest.config, **contestant.tuned})
@@ -127,24 +129,41 @@ def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pru
     }
     lines: list[str] = []
     for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
-        rows = list(_rows(entry, cache, dropped))
-        if rows:
-            lines += [f"# {entry.location}", "exclude:", *(f"  - {row}" for row in rows)]
+        told = _lines(entry, cache, dropped)
+        lines += [f"# {entry.location}", *told] if told else []
     return lines
 
 
-def _rows(entry: Entry, cache: Cache, dropped: set[bytes]) -> Iterable[str]:
-    """The rows of one entry's matrix that nothing needs, with the keys that tell them apart."""
-    asked: dict[bytes, tuple[Mapping[str, Any], list[bool]]] = {}
-    for op, target, config in asked_by(entry, cache):
-        place = canonical(config_json(config))
-        asked.setdefault(place, (config, []))[1].append(_place(op, str(target), config) in dropped)
-    configs = [config for config, _ in asked.values()]
-    given = {*entry.config, *entry.tuned}
-    several = [n for n in (configs[0] if configs else ()) if len({canonical(to_json(c[n])) for c in configs}) > 1]
-    for config, can_go in asked.values():
-        if all(can_go):
-            yield config_text({name: config[name] for name in several if name in given})
+def _lines(entry: Entry, cache: Cache, dropped: set[bytes]) -> list[str]:
+    """What to change in one entry; nothing where all of it is needed."""
+    matrices = list(matrices_of(entry, cache))
+    if not matrices:
+        return []
+    needed: dict[int, bool] = {}  # by the position of a row, over all ops and targets
+    for matrix in matrices:
+        for position, row in enumerate(matrix.rows()):
+            places = (_place(matrix.op, str(target), row.config) for target in entry.targets)
+            needed[position] = needed.get(position, False) or any(place not in dropped for place in places)
+    if not any(needed.values()):
+        return ["# nothing needs this entry: remove it"]
+    matrix = matrices[0]
+    rows = list(matrix.rows())
+    plain = len(rows) - len(matrix.include)
+    several = [name for name, values in matrix.axes.items() if len(values) > 1] or list(entry.tuned or matrix.axes)
+    out = [
+        config_text({name: row.config[name] for name in several}) for n, row in enumerate(rows[:plain]) if not needed[n]
+    ]
+    included = [
+        config_text({name: row.config[name] for name in _given(node)})
+        for n, (row, node) in enumerate(zip(matrix.include, entry.include, strict=True), plain)
+        if not needed[n]
+    ]
+    lines = ["exclude:", *(f"  - {text}" for text in out)] if out else []
+    return lines + (["# and of 'include', remove:", *(f"#  - {text}" for text in included)] if included else [])
+
+
+def _given(row: Node) -> Iterable[str]:
+    return row.value if isinstance(row.value, dict) else ()
 
 
 def _place(op: str, target: str, config: Mapping[str, Any]) -> bytes:

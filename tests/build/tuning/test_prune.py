@@ -102,3 +102,46 @@ def test_the_first_choice_and_what_was_not_measured_stay(cache: Cache, smallest:
         pruned = prune(found, file, within=0.02, smallest=smallest)
         assert not any(one.dropped for one in pruned)
         assert exclusions([manifest], cache, pruned) == []
+
+
+INCLUDING = b"""
+version: 1
+name: demo
+targets: [sm_90a]
+kernels:
+  - kernel: scale
+    config: {dtype: bfloat16}
+    tuned: {threads: %s}
+    include:
+      - {threads: %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plain", "included", "lines"),
+    [
+        (b"[256]", b"128", ["# and of 'include', remove:", "#  - {threads: 128}"]),
+        (b"[128]", b"256", ["exclude:", "  - {threads: 128}"]),
+    ],
+)
+def test_rows_of_include_are_named_and_never_excluded(
+    cache: Cache, plain: bytes, included: bytes, lines: list[str]
+) -> None:
+    """``exclude`` does not touch them; and a matrix of one row is excluded by what is written of it."""
+    manifest = parse_manifest(INCLUDING % (plain, included), Path("m.yaml"))
+    fast = scale_file({128: {ONE: 2.0}, 256: {ONE: 1.0}})
+    pruned = prune(contests(cache, [manifest], lambda a: ""), fast, within=0.02, smallest=False)
+    assert exclusions([manifest], cache, pruned) == ["# m.yaml:6:5", *lines]
+    if lines[0] == "exclude:":
+        text = INCLUDING % (plain, included) + b"    exclude:\n    " + lines[1].encode() + b"\n"
+        left = contests(cache, [parse_manifest(text, Path("m.yaml"))], lambda a: "")
+        assert [one.tuned for contest in left for one in contest.contestants] == [{"threads": 256}]
+
+
+def test_an_entry_that_nothing_needs_is_named(cache: Cache) -> None:
+    text = INCLUDING.replace(b"    include:\n      - {threads: %s}\n", b"") % b"[256]"
+    text += text[text.index(b"  - kernel") :].replace(b"256", b"128")
+    manifest = parse_manifest(text, Path("m.yaml"))
+    fast = scale_file({128: {ONE: 2.0}, 256: {ONE: 1.0}})
+    pruned = prune(contests(cache, [manifest], lambda a: ""), fast, within=0.02, smallest=False)
+    assert exclusions([manifest], cache, pruned) == ["# m.yaml:9:5", "# nothing needs this entry: remove it"]

@@ -79,5 +79,5 @@ def test_verify(cache: Path) -> None:
     assert done.returncode == 1
     wrong = [line for line in done.stdout.splitlines() if line.startswith("wrong: ")]
     blamed = {kind for kind in keys(cache).values() for line in wrong if f"kind={kind})" in line}
-    assert blamed == {"fault", "hang", "wrong"}
+    assert blamed == {"fault", "hang", "refuse", "wrong"}, "one that refuses a size that its author declares is wrong"
     assert "smallest failing case: " in done.stdout and "to repeat it: " in done.stdout
