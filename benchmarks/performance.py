@@ -1,9 +1,9 @@
 """Measure a cache on this GPU and write docs/performance.md: ``make bench CACHE=CACHE``.
 
-CACHE is built from benchmarks/performance.yaml and manifests/gemm.yaml, anywhere. Each part is a command of its own;
-what it found is kept in ``benchmarks/results/MACHINE/PART.json``, and the page is made of all these files, so that
-parts can be measured one by one, and on other machines. A part that fails is told, and leaves its last results as
-they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all are run.
+CACHE is built from benchmarks/performance.yaml, manifests/gemm.yaml and manifests/llama.yaml, anywhere. Each part is a
+command of its own; what it found is kept in ``benchmarks/results/MACHINE/PART.json``, and the page is made of all these
+files, so that parts can be measured one by one, and on other machines. A part that fails is told, and leaves its last
+results as they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all are run.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ PARTS: Mapping[str, Part] = {
     "gemm-float8": Part(
         (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--dtype", "float8_e4m3fn", "--json", "FILE"),
         "python benchmarks/gemm.py CACHE --candidates --dtype float8_e4m3fn",
+    ),
+    "llama": Part(
+        (sys.executable, "examples/llama.py", "--mlp", "both", "--json", "FILE"), "python examples/llama.py --mlp both"
+    ),
+    "llama-compile": Part(
+        (sys.executable, "examples/llama.py", "--compile", "--tokens", "16", "128", "2048", "--json", "FILE"),
+        "python examples/llama.py --compile --tokens 16 128 2048",
     ),
     "loader": Part((sys.executable, "benchmarks/loader.py", "--json", "FILE"), "python benchmarks/loader.py"),
 }

@@ -18,8 +18,8 @@ NONE = """
 No machine was measured yet. On one with a GPU:
 
 ```sh
-precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache     # anywhere
-make bench CACHE=cache                                                     # there
+precast build benchmarks/performance.yaml manifests/gemm.yaml manifests/llama.yaml -o cache     # anywhere
+make bench CACHE=cache                                                                          # there
 ```
 """
 LARGE = 10.0  # microseconds: a launch that takes less is the launch itself
@@ -130,9 +130,12 @@ def _by_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for name, (above, most) in groups.items():
         ratios = [row["ratio"] for row in rows if above < row["size"]["m"] <= most]
         if ratios:
-            mean = exp(sum(log(ratio) for ratio in ratios) / len(ratios))
-            cells.append([name, str(len(ratios)), f"{mean:.3f}", f"{min(ratios):.3f}"])
+            cells.append([name, str(len(ratios)), f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
     yield from _table(["", "sizes", "torch / ours", "least"], cells)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
 
 
 def _product(row: Mapping[str, Any]) -> list[str]:
@@ -141,6 +144,29 @@ def _product(row: Mapping[str, Any]) -> list[str]:
     best = f"{min(1.0, row['best'] / row['ours']):.3f}" if row["best"] else ""
     times = [f"{row['ours']:.1f}", f"{rate:.0f}", f"{row['torch']:.1f}", f"{row['ratio']:.3f}", f"{row['spread']:.3f}"]
     return [f"{size['model']} {size['layer']}", *(str(size[name]) for name in "mnk"), *times, best]
+
+
+def llama(report: Mapping[str, Any]) -> Iterator[str]:
+    """The time of a stack of layers by the number of tokens, ours by the faster way and the others'."""
+    rows = report["rows"]
+    ratios = [row["ratio"] for row in rows]
+    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph, the two in turn: torch's time over ours"
+    yield f"is **{_mean(ratios):.3f}** in the geometric mean, {min(ratios):.3f} at least. Errors are against float32."
+    compiled = [row["ratio to torch.compile"] for row in rows if "ratio to torch.compile" in row]
+    if compiled:
+        yield f"`torch.compile` takes {_mean(compiled):.3f} times as long as ours, {min(compiled):.3f} at least."
+    yield ""
+    names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
+    head = ["tokens", *(f"{name}, ms" for name in names), "torch / ours", *(["compile / ours"] if compiled else [])]
+    cells = []
+    for row in rows:
+        times = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "" for name in names]
+        others = [row["ratio"], *([row["ratio to torch.compile"]] if compiled else [])]
+        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" for ratio in others)])
+    yield from _table(head, cells)
+    worst = {name: max(row["error"].get(name, 0.0) for row in rows) for name in names}
+    yield ""
+    yield f"Largest relative error: {', '.join(f'{name} {error:.1e}' for name, error in worst.items())}."
 
 
 def loader(report: Mapping[str, Any]) -> Iterator[str]:
@@ -165,4 +191,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
-RENDERED = {"kernels": kernels, "gemm-bfloat16": gemm, "gemm-float8": gemm, "loader": loader}
+RENDERED = {
+    "kernels": kernels,
+    "gemm-bfloat16": gemm,
+    "gemm-float8": gemm,
+    "llama": llama,
+    "llama-compile": llama,
+    "loader": loader,
+}
