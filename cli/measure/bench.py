@@ -67,7 +67,7 @@ def command(
     own: one that faults, hangs or refuses a problem is told, and costs itself alone. Exit status 1 means that nothing
     was measured.
     """
-    from precast.kernels.authoring.launching import ops_of, this_device
+    from precast.kernels.authoring.launching.cases import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     given = [parse(text) for text in problem or ()]
@@ -111,7 +111,7 @@ def _measure(
     from precast.build.bench.rounds import name_of, rounds
     from precast.build.launches import Launches
     from precast.cli.shared.where import chosen
-    from precast.kernels.authoring.launching import launchable, obstacle
+    from precast.kernels.authoring.launching.cases import launchable, obstacle
     from precast.loader.errors import ConfigError
 
     with Progress() as progress, Launches(cache.path, seconds) as launches:

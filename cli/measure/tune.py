@@ -110,7 +110,7 @@ def _contests(
     """The contests that ``--op`` and ``--where`` leave, with several candidates each."""
     from precast.build.tuning.contest import contests
     from precast.cli.shared.where import chosen
-    from precast.kernels.authoring.launching import launchable, ops_of
+    from precast.kernels.authoring.launching.cases import launchable, ops_of
 
     wanted = {artifact.key for _, artifact in chosen(cache, launchable(cache, ops_of(cache, ops)), where)}
     may = lambda one: obstacle(one) if one.key in wanted else "it was not asked for"  # noqa: E731
@@ -144,7 +144,7 @@ def _measure(
     from precast.build.measurements.tuning_file import Gpu
     from precast.build.tuning.tuner import Tuner
     from precast.cli.measure.evidence import where_and_when
-    from precast.kernels.authoring.launching import obstacle, this_device, tiling
+    from precast.kernels.authoring.launching.cases import obstacle, this_device, tiling
 
     device = this_device()
     facts = where_and_when(device, os.environ)
@@ -193,7 +193,7 @@ def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Probl
 
 
 def _problems(cache: Cache, contest: Contest, given: Sequence[Problem]) -> Sequence[Problem]:
-    from precast.kernels.authoring.launching import declaration_for
+    from precast.kernels.authoring.launching.cases import declaration_for
     from precast.kernels.authoring.timing.bench import benched
     from precast.loader.errors import ConfigError
     from precast.loader.format.config import suggest

@@ -12,7 +12,7 @@ from precast.build.launches import Launches
 from precast.cli.shared.junit import ReportedCase
 from precast.cli.shared.progress import Progress
 from precast.kernels.authoring.declare import Problem
-from precast.kernels.authoring.launching import Case, LeftOut, misfit
+from precast.kernels.authoring.launching.cases import Case, LeftOut, misfit
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 
 _KEY = 12  # digits of a key that name an artifact

@@ -65,7 +65,7 @@ def command(
     own: one that faults or hangs is wrong, and ends no other. The smallest failing case is printed with
     the command that repeats it.
     """
-    from precast.kernels.authoring.launching import ops_of, this_device
+    from precast.kernels.authoring.launching.cases import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
     if seed >= 1 << 63:
@@ -141,7 +141,7 @@ def _verify(
     """What was found out of every artifact of some ops."""
     from precast.build.launches import Launches
     from precast.cli.measure.verified import Options, verify_each
-    from precast.kernels.authoring.launching import cases, this_device
+    from precast.kernels.authoring.launching.cases import cases, this_device
     from precast.kernels.authoring.verification.scenarios import SMALL
     from precast.loader.errors import ConfigError
 
@@ -162,7 +162,7 @@ def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, re
     from precast.cli.measure.evidence import where_and_when
     from precast.cli.measure.verified import repeating, worst_of
     from precast.cli.shared.junit import report
-    from precast.kernels.authoring.launching import this_device
+    from precast.kernels.authoring.launching.cases import this_device
 
     device = this_device()
     facts = where_and_when(device, os.environ)

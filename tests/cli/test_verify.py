@@ -20,7 +20,7 @@ from precast.cli import main
 from precast.cli.measure.verified import Verified, worst_of
 from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
-from precast.kernels.authoring.launching import Case, LeftOut
+from precast.kernels.authoring.launching.cases import Case, LeftOut
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
@@ -100,7 +100,7 @@ def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 yield Case("scale", artifact, function, DECLARATION)  # type: ignore[arg-type]
             yield LeftOut("scale", artifacts[-1], "built for another GPU")
 
-        monkeypatch.setattr("precast.kernels.authoring.launching.cases", cases)
+        monkeypatch.setattr("precast.kernels.authoring.launching.cases.cases", cases)
 
     return give
 

@@ -17,7 +17,7 @@ from typing import Any
 from precast.build.child.on_gpu.trials import Trials, Wrong
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
-from precast.kernels.authoring.launching import Case, cases, filled, misfit, source_of, this_device
+from precast.kernels.authoring.launching.cases import Case, cases, filled, misfit, source_of, this_device
 from precast.kernels.authoring.registry import load
 from precast.kernels.authoring.schema import call
 from precast.kernels.authoring.timing.bench import bench, benched

@@ -12,7 +12,7 @@ from typing import Any
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.launching import declaration_for
+from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.replay import replay
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact

@@ -14,7 +14,8 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.errors import DeclarationError
-from precast.kernels.authoring.launching import Case, filled
+from precast.kernels.authoring.launching.bound_call import bound
+from precast.kernels.authoring.launching.cases import Case, filled
 from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.verification.compare import compare
 from precast.loader.format.config import Config, canonical, to_json
@@ -108,13 +109,9 @@ class Trials:
         return {"sm_mhz": sm, "memory_mhz": memory}
 
     def _timed(self, case: Case, held: _Held, launches: int, check: bool, enough: float) -> float:
-        arguments = tuple(held.values.values())
+        run = bound(case.kernel, held.values)
         if check:
-            self._check(case, held, arguments)
-
-        def run() -> Any:
-            return case.kernel(*arguments)
-
+            self._check(case, held, run)
         self._run = run
         if enough and (once := timer.once(run, self._device)) > enough:
             return once
@@ -152,7 +149,7 @@ class Trials:
             torch.cuda.empty_cache()
             return None
 
-    def _check(self, case: Case, held: _Held, arguments: tuple[Any, ...]) -> None:
+    def _check(self, case: Case, held: _Held, run: Callable[[], Any]) -> None:
         """Launch once, and compare what it writes; the first candidate is the measure where there is no reference."""
         declaration = case.declaration
         names = [name for name in declaration.outputs if hasattr(held.values.get(name), "shape")]
@@ -165,7 +162,7 @@ class Trials:
         for name in (n for n in names if n not in declaration.in_place):
             if held.values[name].dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
                 held.values[name].fill_(float("nan"))  # a value that is not written is seen
-        case.kernel(*arguments)
+        run()
         if self._on_gpu:
             torch.cuda.synchronize(self._device)
         if held.expected is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.timing.ceilings import positive
 from precast.loader.errors import FormatError
@@ -149,11 +151,7 @@ def _timed(
 ) -> Timing:
     assert declaration.inputs is not None
     inputs = declaration.inputs(config, problem, device=device, seed=0)
-    values = tuple(inputs.values())
-
-    def run() -> Any:
-        return launch(*values)
-
+    run = bound(launch, inputs)
     notes: list[str] = []
     peers = _peers(declaration, config, inputs, notes) if "peer" in extras else {}
     own, *others = timer.cold([run, *peers.values()], device, launches=launches)
@@ -164,8 +162,8 @@ def _timed(
     compiled = 0.0
     if just_in_time is not None and "just_in_time" in extras:
         try:
-            other = just_in_time()
-            compiled = timer.host(lambda: other(*values), device, calls=calls)
+            other = functools.partial(just_in_time(), *inputs.values())
+            compiled = timer.host(other, device, calls=calls)
         except Exception as error:
             notes.append(f"not compiled just in time: {_line(error)}")
     cost = declaration.cost(config, problem) if declaration.cost else None

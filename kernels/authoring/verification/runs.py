@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
+from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.compare import compare, differing
 from precast.kernels.authoring.verification.guarded import Guarded, enclose, fill
 from precast.kernels.authoring.verification.scenarios import Scenario
 from precast.kernels.authoring.verification.special_values import with_special
 from precast.loader.format.config import Config
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.format.signature import Signature
 
 Launch = Callable[..., Any]
 _AROUND = 0xFF  # what stands around the inputs
@@ -118,7 +119,7 @@ class Runs:
     def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
         """Launch beside what the scenario asks for. On a second stream, numbers come late: until then they are NaN."""
         if scenario.way == "alone":
-            _launch(self.launch, self._with(views))
+            bound(self.launch, self._with(views))()
             return
         import torch
 
@@ -126,7 +127,7 @@ class Runs:
 
         if scenario.way == "beside other work":
             with other_work(self.device):
-                _launch(self.launch, self._with(views))
+                bound(self.launch, self._with(views))()
             return
         idle = {*self.declaration.workspace, *self.empty}
         late = {n: v for n, v in views.items() if n not in idle and v.dtype.is_floating_point}
@@ -137,7 +138,7 @@ class Runs:
                 fill(view, contents[name])
             # A kernel may be promised that some inputs are not of the launch before it: something else is.
             torch.zeros(1, device=self.device)
-            _launch(self.launch, self._with(views))
+            bound(self.launch, self._with(views))()
 
     def _outputs(
         self, scenario: Scenario, views: Mapping[str, Any], expected: Mapping[str, Any], alternative: Mapping[str, Any]
@@ -174,19 +175,3 @@ def _alignment(launch: Launch, tensors: Mapping[str, Any]) -> dict[str, int]:
     arguments = signature.passed if isinstance(signature, Signature) else ()
     asked = {a.name: a.alignment for a in arguments if a.kind == "tensor" and a.name in tensors}
     return {name: to for name, to in asked.items() if to and to % tensors[name].element_size() == 0}
-
-
-def _launch(launch: Launch, values: Mapping[str, Any]) -> None:
-    """Pass values by name where they cover all that the kernel takes, less those that its target does not take."""
-    signature = getattr(launch, "signature", None)
-    taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
-    if taken <= set(values):
-        assert isinstance(signature, Signature)
-        launch(**{a.name: _as_passed(a, values[a.name]) for a in signature.passed if a.name in values})
-    else:
-        launch(*values.values())
-
-
-def _as_passed(argument: Argument, value: Any) -> Any:
-    """A pointer is passed as the address of its tensor."""
-    return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value

@@ -13,7 +13,7 @@ from precast import loader
 from precast.build.bench.report import Report
 from precast.build.bench.rounds import Variant, rounds
 from precast.build.launches import Launches
-from precast.kernels.authoring.launching import launchable, obstacle, this_device
+from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
 from precast.loader.resolve.cache import Cache
 
 FOLDER = Path(__file__).with_name("copies")

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from precast.build.child.on_gpu.trials import SLACK, Trials, Wrong  # noqa: E402
 from precast.kernels.authoring.declare import Declaration, Tolerance  # noqa: E402
-from precast.kernels.authoring.launching import Case  # noqa: E402
+from precast.kernels.authoring.launching.cases import Case  # noqa: E402
 from precast.kernels.authoring.timing import timer as clock  # noqa: E402
 from tests.helpers.caches import artifact, blob_of  # noqa: E402
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.kernels.authoring.launching import LeftOut, cases
+from precast.kernels.authoring.launching.cases import LeftOut, cases
 from precast.loader import session
 from precast.loader.fast_start.values import replace
 from precast.loader.format.assumptions import Assumptions

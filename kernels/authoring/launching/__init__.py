@@ -1,0 +1,1 @@
+"""Launching what a cache holds: which artifacts this GPU runs, and how each is called."""

@@ -1,0 +1,33 @@
+"""Bound calls: a kernel with the arguments that its declaration's ``inputs`` made, ready to be called."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from precast.loader.format.signature import Argument, Signature
+
+
+def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[], Any]:
+    """The call of a kernel with what its declaration's ``inputs`` made.
+
+    They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
+    in their order. What stands in the order of the signature is passed without names, which costs the host less.
+    """
+    signature = getattr(launch, "signature", None)
+    taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
+    if not taken <= set(values):
+        return functools.partial(launch, *values.values())
+    assert isinstance(signature, Signature)
+    given = [a for a in signature.passed if a.name in values]
+    first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
+    ordered = [_as_passed(a, values[a.name]) for a, _ in first]
+    named = {a.name: _as_passed(a, values[a.name]) for a in given[len(first) :]}
+    return functools.partial(launch, *ordered, **named)
+
+
+def _as_passed(argument: Argument, value: Any) -> Any:
+    """A pointer is passed as the address of its tensor."""
+    return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value
