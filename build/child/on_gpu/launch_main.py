@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +16,12 @@ from precast.build.child.on_gpu.trials import Trials, Wrong
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.launching.cases import Case, cases, filled, misfit, source_of, this_device
+from precast.kernels.authoring.launching.health import healthy
 from precast.kernels.authoring.registry import load
 from precast.kernels.authoring.schema import call
 from precast.kernels.authoring.timing.bench import bench, benched
 from precast.kernels.authoring.timing.ceilings import measured
-from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
@@ -72,20 +71,15 @@ def _warm_up() -> None:
 
 
 def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``verify`` says of a kernel. An error in the middle of it is the last thing that it says."""
+    """What ``verify`` says of a kernel. Where the GPU does not work any more, that is the last thing that it says."""
     checks: list[Check] = []
     options = {name: request[name] for name in ("seed", "problem", "most")}
     if options["problem"] and case.declaration.problems:
         options["problem"] = filled(options["problem"], case.declaration.problems(case.artifact.config))
-    try:
-        for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
-            checks.append(one)
-    except Exception as error:
-        last = checks[-1] if checks else None
-        behind = f"after {last.output or 'a run'} at {sizes(last.problem)}, {last.scenario}" if last else "at once"
-        fault = f"verifying it failed {behind}: {failure(error).header['error']}"
-        checks.append(Check(problem=options["problem"] or {}, output="", error=math.inf, fault=fault))
-        return {"checks": [one.to_json() for one in checks], "healthy": _healthy()}
+    for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
+        checks.append(one)
+        if one.broke and not healthy():
+            return {"checks": [one.to_json() for one in checks], "healthy": False}
     return {"checks": [one.to_json() for one in checks], "healthy": True}
 
 
@@ -95,9 +89,9 @@ def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, A
     try:
         return {"microseconds": trials.time(case, **options)}
     except Wrong as error:
-        return {"refused": f"wrong: {error}", "healthy": _healthy()}
+        return {"refused": f"wrong: {error}", "healthy": healthy()}
     except Exception as error:
-        return {"refused": str(failure(error).header["error"]), "healthy": _healthy()}
+        return {"refused": str(failure(error).header["error"]), "healthy": healthy()}
 
 
 def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extras: list[str]) -> list[dict[str, Any]]:
@@ -125,7 +119,7 @@ def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extra
             found.append({"problem": dict(problem), "timing": replace(timing, problem=dict(problem)).to_json()})
         except Exception as error:
             refused = str(failure(error).header["error"])
-            found.append({"problem": dict(problem), "refused": refused, "healthy": _healthy()})
+            found.append({"problem": dict(problem), "refused": refused, "healthy": healthy()})
             if not found[-1]["healthy"]:
                 break
     return found
@@ -137,18 +131,6 @@ def just_in_time(case: Case) -> Callable[..., Any]:
     if not callable(compiled):
         raise PrecastError(f"{case.op} returns a {type(compiled).__name__}, which cannot be called")
     return compiled  # type: ignore[no-any-return]
-
-
-def _healthy() -> bool:
-    """Whether the GPU still works in this process: after a fault, nothing does."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return True
-    try:
-        torch.cuda.synchronize()
-        return bool((torch.zeros(1, device="cuda") == 0).item())
-    except Exception:
-        return False
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ class Check:
     """One argument after one run. ``error`` is the largest difference, as a share of what the tolerance allows.
 
     ``fault`` says what is wrong, and is empty where nothing is. A run that was not made says why in ``left_out``, and
-    is about no argument. ``elements`` is how many elements all tensors of the problem have: its size.
+    is about no argument. ``elements`` is how many elements all tensors of the problem have: its size. A run that
+    ``broke`` ended with an error; no further run of its problem was made.
     """
 
     problem: Problem
@@ -28,6 +29,7 @@ class Check:
     scenario: str = ""
     elements: int = 0
     left_out: str = ""
+    broke: bool = False
 
     @property
     def passed(self) -> bool:
@@ -36,7 +38,8 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """The check as one process tells it to another. JSON has no infinity."""
-        facts = {name: getattr(self, name) for name in ("output", "fault", "scenario", "elements", "left_out")}
+        names = ("output", "fault", "scenario", "elements", "left_out", "broke")
+        facts = {name: getattr(self, name) for name in names}
         error = self.error if math.isfinite(self.error) else None
         return {**facts, "problem": dict(self.problem), "error": error}
 
@@ -58,6 +61,7 @@ class Check:
             scenario=fields.get(data, "scenario", str),
             elements=fields.count(data, "elements", most=_MOST),
             left_out=fields.get(data, "left_out", str),
+            broke=fields.get(data, "broke", bool, False),
         )
 
     def __str__(self) -> str:

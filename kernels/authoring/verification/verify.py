@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,6 +81,13 @@ def _left_out(problem: Problem, reason: str) -> Check:
     return Check(problem=problem, output="", error=0.0, scenario=FIRST.name, left_out=reason)
 
 
+def _broken(problem: Problem, error: Exception, scenario: str = "", elements: int = 0) -> Check:
+    fault = f"it ended with {type(error).__name__}: {error}"
+    return Check(
+        problem=problem, output="", error=math.inf, fault=fault, scenario=scenario, elements=elements, broke=True
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _OneProblem:
     """Makes the runs of one problem after the other."""
@@ -92,21 +101,27 @@ class _OneProblem:
     most: int | None
 
     def checks(self, problem: Problem, *, huge: bool = False) -> Iterator[Check]:
-        """Every run of a problem. A huge one is left out where it does not fit the memory of the GPU."""
+        """Every run of a problem, up to one that ends with an error, which costs this problem alone.
+
+        A huge problem is left out where it does not fit the memory of the GPU.
+        """
         import torch
 
-        if not (huge and self.gpu):
-            yield from self._runs(problem, huge)
-            return
-        torch.cuda.empty_cache()
+        if huge and self.gpu:
+            torch.cuda.empty_cache()
         try:
-            found = list(self._runs(problem, huge))
-        except torch.cuda.OutOfMemoryError:
-            found = [_left_out(problem, _NO_MEMORY)]
-        torch.cuda.empty_cache()
-        yield from found
+            yield from self._runs(problem, huge)
+        except torch.cuda.OutOfMemoryError as error:
+            yield _left_out(problem, _NO_MEMORY) if huge and self.gpu else _broken(problem, error)
+        except Exception as error:  # of the author's functions
+            yield _broken(problem, error)
+        if huge and self.gpu:
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.empty_cache()
 
     def _runs(self, problem: Problem, huge: bool) -> Iterator[Check]:
+        import torch
+
         assert self.declaration.inputs
         seed = (self.seed + zlib.crc32(sizes(problem).encode())) % (1 << 62)  # authors add a little to it
         values = self.declaration.inputs(self.config, problem, device=self.device, seed=seed)
@@ -126,5 +141,11 @@ class _OneProblem:
         for scenario in planned:
             if scenario.left_out:
                 yield runs.check("", scenario, left_out=scenario.left_out)
-            else:
+                continue
+            try:
                 yield from runs.run(scenario)
+            except Exception as error:
+                if huge and isinstance(error, torch.cuda.OutOfMemoryError):
+                    raise
+                yield _broken(problem, error, scenario.name, runs.elements)
+                return

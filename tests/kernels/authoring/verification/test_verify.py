@@ -34,3 +34,46 @@ def test_what_is_read_before_it_is_written_is_not_poisoned() -> None:
 
 def test_what_is_not_said_to_be_read_is_poisoned() -> None:
     assert not any(checks([]))
+
+
+def declared(**more: Any) -> Declaration:
+    facts: dict[str, Any] = {
+        "problems": lambda config: [{"n": 8}, {"n": 9}, {"n": 16}],
+        "inputs": lambda config, problem, *, device, seed: {
+            "x": torch.ones(problem["n"]),
+            "y": torch.zeros(problem["n"]),
+        },
+        "outputs": ("y",),
+        "reference": lambda config, inputs: {"y": inputs["x"].double() * 2},
+    }
+    return Declaration(op="double", keys=(), **{**facts, **more})
+
+
+def test_a_problem_that_is_refused_costs_itself_alone() -> None:
+    """It has one check, with the reason and the scenario; the problems before and after are verified whole."""
+
+    def double(x: Any, y: Any) -> None:
+        if len(x) % 8:
+            raise ValueError("n must be divisible by 8")
+        y.copy_(x * 2)
+
+    found = list(verify(double, declared(), {}, device="cpu"))
+    failed = [check for check in found if not check.passed]
+    assert [str(check) for check in failed] == [
+        "a run at n=9, first run: it ended with ValueError: n must be divisible by 8"
+    ]
+    assert failed[0].broke and failed[0].elements == 18
+    assert {check.problem["n"] for check in found if check.passed} == {8, 16}
+    assert len([check for check in found if check.problem["n"] == 9]) == 1, "no further run of it"
+
+
+def test_an_authors_function_that_fails_is_a_fault_of_that_problem() -> None:
+    def reference(config: Any, inputs: Any) -> dict[str, Any]:
+        if len(inputs["x"]) == 9:
+            raise RuntimeError("no reference for nine")
+        return {"y": inputs["x"].double() * 2}
+
+    found = list(verify(lambda x, y: y.copy_(x * 2), declared(reference=reference), {}, device="cpu"))
+    assert [str(check) for check in found if not check.passed] == [
+        "a run at n=9: it ended with RuntimeError: no reference for nine"
+    ]
