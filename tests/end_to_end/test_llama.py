@@ -107,6 +107,7 @@ def test_what_it_launches_is_what_torch_computes(
 def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the manifest, one variant for each kernel of a layer: the first one that is written."""
     manifest = yaml.safe_load((ROOT / "manifests" / "llama.yaml").read_text())
+    del manifest["tuning"]  # what was measured says nothing of so few variants
     first: dict[str, Any] = {}
     for entry in manifest["kernels"]:
         if "sm_90a" in entry.get("targets", ["sm_90a"]):

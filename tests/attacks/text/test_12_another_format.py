@@ -19,7 +19,7 @@ def test_another_version(path: Path, refused: Refused, version: int, words: str)
     refused(path, "this reader knows version 1", words)
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (3, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast-loader")])
 def test_an_op_of_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     forge_op(path, "scale", lambda op: op.update(version=version))
     refused(path, words)
