@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
-from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
 from precast.loader.format.config import Config
 
+_MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
 _NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"
 
 
@@ -113,6 +114,8 @@ class _OneProblem:
             yield from self._runs(problem, huge)
         except torch.cuda.OutOfMemoryError as error:
             yield _left_out(problem, _NO_MEMORY) if huge and self.gpu else _broken(problem, error)
+        except _MISDECLARED:
+            raise
         except Exception as error:  # of the author's functions
             yield _broken(problem, error)
         if huge and self.gpu:
@@ -144,6 +147,8 @@ class _OneProblem:
                 continue
             try:
                 yield from runs.run(scenario)
+            except _MISDECLARED:
+                raise
             except Exception as error:
                 if huge and isinstance(error, torch.cuda.OutOfMemoryError):
                     raise
