@@ -16,7 +16,7 @@ from precast.loader.fast_start.values import Immutable
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
 
-# Of the numbers tried on matrix products of sizes that were left out of the measurements, these chose best.
+# Chosen on matrix products of sizes that were left out of the measurements. Others near them do about as well.
 _ROWS = 8
 _FALL = 4  # a row counts by its distance to the power of this
 _NEAR = 0.05  # added to a distance, so that two rows that are almost at the problem share it

@@ -59,9 +59,16 @@ def test_rows_around_outvote_one_that_was_disturbed() -> None:
 
 
 def test_a_variant_that_a_row_lacks_counts_as_its_slowest() -> None:
+    """NARROW is a little ahead in the nearest row. Elsewhere it is nowhere, or far behind SPARE, as WIDE is not."""
     table = [row(2.0, 1.9, {}, m=64), row(1.0, None, {}, m=80), row(3.0, 1.0, {}, m=81)]
     assert choose(table, m=65).key == NARROW
-    assert choose(table[:2], m=72).key == WIDE or choose(table[:2], m=72).key == NARROW
+    spare = Measured(gpu="NVIDIA H200", capability=HOPPER, problem={"m": 80}, times={WIDE: 1.0, SPARE: 9.0})
+    (near,) = table[:1]
+    near = Measured(gpu=near.gpu, capability=HOPPER, problem={"m": 68}, times={WIDE: 2.0, NARROW: 1.9, SPARE: 8.0})
+    asked = {"gpu": "NVIDIA H200", "capability": HOPPER}
+    for lacking, expected in (((spare,), WIDE), ((), NARROW)):
+        choice = fastest([near, *lacking], {"m": 72}, (WIDE, NARROW, SPARE), **asked)  # type: ignore[arg-type]
+        assert choice is not None and choice.measured == near and choice.key == expected
     assert fastest(table[1:2], {"m": 90}, KEYS, gpu="NVIDIA H200", capability=HOPPER) == Choice(
         WIDE, table[1], "NVIDIA H200", exact=False
     )
