@@ -28,7 +28,7 @@ def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     >>> distance({"m": 7}, {"m": 15}), distance({"m": 0, "n": 1}, {"m": 0, "n": 1})
     (1.0, 0.0)
     """
-    return math.sqrt(sum((math.log2(one[name] + 1) - math.log2(other[name] + 1)) ** 2 for name in one))
+    return math.sqrt(sum([math.log2((one[name] + 1) / (other[name] + 1)) ** 2 for name in one]))
 
 
 class Choice(Immutable):
@@ -103,8 +103,9 @@ def _losses(
     One that a row has no time of counts there as its slowest.
     """
     losses = dict.fromkeys(keys, 0.0)
+    work: dict[int, float] = {}  # at the problem, by the identity of a tiling: rows of one table share them
     for apart, row in rows:
-        times = _carried(row, problem, [key for key in keys if key in row.times])
+        times = _carried(row, problem, [key for key in keys if key in row.times], work)
         if not times:
             continue
         best, worst = min(times.values()), max(times.values())
@@ -114,14 +115,20 @@ def _losses(
     return losses
 
 
-def _carried(row: Measured, problem: Mapping[str, int], keys: Sequence[str]) -> dict[str, float]:
+def _carried(
+    row: Measured, problem: Mapping[str, int], keys: Sequence[str], work: dict[int, float]
+) -> dict[str, float]:
     """What the measured times would be for the problem, up to a factor that is the same for all.
 
     The tiles count only where those of every artifact are known: a time that changed and one that did not cannot be
     compared.
     """
-    tilings = [row.tilings.get(key) for key in keys]
-    factors = [t.work(problem) / t.work(row.problem) for t in tilings if t is not None]
-    if len(factors) < len(keys):
+    if not row.tilings.keys() >= set(keys):
         return {key: row.times[key] for key in keys}
-    return {key: row.times[key] * factor for key, factor in zip(keys, factors, strict=True)}
+    carried = {}
+    for key in keys:
+        tiling = row.tilings[key]
+        if id(tiling) not in work:
+            work[id(tiling)] = tiling.work(problem)
+        carried[key] = row.times[key] * work[id(tiling)] / tiling.work(row.problem)
+    return carried
