@@ -1,9 +1,10 @@
 """Measure a cache on this GPU and write docs/performance.md: ``make bench CACHE=CACHE``.
 
-CACHE is built from benchmarks/performance.yaml, manifests/gemm.yaml and manifests/llama.yaml, anywhere. Each part is a
-command of its own; what it found is kept in ``benchmarks/results/MACHINE/PART.json``, and the page is made of all these
-files, so that parts can be measured one by one, and on other machines. A part that fails is told, and leaves its last
-results as they are. Without ``--cache`` the page alone is written. ``--parts`` names some; without it, all are run.
+CACHE is built anywhere from benchmarks/performance.yaml and manifests/gemm.yaml; another from manifests/llama.yaml. A
+part whose op a cache lacks is left out. Each is a command of its own; what it found is kept in
+``benchmarks/results/MACHINE/PART.json``, and the page is made of all these files, so that parts can be measured one by
+one, and on other machines. A part that fails is told, and leaves its last results as they are. Without ``--cache`` the
+page alone is written. ``--parts`` names some; without it, all are run.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ LIMIT = 1800  # seconds of a part
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One command: its words, in which CACHE and FILE stand for paths, and as people write it."""
+    """One command: its words, in which CACHE and FILE stand for paths, as people write it, and an op that it needs."""
 
     words: tuple[str, ...]
     shown: str
+    needs: str = ""
 
 
 PRECAST = (sys.executable, "-m", "precast.cli.main")
@@ -48,17 +50,22 @@ PARTS: Mapping[str, Part] = {
     "gemm-bfloat16": Part(
         (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--json", "FILE"),
         "python benchmarks/gemm.py CACHE --candidates",
+        needs="gemm",
     ),
     "gemm-float8": Part(
         (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--dtype", "float8_e4m3fn", "--json", "FILE"),
         "python benchmarks/gemm.py CACHE --candidates --dtype float8_e4m3fn",
+        needs="gemm",
     ),
     "llama": Part(
-        (sys.executable, "examples/llama.py", "--mlp", "both", "--json", "FILE"), "python examples/llama.py --mlp both"
+        (sys.executable, "examples/llama.py", "--mlp", "both", "--json", "FILE"),
+        "python examples/llama.py --mlp both",
+        needs="rotary_paged",
     ),
     "llama-compile": Part(
         (sys.executable, "examples/llama.py", "--compile", "--tokens", "16", "128", "2048", "--json", "FILE"),
         "python examples/llama.py --compile --tokens 16 128 2048",
+        needs="rotary_paged",
     ),
     "loader": Part((sys.executable, "benchmarks/loader.py", "--json", "FILE"), "python benchmarks/loader.py"),
 }
@@ -88,6 +95,9 @@ def main(argv: list[str] | None = None) -> int:
 def measured(name: str, cache: Path, found: Mapping[str, str], results: Path) -> bool:
     """Run one part and keep what it found; False, with the reason told, where it found nothing."""
     part = PARTS[name]
+    if part.needs and part.needs not in ops_of(cache):
+        print(f"{name}: left out: {cache} has no op {part.needs}", flush=True)
+        return True
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "found.json")
         words = [{"CACHE": str(cache), "FILE": str(file)}.get(word, word) for word in part.words]

@@ -18,8 +18,10 @@ NONE = """
 No machine was measured yet. On one with a GPU:
 
 ```sh
-precast build benchmarks/performance.yaml manifests/gemm.yaml manifests/llama.yaml -o cache     # anywhere
-make bench CACHE=cache                                                                          # there
+precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache     # anywhere
+precast build manifests/llama.yaml -o llama
+make bench CACHE=cache                                                     # there
+make bench CACHE=llama ARGS='--parts llama llama-compile'
 ```
 """
 LARGE = 10.0  # microseconds: a launch that takes less is the launch itself

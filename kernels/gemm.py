@@ -58,9 +58,11 @@ def supports(config: Config, target: Target) -> str | None:
         if config[name] != unset and name not in _READ[library]:
             others = " or ".join(other for other, names in _READ.items() if name in names)
             return f"library {library} does not read {name}: leave it out, or use library {others}"
-    tile: Any = config["tile"]
+    tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
     if len(tile) != 2 and library != "precast":
         return f"tile has {len(tile)} sides: write its (m, n)"
+    if len(cluster) != 2:
+        return f"cluster has {len(cluster)} sides: write its (m, n)"
     return _REFUSALS[library](config, target)
 
 

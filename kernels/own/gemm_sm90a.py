@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from precast.kernels.authoring import configs
 from precast.kernels.own.blocking import Blocking
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -22,17 +23,17 @@ def blocking_of(config: Config) -> Blocking:
     >>> blocking_of({"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}).depth
     128
     """
-    tile, (along, across) = _integers(config["tile"]), _integers(config["cluster"])
+    tile, (along, across) = configs.integers(config, "tile"), configs.integers(config, "cluster")
     depth = tile[2] if len(tile) > 2 else 128 if sum(tile) <= 128 else 64
     return Blocking(
         tokens=tile[0],
         rows=tile[1],
         depth=depth,
         swap=bool(config["swap"]),
-        split=int(str(config["split"])),
+        split=configs.integer(config, "split"),
         along=along,
         across=across,
-        residents=int(str(config["residents"])),
+        residents=configs.integer(config, "residents"),
     )
 
 
@@ -48,10 +49,11 @@ def refusal(config: Config, target: Target) -> str | None:
     wrong = next((name for name, value in _PLAIN.items() if config[name] != value), None)
     if wrong:
         return f"precast's own gemm is for {wrong} {_PLAIN[wrong]!r}, not {config[wrong]!r}: use library operators"
-    if len(_integers(config["tile"])) not in (2, 3):
-        return f"tile is {list(_integers(config['tile']))}: write its (m, n), or its (m, n, k)"
-    if len(_integers(config["cluster"])) != 2:
-        return f"cluster is {list(_integers(config['cluster']))}: write its (m, n)"
+    tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
+    if len(tile) not in (2, 3):
+        return f"tile is {list(tile)}: write its (m, n), or its (m, n, k)"
+    if len(cluster) != 2:
+        return f"cluster is {list(cluster)}: write its (m, n)"
     return blocking_of(config).refusal()
 
 
@@ -61,7 +63,3 @@ def compile_gemm(config: Config, tensors: Mapping[str, Any]) -> Any:
 
     blocking, weights = blocking_of(config), bool(config["weights"])
     return gemm_sm90a.compile_gemm(blocking, tensors["a"], tensors["b"], tensors["out"], weights=weights)
-
-
-def _integers(value: Any) -> tuple[int, ...]:
-    return tuple(int(v) for v in value)

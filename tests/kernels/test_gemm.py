@@ -22,7 +22,7 @@ from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
-from precast.kernels.adapters.quack.gemm import Tiling
+from precast.kernels.adapters.quack.gemm import QuackTile
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
 from precast.kernels.authoring.schema import keys_of
@@ -43,6 +43,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**OWN, "pingpong": True}, "sm_90a", "library precast does not read pingpong"),
     ({**OWN, "operator": "Any"}, "sm_90a", "does not read operator: .*use library operators"),
     ({**BF16, "tile": [128, 128, 64]}, "sm_90a", r"3 sides: write its \(m, n\)"),
+    ({**QUACK, "cluster": [2]}, "sm_90a", r"cluster has 1 sides: write its \(m, n\)"),
     ({**OWN, "tile": [16, 64, 64, 1]}, "sm_90a", r"\(m, n, k\)"),
     (OWN, "sm_100a", "for sm_90a, not sm_100a"),
     ({**OWN, "dtype": "float8_e4m3fn"}, "sm_90a", "use dtype bfloat16 or float16"),
@@ -104,7 +105,7 @@ def test_the_sample_is_not_refused(target: str, config: dict[str, Any]) -> None:
 @given(st.sampled_from([64, 128, 192, 256]), st.sampled_from([16, 64, 192]), st.booleans(), st.booleans())
 def test_a_tile_is_of_the_result_whichever_side_is_first(m: int, n: int, swap: bool, pingpong: bool) -> None:
     config = full({**QUACK, "tile": [m, n], "cluster": [2, 1], "swap": swap, "pingpong": pingpong})
-    tiling = Tiling.of(config)
+    tiling = QuackTile.of(config)
     assert tiling.tile == ((n, m) if swap else (m, n))
     assert tiling.cluster == ((1, 2) if swap else (2, 1))
 

@@ -7,8 +7,11 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 from tests.helpers.source_tree import ROOT
 
@@ -137,3 +140,15 @@ def test_the_summary_of_products() -> None:
     assert (found["sizes"], found["geometric_mean"], found["least"]) == (2.0, 1.0, 0.5)
     assert (found["at_least_torch"], found["of_best"], found["best_geometric_mean"]) == (0.5, 0.7071, 1.4142)
     assert "of_best" not in gemm.summary([one(1.0, 0.0, 0.0)])
+
+
+def test_a_part_whose_op_a_cache_lacks_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, and counts as nothing missed; without that it would launch, and find nothing."""
+    run = module("performance")
+    monkeypatch.setattr(run, "ops_of", lambda cache: ("gemm",))
+    monkeypatch.setattr(run, "machine", lambda: MACHINE)
+    assert run.main(["--cache", str(tmp_path / "c"), "--parts", "llama", "--results", str(tmp_path / "r")]) == 0
+    assert "llama: left out: " in capsys.readouterr().out
+    assert not list((tmp_path / "r").glob("*/*.json"))

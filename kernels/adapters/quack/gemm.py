@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.adapters.quack.library import QUACK
+from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -28,7 +29,7 @@ _PINGPONG = {64: 256, 128: 208, 192: 128}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiling:
+class QuackTile:
     """The tile as quack counts it: its first side is that of weights where the sides are exchanged."""
 
     tile: tuple[int, int]
@@ -39,22 +40,21 @@ class Tiling:
     dynamic: bool
 
     @classmethod
-    def of(cls, config: Config) -> Tiling:
-        """The tiling of a full config, whose tile and cluster are (m, n) of the result.
+    def of(cls, config: Config) -> QuackTile:
+        """The tile of a full config, whose tile and cluster are (m, n) of the result.
 
         >>> one = {"tile": (32, 128), "cluster": (1, 2), "pingpong": True, "swap": True, "swizzle": 0}
-        >>> Tiling.of({**one, "scheduler": "static"}).tile
+        >>> QuackTile.of({**one, "scheduler": "static"}).tile
         (128, 32)
         """
         step = -1 if config["swap"] else 1
-        tile: Any = config["tile"]
-        cluster: Any = config["cluster"]
+        tile, cluster = configs.integers(config, "tile")[::step], configs.integers(config, "cluster")[::step]
         return cls(
-            tile=tuple(tile)[::step],
-            cluster=tuple(cluster)[::step],
+            tile=(tile[0], tile[1]),
+            cluster=(cluster[0], cluster[1]),
             pingpong=bool(config["pingpong"]),
             swap=bool(config["swap"]),
-            swizzle=int(str(config["swizzle"])) or SWIZZLE,
+            swizzle=configs.integer(config, "swizzle") or SWIZZLE,
             dynamic=config["scheduler"] == "dynamic",
         )
 
@@ -82,48 +82,48 @@ def refusal(config: Config, target: Target) -> str | None:
     wrong = next((name for name, value in plain.items() if config[name] != value), None)
     if wrong:
         return f"quack's gemm is taken for {wrong} {plain[wrong]!r}, not {config[wrong]!r}: use library operators"
-    tiling = Tiling.of(config)
-    return (_hopper if str(target) == "sm_90a" else _blackwell)(tiling, bool(config["two_cta"]))
+    shape = QuackTile.of(config)
+    return (_hopper if str(target) == "sm_90a" else _blackwell)(shape, bool(config["two_cta"]))
 
 
-def _hopper(tiling: Tiling, two_cta: bool) -> str | None:
-    first, second = tiling.tile
-    if two_cta or tiling.dynamic:
+def _hopper(shape: QuackTile, two_cta: bool) -> str | None:
+    first, second = shape.tile
+    if two_cta or shape.dynamic:
         return "quack's gemm on sm_90a has neither two_cta nor a dynamic scheduler: leave both out"
-    if tiling.cluster not in _CLUSTERS:
-        return f"quack's gemm takes no cluster {_shown(tiling.cluster)}: use {_either(_CLUSTERS)}"
-    longest = _PINGPONG if tiling.pingpong else _COOPERATIVE
-    step = 32 if first == 192 and not tiling.pingpong else 16
+    if shape.cluster not in _CLUSTERS:
+        return f"quack's gemm takes no cluster {_shown(shape.cluster)}: use {_either(_CLUSTERS)}"
+    longest = _PINGPONG if shape.pingpong else _COOPERATIVE
+    step = 32 if first == 192 and not shape.pingpong else 16
     if first not in longest:
-        return f"quack's gemm has no tile with {first} as its {_side(tiling, 0)}: use {_either(longest)}"
+        return f"quack's gemm has no tile with {first} as its {_side(shape, 0)}: use {_either(longest)}"
     if second % step or not 16 <= second <= longest[first]:
         return (
-            f"quack's gemm has no tile with {second} as its {_side(tiling, 1)}: use a multiple of {step} "
+            f"quack's gemm has no tile with {second} as its {_side(shape, 1)}: use a multiple of {step} "
             f"up to {longest[first]}"
         )
     return None
 
 
-def _blackwell(tiling: Tiling, two_cta: bool) -> str | None:
-    first, second = tiling.tile
-    if tiling.pingpong:
+def _blackwell(shape: QuackTile, two_cta: bool) -> str | None:
+    first, second = shape.tile
+    if shape.pingpong:
         return "quack's gemm has pingpong on sm_90a only: leave it out"
     if first not in _PAIRED or second % 16 or not 16 <= second <= 256:
         return (
-            f"quack's gemm has no tile {first} by {second}: use {_either(_PAIRED)} as its {_side(tiling, 0)}, and a "
+            f"quack's gemm has no tile {first} by {second}: use {_either(_PAIRED)} as its {_side(shape, 0)}, and a "
             "multiple of 16 up to 256 as the other side"
         )
-    if first == 256 and not tiling.paired:
-        return f"256 as {_side(tiling, 0)} of a tile takes two blocks: make that side of the cluster 2"
-    if tiling.cluster not in (*_CLUSTERS, (2, 2)):
-        return f"quack's gemm takes no cluster {_shown(tiling.cluster)}: use {_either((*_CLUSTERS, (2, 2)))}"
-    if two_cta != tiling.paired:
-        return f"with this tile and cluster two_cta is {str(tiling.paired).lower()}: write that"
+    if first == 256 and not shape.paired:
+        return f"256 as {_side(shape, 0)} of a tile takes two blocks: make that side of the cluster 2"
+    if shape.cluster not in (*_CLUSTERS, (2, 2)):
+        return f"quack's gemm takes no cluster {_shown(shape.cluster)}: use {_either((*_CLUSTERS, (2, 2)))}"
+    if two_cta != shape.paired:
+        return f"with this tile and cluster two_cta is {str(shape.paired).lower()}: write that"
     return None
 
 
-def _side(tiling: Tiling, which: int) -> str:
-    return "mn"[which ^ tiling.swap]
+def _side(shape: QuackTile, which: int) -> str:
+    return "mn"[which ^ shape.swap]
 
 
 def _shown(pair: tuple[int, int]) -> str:
@@ -141,18 +141,18 @@ def compile_gemm(config: Config, target: Target, tensors: Mapping[str, Any]) -> 
 
     from precast.kernels.adapters.quack import gemm_device
 
-    tiling, dtype = Tiling.of(config), to_cutlass(str(config["dtype"]))
+    shape, dtype = QuackTile.of(config), to_cutlass(str(config["dtype"]))
     # Sums of eight-bit products are left in the tensor core, as CUTLASS's operators and torch leave them.
     fast = {"fp8_fast_accum": True} if dtype in (Float8E4M3FN, Float8E5M2) else {}
     if str(target) == "sm_90a":
-        special: dict[str, Any] = {"pingpong": tiling.pingpong, "is_persistent": True, **fast}
+        special: dict[str, Any] = {"pingpong": shape.pingpong, "is_persistent": True, **fast}
     else:
-        special = {"use_clc_persistence": tiling.dynamic}
+        special = {"use_clc_persistence": shape.dynamic}
     made = getattr(QUACK.module(MODULE), _CLASSES[str(target)])(
-        Float32, dtype, tiling.tile, (*tiling.cluster, 1), **special
+        Float32, dtype, shape.tile, (*shape.cluster, 1), **special
     )
-    blocks, clusters = tiling.cluster[0] * tiling.cluster[1], 1
-    if not tiling.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
+    blocks, clusters = shape.cluster[0] * shape.cluster[1], 1
+    if not shape.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
         clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(blocks)
-    product = gemm_device.Product(made, clusters=clusters, swizzle=tiling.swizzle, swap=tiling.swap)
+    product = gemm_device.Product(made, clusters=clusters, swizzle=shape.swizzle, swap=shape.swap)
     return product.compile(tensors["a"], tensors["b"], tensors["out"])
