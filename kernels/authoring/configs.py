@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from precast.loader.errors import ConfigError
 from precast.loader.format.config import Config
 
@@ -20,18 +22,29 @@ def integer(config: Config, key: str) -> int:
     return value
 
 
-def integers(config: Config, key: str) -> tuple[int, ...]:
-    """The list of integers that a config has under a key.
+def integers(config: Mapping[str, object], key: str) -> tuple[int, ...]:
+    """The list of integers that a config has under a key; a function that compiles is given a list.
 
-    >>> integers({"tile": (128, 64)}, "tile")
-    (128, 64)
+    >>> integers({"tile": (128, 64)}, "tile"), integers({"tile": [128]}, "tile")
+    ((128, 64), (128,))
     """
     value = config[key]
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         found = tuple(one for one in value if isinstance(one, int))
         if len(found) == len(value):
             return found
     raise ConfigError(f"{key}: expected a list of int, not {value!r}: complete the config first")
+
+
+def not_among(config: Config, key: str, allowed: Sequence[object]) -> str | None:
+    """Why a value of the config is none of those that are allowed; None where it is one.
+
+    >>> not_among({"threads": 100}, "threads", (64, 128))
+    'threads is 100: use one of 64, 128'
+    """
+    if config[key] in allowed:
+        return None
+    return f"{key} is {config[key]}: use one of {', '.join(map(str, allowed))}"
 
 
 def unsupported_dtype(config: Config, key: str = "dtype") -> str | None:

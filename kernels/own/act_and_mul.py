@@ -25,8 +25,8 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({"dtype": "bfloat16", "width": 100, "threads": 128, "unroll": 2}, Target.parse("sm_90a"))
     'width is 100: use a multiple of 8, which are 16 bytes of bfloat16'
     """
-    if config["threads"] not in _THREADS:
-        return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
+    if reason := configs.not_among(config, "threads", _THREADS):
+        return reason
     if config["unroll"] not in _UNROLL:
         return f"unroll is {config['unroll']}: use one of {', '.join(map(str, _UNROLL))}"
     refused = configs.unsupported_dtype(config)

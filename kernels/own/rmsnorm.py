@@ -13,7 +13,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.rows import WARP, Split
+from precast.kernels.own.rows import WARP, split_of
 from precast.loader.format.config import Config
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Target
@@ -28,8 +28,8 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({"dtype": "bfloat16", "hidden": 1001, "threads": 128}, Target.parse("sm_90a"))
     'hidden is 1001, which 8 does not divide: rows of bfloat16 are read 16 bytes at a time; use 1000 or 1008'
     """
-    if config["threads"] not in _THREADS:
-        return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
+    if reason := configs.not_among(config, "threads", _THREADS):
+        return reason
     refused = configs.unsupported_dtype(config)
     if refused:
         return refused
@@ -52,8 +52,7 @@ def problems(config: Config) -> Sequence[Problem]:
     >>> problems({"dtype": "bfloat16", "hidden": 4096, "threads": 128})[0]
     {'rows': 0, 'x_padding': 0, 'out_padding': 0}
     """
-    dtype, hidden = str(config["dtype"]), configs.integer(config, "hidden")
-    split = Split.of(hidden, bits(dtype), configs.integer(config, "threads"))
+    hidden, split = configs.integer(config, "hidden"), split_of(config)
     pad, large = split.vector, max(1, (1 << 27) // hidden)
     small = sorted({0, 1, 2, split.rows - 1, split.rows, split.rows + 1, 5 * split.rows + 3})
     paddings = [(0, 0), (pad, 0), (0, 3 * pad), (pad, pad)]
@@ -105,8 +104,7 @@ def tolerance(config: Config) -> Tolerance:
     >>> tolerance({"dtype": "bfloat16", "hidden": 4096, "threads": 128}).rtol < 2.0**-7 / 1000
     True
     """
-    dtype, threads = str(config["dtype"]), configs.integer(config, "threads")
-    split = Split.of(configs.integer(config, "hidden"), bits(dtype), threads)
+    dtype, split = str(config["dtype"]), split_of(config)
     additions = split.steps * split.vector + min(split.lanes, WARP).bit_length() + split.warps
     return rounding.stored(dtype, ((1 + additions + 3) / 2 + 4 + 2) * 2.0**-24)
 
@@ -135,10 +133,9 @@ def launch(config: Config) -> LaunchPlan:
     >>> launch({"dtype": "bfloat16", "hidden": 128, "threads": 128}).launch({"x.shape[0]": 33}).grid
     (3, 1, 1)
     """
-    threads = configs.integer(config, "threads")
-    split = Split.of(configs.integer(config, "hidden"), bits(str(config["dtype"])), threads)
+    split = split_of(config)
     blocks = ("max", ("ceil_div", "x.shape[0]", split.rows), 1)
-    return LaunchPlan(grid=(blocks, 1, 1), block=(threads, 1, 1), parameters=("x", "weight", "out", "eps"))
+    return LaunchPlan(grid=(blocks, 1, 1), block=(split.threads, 1, 1), parameters=("x", "weight", "out", "eps"))
 
 
 @kernel(

@@ -12,7 +12,7 @@ from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.rows import Split
+from precast.kernels.own.rows import split_of
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -29,25 +29,21 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({"dtype": "bfloat16", "hidden": 1000, "threads": 128}, Target.parse("sm_90a"))
     'hidden is 1000: use a multiple of 16, which are 16 bytes of float8'
     """
-    if config["threads"] not in _THREADS:
-        return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
+    if reason := configs.not_among(config, "threads", _THREADS):
+        return reason
     if config["dtype"] not in ("bfloat16", "float16"):
         return f"dtype is {config['dtype']}: use bfloat16 or float16"
     hidden = configs.integer(config, "hidden")
     if hidden < _STEP or hidden % _STEP:
         return f"hidden is {hidden}: use a multiple of {_STEP}, which are 16 bytes of float8"
-    if not _split(config).held:
+    if not split_of(config).held:
         return f"hidden is {hidden}, and threads {config['threads']}: a row stays in registers; use more threads"
     return None
 
 
-def _split(config: Config) -> Split:
-    return Split.of(configs.integer(config, "hidden"), bits(str(config["dtype"])), configs.integer(config, "threads"))
-
-
 def problems(config: Config) -> Sequence[Problem]:
     """No row, one row, about as many as a block takes, padded rows, and a large matrix last."""
-    rows, pad = _split(config).rows, _STEP
+    rows, pad = split_of(config).rows, _STEP
     large = max(64, (1 << 26) // configs.integer(config, "hidden"))
     cases = [(0, 0), (1, pad), (rows, 0), (rows + 1, pad), (5 * rows + 3, 3 * pad), (133, 0), (large, 0)]
     return [{"rows": rows, "padding": padding} for rows, padding in cases]

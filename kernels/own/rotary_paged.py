@@ -33,8 +33,8 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({**some, "norm": False, "threads": 128}, Target.parse("sm_90a"))
     'rotary_dim is 100: use a multiple of 16, from 16 to the head_dim of 128'
     """
-    if config["threads"] not in _THREADS:
-        return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
+    if reason := configs.not_among(config, "threads", _THREADS):
+        return reason
     for key, among in _DTYPES.items():
         if config[key] not in among:
             return f"{key} is {config[key]}: use one of {', '.join(map(str, among))}"

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from precast.kernels.authoring import configs
+from precast.kernels.authoring.dtypes import bits
+from precast.loader.format.config import Config
+
 WARP = 32
 _VECTOR_BITS = 128
 _HELD_STEPS = 8
+
+
+def split_of(config: Config) -> Split:
+    """The split of a full config with ``hidden``, ``dtype`` and ``threads``."""
+    return Split.of(configs.integer(config, "hidden"), bits(str(config["dtype"])), configs.integer(config, "threads"))
 
 
 @dataclass(frozen=True, slots=True)

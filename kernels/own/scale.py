@@ -28,8 +28,8 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({"dtype": "float32", "threads": 100, "unroll": 4}, Target.parse("sm_90a"))
     'threads is 100: use one of 32, 64, 128, 256, 512, 1024'
     """
-    if config["threads"] not in _THREADS:
-        return f"threads is {config['threads']}: use one of {', '.join(map(str, _THREADS))}"
+    if reason := configs.not_among(config, "threads", _THREADS):
+        return reason
     if config["unroll"] not in _UNROLL:
         return f"unroll is {config['unroll']}: use one of {', '.join(map(str, _UNROLL))}"
     return configs.unsupported_dtype(config)
