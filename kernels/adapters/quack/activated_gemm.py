@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import rounding, tensors
+from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
@@ -57,7 +57,11 @@ def tile_refusal(config: Config, target: Target, *, step: int) -> str | None:
     >>> tile_refusal(some, Target.parse("sm_90a"), step=32)
     'tile is [128, 256]: with pingpong, the second number is at most 208 for 128 rows; use fewer columns'
     """
-    tile, cluster, pingpong = _pair(config, "tile"), _pair(config, "cluster"), bool(config["pingpong"])
+    tile, cluster, pingpong = (
+        configs.integers(config, "tile"),
+        configs.integers(config, "cluster"),
+        bool(config["pingpong"]),
+    )
     shown = list(tile)
     if len(tile) != 2 or len(cluster) != 2:
         return f"tile is {shown} and cluster {list(cluster)}: give two numbers for each"
@@ -82,14 +86,9 @@ def tile_refusal(config: Config, target: Target, *, step: int) -> str | None:
     return None
 
 
-def _pair(config: Config, key: str) -> tuple[int, ...]:
-    value = config[key]
-    return tuple(int(str(size)) for size in value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
-
-
 def problems(config: Config) -> Sequence[Problem]:
     """One row, sizes around a tile with padded rows, odd ones, and a layer's at last."""
-    rows, columns = _pair(config, "tile")
+    rows, columns = configs.integers(config, "tile")
     shapes = [
         (1, 8, 8, 0),
         (rows - 1, columns // 2 + 8, 72, 8),
@@ -222,7 +221,7 @@ def gated_tile(config: Config) -> Tile:
 
 def _tile(config: Config, columns: int) -> Tile:
     # On sm_100a two blocks share 256 rows, and count twice here. It only matters between measured sizes, for speed.
-    tile, cluster = _pair(config, "tile"), _pair(config, "cluster")
+    tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
     return Tile(sizes={"m": tile[0] * cluster[0], "n": tile[1] * cluster[1] // columns}, blocks=cluster[0] * cluster[1])
 
 
