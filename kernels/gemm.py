@@ -24,7 +24,7 @@ from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile
-from precast.kernels.own import gemm_sm90a
+from precast.kernels.own.matrix import gemm_sm90a
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 

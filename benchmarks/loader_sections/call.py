@@ -135,7 +135,7 @@ def _cubin(x: Any, y: Any) -> Callable[[], float]:
 
 def _dsl(x: Any, y: Any) -> Callable[[], float]:
     try:
-        from precast.kernels.own.scale import scale
+        from precast.kernels.own.elementwise.scale import scale
 
         return _python(scale("float32"), x, y, 2.0)
     except ImportError as error:

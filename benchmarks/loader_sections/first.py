@@ -46,11 +46,11 @@ from precast import loader
 loader.get("scale", {"dtype": "float32"})(x, y, 2.0)
 """,
     compile="""
-from precast.kernels.own.scale import scale
+from precast.kernels.own.elementwise.scale import scale
 scale("float32")(x, y, 2.0)
 """,
     export="""
-from precast.kernels.own.scale import scale
+from precast.kernels.own.elementwise.scale import scale
 scale("float32").export_to_c({path!r}, function_name="scale")
 """,
     load="""

@@ -61,7 +61,7 @@ def find(op: str) -> FunctionRef:
     """The function registered for an op.
 
     >>> str(find("rmsnorm"))
-    'precast.kernels.own.rmsnorm:rmsnorm'
+    'precast.kernels.own.norms.rmsnorm:rmsnorm'
     """
     found = [
         FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in entry_points(group=GROUP) if e.name == op

@@ -1,7 +1,7 @@
 """Row kernels: kernels over the rows of matrices, declared by a table of their arguments.
 
 Inputs, outputs and the cost of a launch follow from the table. A kernel that needs more than this declares its own
-functions with ``precast.kernels.kernel``, as ``precast.kernels.own.rmsnorm`` does.
+functions with ``precast.kernels.kernel``, as ``precast.kernels.own.norms.rmsnorm`` does.
 """
 
 from __future__ import annotations

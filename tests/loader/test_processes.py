@@ -223,7 +223,7 @@ first = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
 if ORDER == "after": import cutlass, cutlass.cute
 second = loader.get("scale", {"dtype": "f16"}, target="sm_90a")
 assert (first(10), second(10)) == (20, 30)
-import precast.kernels.own.scale as s
+import precast.kernels.own.elementwise.scale as s
 compiled = s.scale("bfloat16")  # the DSL compiles beside
 assert "cutlass" in sys.modules and (first(10), second(10)) == (20, 30)
 third = loader.get("scale", {"dtype": "f32"}, target="sm_90a")

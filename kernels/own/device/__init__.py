@@ -1,1 +1,1 @@
-"""The device code of this project's kernels. Importing a module of this package starts the DSL."""
+"""Device code that kernels of several families share. Importing a module of this package starts the DSL."""

@@ -20,6 +20,7 @@ from precast.build.link.device_code import read_cubins
 from precast.build.link.rehearsal import rehearse
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.variant import Variant
+from precast.kernels.authoring.registry import find
 from precast.loader.format.config import Value
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
@@ -61,7 +62,7 @@ def made() -> list[Made]:
     toolchain = find_toolchain()
     variants = [
         Variant(
-            op=op, source=f"precast.kernels.own.{op}:{op}", config=config, target=TARGET,
+            op=op, source=str(find(op)), config=config, target=TARGET,
             location=Location("here", 1, 1),
         )
         for op, config in CONFIGS

@@ -169,7 +169,7 @@ def test_reading_hints_imports_neither_torch_nor_the_dsl() -> None:
 
     code = (
         "import sys; from precast.kernels.authoring import hints, registry; "
-        "import precast.kernels.own.rmsnorm, precast.kernels.own.scale; "
+        "import precast.kernels.own.norms.rmsnorm, precast.kernels.own.elementwise.scale; "
         "assert not {'torch', 'cutlass', 'tvm_ffi', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

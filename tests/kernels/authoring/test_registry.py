@@ -28,7 +28,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_kernels_of_this_project_are_registered() -> None:
     assert {"scale", "rmsnorm"} <= set(known_ops())
-    assert str(find("rmsnorm")) == "precast.kernels.own.rmsnorm:rmsnorm"
+    assert str(find("rmsnorm")) == "precast.kernels.own.norms.rmsnorm:rmsnorm"
     assert find("rmsnorm").distribution == "precast"
 
 

@@ -11,7 +11,7 @@ import torch
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.compare import compare
-from precast.kernels.own.act_and_mul import act_and_mul
+from precast.kernels.own.activation.act_and_mul import act_and_mul
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 

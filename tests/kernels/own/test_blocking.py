@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels.own.blocking import Blocking
+from precast.kernels.own.matrix.blocking import Blocking
 
 SIDES = st.sampled_from([8, 16, 24, 32, 64, 96, 128, 192, 256])
 POWERS = st.sampled_from([1, 2, 4, 8])

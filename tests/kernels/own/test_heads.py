@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels.own.heads import VECTOR, Heads
+from precast.kernels.own.attention.heads import VECTOR, Heads
 
 SIZES = st.integers(1, 16).flatmap(
     lambda size: st.tuples(st.just(16 * size), st.integers(1, size).map(lambda r: 16 * r))

@@ -11,8 +11,8 @@ import torch
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.compare import compare
-from precast.kernels.own.rmsnorm import rmsnorm
-from precast.kernels.own.scale import scale
+from precast.kernels.own.elementwise.scale import scale
+from precast.kernels.own.norms.rmsnorm import rmsnorm
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 

@@ -9,7 +9,7 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.own.rotary_paged import rotary_paged
+from precast.kernels.own.attention.rotary_paged import rotary_paged
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 

@@ -50,7 +50,7 @@ def test_another_provider_is_asked_the_standard_way(monkeypatch: pytest.MonkeyPa
     assert has_other_finders()
     assert installed.version_of("apache-tvm-ffi") == metadata.version("apache-tvm-ffi")
     assert installed.version_of("nothing-of-this-name") is None
-    assert ("scale", "precast.kernels.own.scale") in installed.entry_points("precast.kernels")
+    assert ("scale", "precast.kernels.own.elementwise.scale") in installed.entry_points("precast.kernels")
 
 
 def test_a_get_needs_no_importlib_metadata(path: Path) -> None:

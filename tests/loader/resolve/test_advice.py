@@ -75,7 +75,7 @@ def test_lines_for_a_registered_op(tmp_path: Path) -> None:
         Key(name="threads", type="int", tuned=True, has_default=True, default=128),
     )
     config: dict[str, Any] = {"dtype": "bfloat16", "hidden": 4096, "threads": 128}
-    made = {"function": "precast.kernels.own.rmsnorm:rmsnorm", "env": {}, "registered": True}
+    made = {"function": "precast.kernels.own.norms.rmsnorm:rmsnorm", "env": {}, "registered": True}
     one = source(replace(scale(), config=config, provenance=made), keys=keys)
     for extra in ({}, {"threads": 512}):
         found = resolve(Request(op="rmsnorm", config={"dtype": "half", "hidden": 640, **extra}), HERE, [one])

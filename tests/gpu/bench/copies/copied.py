@@ -7,7 +7,7 @@ from typing import Any
 from precast.kernels.authoring.declare import Problem, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own import scale
+from precast.kernels.own.elementwise import scale
 from precast.loader.format.config import Config
 
 
@@ -29,6 +29,6 @@ def problems(config: Config) -> list[Problem]:
 )
 def copied(dtype: DType, copy: Tuned[int] = 1) -> Any:
     """Compile ``scale``, whatever ``copy`` is."""
-    from precast.kernels.own.device.scale import compile_scale
+    from precast.kernels.own.elementwise.device.scale import compile_scale
 
     return compile_scale(to_cutlass(dtype), 128, 4)

@@ -19,7 +19,7 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream
 from cutlass.utils import LayoutEnum, SmemAllocator
 
-from precast.kernels.own.blocking import GROUP, WARP, Blocking
+from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
 
 # How long the L2 cache keeps what TMA loads, in its own encoding: evicted first, as usual, last.
 _ONCE, _USUAL, _OFTEN = 0x12F0000000000000, 0x1000000000000000, 0x14F0000000000000

@@ -118,6 +118,6 @@ def rmsnorm_fp8(dtype: DType, hidden: int, residual: bool = False, threads: Tune
     first, and the sum stored in its place; the norm is of the sum before it is rounded. Without, pass None, or leave it
     out of a call by name. Row strides are their own, and keep rows aligned to 16 bytes.
     """
-    from precast.kernels.own.device.rmsnorm_fp8 import compile_rmsnorm_fp8
+    from precast.kernels.own.norms.device.rmsnorm_fp8 import compile_rmsnorm_fp8
 
     return compile_rmsnorm_fp8(to_cutlass(dtype), hidden, residual, threads, _LEAST)

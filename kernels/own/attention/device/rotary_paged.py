@@ -11,8 +11,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
+from precast.kernels.own.attention.heads import VECTOR, Heads
 from precast.kernels.own.device.vectors import ALIGN, at
-from precast.kernels.own.heads import VECTOR, Heads
 
 
 class RotaryPaged:

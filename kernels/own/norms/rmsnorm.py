@@ -154,6 +154,6 @@ def launch(config: Config) -> LaunchPlan:
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:
     """Compile ``rmsnorm(x, weight, out, eps)`` for one dtype and row length."""
-    from precast.kernels.own.device.rmsnorm import compile_rmsnorm
+    from precast.kernels.own.norms.device.rmsnorm import compile_rmsnorm
 
     return compile_rmsnorm(to_cutlass(dtype), hidden, threads)

@@ -128,6 +128,6 @@ def _tile(config: Config) -> Tile:
 )
 def scale(dtype: DType, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:
     """Compile ``scale(x, out, factor)`` for one dtype."""
-    from precast.kernels.own.device.scale import compile_scale
+    from precast.kernels.own.elementwise.device.scale import compile_scale
 
     return compile_scale(to_cutlass(dtype), threads, unroll)

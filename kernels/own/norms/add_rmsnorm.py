@@ -107,6 +107,6 @@ def add_rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 256) -> Any:
     ``x``, ``residual`` and ``out`` are ``[rows, hidden]``, of row strides that keep rows aligned to 16 bytes; ``out``
     may be ``x``. ``weight`` is ``[hidden]``. The norm is of the sum before it is rounded.
     """
-    from precast.kernels.own.device.add_rmsnorm import compile_add_rmsnorm
+    from precast.kernels.own.norms.device.add_rmsnorm import compile_add_rmsnorm
 
     return compile_add_rmsnorm(to_cutlass(dtype), hidden, threads)

@@ -12,7 +12,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.heads import VECTOR, Heads
+from precast.kernels.own.attention.heads import VECTOR, Heads
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -225,7 +225,7 @@ def rotary_paged(
     ``float8_e4m3fn``, pass ``k_scale`` and ``v_scale``, one float32 each on the device: what is stored is divided by
     these, and clamped to 448.
     """
-    from precast.kernels.own.device.rotary_paged import compile_rotary_paged
+    from precast.kernels.own.attention.device.rotary_paged import compile_rotary_paged
 
     config = {
         "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim, "threads": threads,

@@ -113,6 +113,6 @@ def act_and_mul(
     ``x`` is ``[rows, 2 * width]``, as the product with ``cat(gate, up)`` makes it, and ``out`` ``[rows, width]``; row
     strides are their own and keep rows aligned to 16 bytes.
     """
-    from precast.kernels.own.device.act_and_mul import compile_act_and_mul
+    from precast.kernels.own.activation.device.act_and_mul import compile_act_and_mul
 
     return compile_act_and_mul(to_cutlass(dtype), width, activation, threads, unroll)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.kernels.authoring import configs
-from precast.kernels.own.blocking import Blocking
+from precast.kernels.own.matrix.blocking import Blocking
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -59,7 +59,7 @@ def refusal(config: Config, target: Target) -> str | None:
 
 def compile_gemm(config: Config, tensors: Mapping[str, Any]) -> Any:
     """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
-    from precast.kernels.own.device import gemm_sm90a
+    from precast.kernels.own.matrix.device import gemm_sm90a
 
     blocking, weights = blocking_of(config), bool(config["weights"])
     return gemm_sm90a.compile_gemm(blocking, tensors["a"], tensors["b"], tensors["out"], weights=weights)

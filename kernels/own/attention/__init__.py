@@ -1,0 +1,1 @@
+"""Kernels of an attention layer: its positions and its cache."""

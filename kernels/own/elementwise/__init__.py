@@ -1,0 +1,1 @@
+"""Kernels that take each element alone."""

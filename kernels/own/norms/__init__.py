@@ -1,0 +1,1 @@
+"""Kernels that divide each row by its size."""
