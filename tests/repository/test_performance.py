@@ -21,6 +21,12 @@ MACHINE = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of these files imports another, as where it is run."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
 def module(name: str) -> ModuleType:
     """A file of benchmarks/, which is no package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")

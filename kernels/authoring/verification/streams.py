@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-_WAIT = 20_000_000  # clock cycles: some 10 ms, longer than any launch takes on the host
-_SIDE, _PRODUCTS = 2048, 40  # products of matrices, some 10 ms on a large GPU
+_WAIT = 4_000_000  # clock cycles: some 2 ms, many times what a launch takes on the host once its code is loaded
+_SIDE, _PRODUCTS = 2048, 10  # products of matrices, some 3 ms on a large GPU
 
 
 @contextlib.contextmanager
