@@ -11,7 +11,11 @@ from typing import Any
 
 from precast.loader import session
 from precast.loader.errors import ConfigError
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.config import config_text
+from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import Device, NoDriver
+from precast.loader.resolve.evidence import CHECK
 from precast.loader.resolve.machine import version
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -27,6 +31,30 @@ def where_and_when(device: Device, environment: Mapping[str, str]) -> dict[str, 
         "driver": driver_version(_text(_MODULE)) or _cuda(),
         "date": date(environment),
     }
+
+
+class Known:
+    """What a cache knows of artifacts that were verified on a GPU of one name, and not found wrong.
+
+    Another cache may hold the same artifact under another key: it is the same where its config and its bytes are.
+    """
+
+    def __init__(self, cache: Cache, gpu: str) -> None:
+        self._entries = {
+            _place(op, artifact): entry
+            for op in cache.index.ops
+            for artifact in cache.op(op).artifacts
+            for entry in artifact.evidence
+            if (entry.get("check"), entry.get("gpu"), entry.get("failed")) == (CHECK, gpu, [])
+        }
+
+    def of(self, op: str, artifact: Artifact) -> Mapping[str, Any] | None:
+        """The evidence of an artifact; None where there is none."""
+        return self._entries.get(_place(op, artifact))
+
+
+def _place(op: str, artifact: Artifact) -> tuple[str, str, str]:
+    return op, config_text(artifact.config), artifact.blob.sha256
 
 
 def _cuda() -> str:

@@ -57,6 +57,12 @@ def command(
         Path | None, typer.Option("--junit", help="Write a report in JUnit's XML.", metavar="FILE")
     ] = None,
     record: Annotated[bool, typer.Option("--record", help="Write the evidence into the cache.")] = False,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known", help="Launch nothing that this cache has evidence of; keep that evidence.", metavar="CACHE"
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
 ) -> None:
     """Launch every variant of a cache on this GPU in many ways, and compare what it writes with its reference.
@@ -74,17 +80,20 @@ def command(
         raise typer.BadParameter(f"--key {key[:80]!r} is not the beginning of a key: write digits and letters a to f")
     if record and (problem or small or sanitizer):
         raise typer.BadParameter("--record keeps what all problems say: leave out --problem, --small and --sanitizer")
+    if known is not None and (problem or small or sanitizer):
+        raise typer.BadParameter("--known is about all problems: leave out --problem, --small and --sanitizer")
     if junit is not None and (junit.is_dir() or not junit.absolute().parent.is_dir()):
         raise typer.BadParameter(f"--junit {junit}: name a file in a folder that exists")
     only = sizes(problem) if problem else None
     opened = Cache(cache)
+    before = Cache(known) if known is not None else None
     ops = ops_of(opened, op or ())
     if sanitizer is not None:
         _sanitized(sanitizer.value, sys.argv[1:])
         return
     try:
         this_device()
-        found = _verify(opened, ops, key, only, seed, small, timeout)
+        found = _verify(opened, ops, key, before, only, seed, small, timeout)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
     _tell(opened, found, seed, junit, record, as_json)
@@ -133,6 +142,7 @@ def _verify(
     cache: Cache,
     ops: tuple[str, ...],
     key: str,
+    before: Cache | None,
     problem: Mapping[str, int] | None,
     seed: int,
     small: bool,
@@ -140,6 +150,7 @@ def _verify(
 ) -> list[Verified]:
     """What was found out of every artifact of some ops."""
     from precast.build.launches import Launches
+    from precast.cli.measure.evidence import Known
     from precast.cli.measure.verified import Options, verify_each
     from precast.kernels.authoring.launching.cases import cases, this_device
     from precast.kernels.authoring.verification.scenarios import SMALL
@@ -153,7 +164,8 @@ def _verify(
         progress.total = len(found)
         options = Options(seed=seed, problem=problem, most=SMALL if small else None)
         with Launches(cache.path, seconds) as launches:
-            return list(verify_each(found, options, launches, progress))
+            known = Known(before, this_device().name) if before else None
+            return list(verify_each(found, options, launches, progress, known))
 
 
 def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, record: bool, as_json: bool) -> None:
@@ -163,13 +175,15 @@ def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, re
     from precast.cli.measure.verified import repeating, worst_of
     from precast.cli.shared.junit import report
     from precast.kernels.authoring.launching.cases import this_device
+    from precast.loader.resolve.evidence import CHECK
 
     device = this_device()
     facts = where_and_when(device, os.environ)
     done = [one for one in found if not one.left_out]
     evidence: dict[str, dict[str, Any]] = {}
     for one in done:
-        evidence.setdefault(one.op, {})[one.key] = {"check": "verify", **facts, "seed": seed, **one.outcome}
+        entry = one.known or {"check": CHECK, **facts, "seed": seed, **one.outcome}
+        evidence.setdefault(one.op, {})[one.key] = dict(entry)
     if junit is not None:
         junit.write_bytes(report("precast verify", [one.case for one in found], {**facts, "seed": seed}))
     if record and done:
@@ -188,7 +202,9 @@ def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, re
         lines += [f"smallest failing case: {one.name}: {check}", f"to repeat it: {smallest['repeat']}"]
     runs_left_out = Counter(text for one in done for text in one.outcome["left_out"])
     lines += [f"left out: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
-    lines.append(f"{count(len(done), 'variant')} verified on {device.name}, {len(found) - len(done)} left out")
+    kept = sum(one.known is not None for one in done)
+    verified = f"{count(len(done) - kept, 'variant')} verified on {device.name}"
+    lines.append(f"{verified}, {f'{kept} verified before, ' if kept else ''}{len(found) - len(done)} left out")
     left_out = {one.key: one.left_out for one in found if one.left_out}
     emit({"evidence": evidence, "left_out": left_out, "smallest": smallest}, "\n".join(lines), as_json)
     if worst is not None or not done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precast.build.cache.annotate import add_evidence
 from precast.cli import main
+from precast.cli.measure.evidence import Known
 from precast.cli.measure.verified import Verified, worst_of
 from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
@@ -24,6 +27,7 @@ from precast.kernels.authoring.launching.cases import Case, LeftOut
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
+from precast.loader.fast_start.values import replace
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.driver import CurrentDriver, Device
 from precast.loader.resolve.machine import Machines
@@ -145,6 +149,53 @@ def test_what_is_wrong_is_told_with_the_smallest_case_and_its_command(
     assert run(*words) == 1
     again = capsys.readouterr().out
     assert smallest in again.splitlines() and "n=9" not in again and again.splitlines()[-1].startswith("1 variant ")
+
+
+def test_what_another_cache_has_evidence_of_is_not_launched_again(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the two variants of the older cache one was wrong; the newer one is the same cache without evidence."""
+    rebuilt = Path(shutil.copytree(place, place.parent / "rebuilt"))
+    launching(right, wrong_at_a_tail)
+    assert run("verify", place, "--op", "scale", "--record") == 1
+    launched: list[str] = []
+    of = OnTheCpu.checks
+
+    def noting(self: OnTheCpu, op: str, key: str, **options: Any) -> tuple[Check, ...]:
+        launched.append(key)
+        return of(self, op, key, **options)
+
+    monkeypatch.setattr(OnTheCpu, "checks", noting)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    launching(right, right)
+    capsys.readouterr()
+    assert run("verify", rebuilt, "--op", "scale", "--known", place, "--record") == 0
+    assert ", 1 verified before, " in capsys.readouterr().out
+    first, second = Cache(rebuilt).op("scale").artifacts[:2]
+    assert launched == [second.key]
+    assert first.evidence == Cache(place).op("scale").artifacts[0].evidence
+    assert second.evidence[0]["date"] == "2027-01-15T08:00:00Z"
+
+
+@pytest.mark.parametrize("change", ["gpu", "blob", "config"])
+def test_evidence_of_another_gpu_code_or_config_does_not_count(place: Path, change: str) -> None:
+    cache = Cache(place)
+    one = cache.op("scale").artifacts[0]
+    gpu = "NVIDIA H200"
+    add_evidence(cache, {"scale": {one.key: {"check": "verify", "gpu": gpu, "failed": []}}})
+    known = Known(Cache(place), "NVIDIA H100" if change == "gpu" else gpu)
+    other = {
+        "gpu": one,
+        "blob": replace(one, blob=replace(one.blob, sha256="0" * 64)),
+        "config": replace(one, config={**one.config, "more": 1}),
+    }[change]
+    assert known.of("scale", other) is None
+    assert Known(Cache(place), gpu).of("scale", replace(one, key="f" * 64)) is not None
+
+
+def test_known_goes_with_all_problems(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", place, "--known", place, "--small") == 2
+    assert "leave out --problem, --small and --sanitizer" in capsys.readouterr().err
 
 
 def test_of_several_wrong_variants_the_one_with_the_smallest_problem_is_told() -> None:
