@@ -11,8 +11,8 @@ from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice
+from precast.loader.machine.driver import NoDriver
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import NoDriver
 from precast.loader.watch.dump import Dump
 
 

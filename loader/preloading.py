@@ -13,7 +13,7 @@ from precast.loader.format.config import canonical, config_text, to_json
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
-from precast.loader.resolve.driver import NoDriver
+from precast.loader.machine.driver import NoDriver
 from precast.loader.session import Lookup, Session
 
 PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]

@@ -25,21 +25,22 @@ from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import CacheError, ConfigError, Frozen
 from precast.loader.fast_start.installed import Installed
-from precast.loader.fast_start.values import Immutable
+from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.fork_safe import ForkSafeLock, OnceTable
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.discover import DiscoveredCache, discover
-from precast.loader.resolve.machine import Machine, Machines
 
 if TYPE_CHECKING:
     from precast.loader.counts import Stats
     from precast.loader.launch.torch_op import Operators
+    from precast.loader.resolve.by_problem import Decisions
     from precast.loader.resolve.pins import Pins
     from precast.loader.resolve.resolution import Resolution
     from precast.loader.watch.watch import Watch
@@ -89,6 +90,7 @@ class Session:
         self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for
         self._search = search
         self._pins: Pins | None = None
+        self._decided: Decisions | None = None  # by the arguments of ``get``, but for its problem
         self._caches: tuple[DiscoveredCache, ...] | None = None
         self._discovering = ForkSafeLock()
         self._kernels = OnceTable()
@@ -105,6 +107,7 @@ class Session:
                 self._pins = check_pins(pins.items())
             if self._caches is None or refresh or pins is not None:
                 self.remembered.clear()
+                self._decided = None
                 self._caches = None  # if the search fails, the next call searches again
                 self._caches = discover(self._search, self._pins, self.installed)
                 if self.watch is not None:
@@ -254,12 +257,21 @@ class Session:
         if request.problem is None:
             chosen = choose(request, machine, sources)
         else:
-            chosen = _resolve(request, machine, sources, full=False).chosen
+            alone = replace(request, problem=None)
+            found = self._decisions().of(request, machine, lambda: _resolve(alone, machine, sources, full=False))
+            chosen, machine = found.chosen, found.machine
         if chosen is None:
             with IMPORT_LOCK:
                 from precast.loader.resolve.not_found import refuse
             refuse(_resolve(request, machine, sources, notes=notes))
         return chosen, machine
+
+    def _decisions(self) -> Decisions:
+        if self._decided is None:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.by_problem import Decisions
+            self._decided = Decisions()
+        return self._decided
 
     def _open(self, cache: Cache, op: str, artifact: Artifact, number: int | None) -> Kernel:
         if self.frozen:

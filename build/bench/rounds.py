@@ -19,7 +19,7 @@ from precast.kernels.authoring.timing.bench import EXTRAS, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
-from precast.loader.resolve.driver import Device
+from precast.loader.machine.driver import Device
 
 LAUNCHES = 10  # of a round
 ROUNDS = 3

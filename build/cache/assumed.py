@@ -12,8 +12,8 @@ from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.target import Capability, Target
+from precast.loader.machine.facts import CLUSTERS, Answer, cluster_size
 from precast.loader.resolve.assumptions import RECORDED
-from precast.loader.resolve.facts import CLUSTERS, Answer, cluster_size
 
 PROFILE = "profile"  # in the provenance: the GPU, or a list of those that gave the same answers
 

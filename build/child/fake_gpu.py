@@ -16,7 +16,7 @@ from typing import Any
 
 from precast.build.child.fact_recorder import FactRecorder
 from precast.loader.attach.after_import import after_import
-from precast.loader.resolve.facts import attribute_name
+from precast.loader.machine.facts import attribute_name
 
 _TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
 _CONTEXT = 1  # any number but 0, which means that no context is current

@@ -18,7 +18,7 @@ from precast.loader.format import fields
 from precast.loader.format.config import to_json
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
-from precast.loader.resolve.facts import Answer
+from precast.loader.machine.facts import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

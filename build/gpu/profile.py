@@ -1,7 +1,7 @@
 """Profiles: the facts of a GPU, for builds on machines without one.
 
 A kernel may ask about the device while it compiles: persistent kernels use the number of SMs. The answers come from
-here. The names of facts are those of ``precast.loader.resolve.facts``, by which the loader asks the driver for them.
+here. The names of facts are those of ``precast.loader.machine.facts``, by which the loader asks the driver for them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from precast.loader.errors import FormatError, TargetError
 from precast.loader.format import fields
 from precast.loader.format.config import suggest
 from precast.loader.format.target import Capability, Target
-from precast.loader.resolve.facts import CLUSTERS, Answer
+from precast.loader.machine.facts import CLUSTERS, Answer
 
 CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
 

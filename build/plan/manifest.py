@@ -40,7 +40,7 @@ from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.errors import PrecastError, TargetError
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.format.target import Target
-from precast.loader.resolve.facts import Answer
+from precast.loader.machine.facts import Answer
 
 VERSION = 1
 EMITS = ("object", "cubin")

@@ -23,7 +23,7 @@ from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical
-from precast.loader.resolve.facts import Answer
+from precast.loader.machine.facts import Answer
 
 VERSION = 5  # raise it when a build makes something else out of the same inputs
 

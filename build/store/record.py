@@ -18,7 +18,7 @@ from precast.loader.format.artifact import Host, Resources
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
-from precast.loader.resolve.facts import Answer
+from precast.loader.machine.facts import Answer
 
 _DIGEST = 32
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from precast.loader.format.target import Capability
-from precast.loader.resolve.driver import CurrentDriver, NoDriver
+from precast.loader.machine.driver import CurrentDriver, NoDriver
 
 PACKAGES = (
     "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", "nvidia-cuda-runtime-cu12",

@@ -27,7 +27,7 @@ from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import ConfigError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
-from precast.loader.resolve.driver import NoDriver
+from precast.loader.machine.driver import NoDriver
 
 
 def command(

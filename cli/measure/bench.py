@@ -16,8 +16,8 @@ from precast.cli.shared.progress import Progress
 if TYPE_CHECKING:
     from precast.build.bench.report import Report
     from precast.build.bench.rounds import Variant
+    from precast.loader.machine.driver import Device
     from precast.loader.resolve.cache import Cache
-    from precast.loader.resolve.driver import Device
 
 _SIZE = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _KEY = re.compile(r"[0-9a-f]{1,64}", re.ASCII)

@@ -13,10 +13,10 @@ from precast.loader import session
 from precast.loader.errors import ConfigError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
+from precast.loader.machine.driver import Device, NoDriver
+from precast.loader.machine.machine import version
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import Device, NoDriver
 from precast.loader.resolve.evidence import CHECK
-from precast.loader.resolve.machine import version
 
 EPOCH = "SOURCE_DATE_EPOCH"
 _MODULE = Path("/proc/driver/nvidia/version")

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.target import Capability
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 
 # Chosen on matrix products of sizes that were left out of the measurements. Others near them do about as well.
@@ -28,7 +30,12 @@ def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     >>> distance({"m": 7}, {"m": 15}), distance({"m": 0, "n": 1}, {"m": 0, "n": 1})
     (1.0, 0.0)
     """
-    return math.sqrt(sum([math.log2((one[name] + 1) / (other[name] + 1)) ** 2 for name in one]))
+    axes = sorted(one)
+    return math.dist(_place(one, axes), _place(other, axes))
+
+
+def _place(problem: Mapping[str, int], axes: Iterable[str]) -> list[float]:
+    return [math.log2(problem[axis] + 1) for axis in axes]
 
 
 class Choice(Immutable):
@@ -60,75 +67,107 @@ def fastest(
     gpu: str | None,
     capability: Capability | None,
 ) -> Choice | None:
-    """The artifact that should be fastest on a problem; None where nothing was measured.
+    """The artifact that should be fastest on a problem; None where nothing was measured. See ``Estimate``."""
+    return Estimate(table, problem, keys, gpu=gpu, capability=capability).fastest(problem)
+
+
+class Estimate:
+    """What measurements say of some artifacts, for all problems with the same axes: made once, asked for each problem.
 
     Parameters
     ----------
     table
         The measurements of an op.
-    problem
-        The sizes at hand. Only measurements with the same axes count.
+    axes
+        The names of the sizes of the problems. Only measurements with the same axes count.
     keys
         The artifacts to choose among, in the author's order, which settles a tie.
     gpu, capability
         The machine's. Measurements on a GPU of this name are taken alone where there are any that count, else those
         on a GPU of this capability, which the choice then says. A slice of a GPU has a name of its own.
-
-    Returns
-    -------
-    Choice or None
-        One of the artifacts that the nearest row has a time of. Among equally near rows, the one of the least sizes.
     """
-    order = list(keys)
-    usable = [m for m in table if m.problem.keys() == problem.keys() and not m.times.keys().isdisjoint(order)]
-    near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
-    if not near:
-        return None
-    axes = sorted(problem)
-    ranked = ((distance(problem, m.problem), [m.problem[a] for a in axes], m.gpu, m) for m in near)
-    rows = heapq.nsmallest(_ROWS, ranked, key=lambda row: row[:3])
-    least, _, _, nearest = rows[0]
-    among = [key for key in order if key in nearest.times]
-    if least == 0:
-        return Choice(min(among, key=lambda key: nearest.times[key]), nearest, gpu)
-    losses = _losses([(apart, row) for apart, *_, row in rows], problem, among)
-    return Choice(min(among, key=lambda key: losses[key]), nearest, gpu, exact=False)
+
+    def __init__(
+        self,
+        table: Iterable[Measured],
+        axes: Iterable[str],
+        keys: Iterable[str],
+        *,
+        gpu: str | None,
+        capability: Capability | None,
+    ) -> None:
+        self._axes, self._order, self._gpu = sorted(axes), list(keys), gpu
+        names = set(self._axes)
+        usable = [m for m in table if m.problem.keys() == names and not m.times.keys().isdisjoint(self._order)]
+        near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
+        near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu))  # of equally near ones, the first
+        self._rows = [_Row(m, _place(m.problem, self._axes), self._order) for m in near]
+
+    def fastest(self, problem: Mapping[str, int]) -> Choice | None:
+        """The artifact that should be fastest on a problem; None where nothing was measured.
+
+        It is one of those that the nearest row has a time of. Among equally near rows, the one of the least sizes.
+        """
+        if not self._rows:
+            return None
+        place = _place(problem, self._axes)
+        ranked = [(math.dist(place, row.place), position) for position, row in enumerate(self._rows)]
+        rows = [(apart, self._rows[position]) for apart, position in heapq.nsmallest(_ROWS, ranked)]
+        least, first = rows[0]
+        nearest = first.measured
+        among = [key for key in self._order if key in nearest.times]
+        if least == 0:
+            return Choice(min(among, key=lambda key: nearest.times[key]), nearest, self._gpu)
+        losses = dict.fromkeys(among, 0.0)
+        work: dict[int, float] = {}  # at the problem, by the identity of a tiling: rows of one table share them
+        for apart, row in rows:
+            weight = (apart + _NEAR) ** -_FALL
+            for key, loss in row.losses(problem, work, among):
+                losses[key] += weight * loss
+        return Choice(min(losses.items(), key=itemgetter(1))[0], nearest, self._gpu, exact=False)
 
 
-def _losses(
-    rows: Sequence[tuple[float, Measured]], problem: Mapping[str, int], keys: Sequence[str]
-) -> dict[str, float]:
-    """By how much each artifact falls behind the best of them, as a sum of logarithms over the rows by their weight.
+class _Row:
+    """A measurement: where it stands among others, and the logarithm of each time for a unit of work.
 
-    One that a row has no time of counts there as its slowest.
+    The work that the tiles are counts only where it is known of every artifact: a time that was carried over and one
+    that was not cannot be compared.
     """
-    losses = dict.fromkeys(keys, 0.0)
-    work: dict[int, float] = {}  # at the problem, by the identity of a tiling: rows of one table share them
-    for apart, row in rows:
-        times = _carried(row, problem, [key for key in keys if key in row.times], work)
-        if not times:
-            continue
-        best, worst = min(times.values()), max(times.values())
-        weight = (apart + _NEAR) ** -_FALL
-        for key in keys:
-            losses[key] += weight * math.log(times.get(key, worst) / best)
-    return losses
 
+    __slots__ = ("_keys", "_logs", "_tilings", "measured", "place")
 
-def _carried(
-    row: Measured, problem: Mapping[str, int], keys: Sequence[str], work: dict[int, float]
-) -> dict[str, float]:
-    """What the measured times would be for the problem, up to a factor that is the same for all.
+    def __init__(self, measured: Measured, place: list[float], keys: Iterable[str]) -> None:
+        self.measured, self.place, self._keys = measured, place, keys
+        self._logs: dict[str, float] = {}
+        self._tilings: dict[str, Tiling] = {}
 
-    The tiles count only where those of every artifact are known: a time that changed and one that did not cannot be
-    compared.
-    """
-    if not row.tilings.keys() >= set(keys):
-        return {key: row.times[key] for key in keys}
-    carried = {}
-    for key in keys:
-        tiling = row.tilings[key]
-        if id(tiling) not in work:
-            work[id(tiling)] = tiling.work(problem)
-        carried[key] = row.times[key] * work[id(tiling)] / tiling.work(row.problem)
-    return carried
+    def losses(
+        self, problem: Mapping[str, int], work: dict[int, float], among: Iterable[str]
+    ) -> Iterator[tuple[str, float]]:
+        """By how much each artifact falls behind the best of them on a problem, as a logarithm.
+
+        One that has no time here counts as the slowest.
+        """
+        if not self._logs:
+            self._take()
+        carried = {key: self._logs[key] for key in among if key in self._logs}
+        if not carried:
+            return
+        for key, tiling in self._tilings.items():
+            if key in carried:
+                if id(tiling) not in work:
+                    work[id(tiling)] = math.log(tiling.work(problem))
+                carried[key] += work[id(tiling)]
+        best, worst = min(carried.values()), max(carried.values())
+        for key in among:
+            yield key, carried.get(key, worst) - best
+
+    def _take(self) -> None:
+        """Work out the logarithms, of a row that is near some problem."""
+        times, tilings = self.measured.times, self.measured.tilings
+        known = [key for key in self._keys if key in times]
+        if all(key in tilings for key in known):
+            self._tilings = {key: tilings[key] for key in known}
+        for key in known:
+            here = math.log(tilings[key].work(self.measured.problem)) if self._tilings else 0.0
+            self._logs[key] = math.log(times[key]) - here

@@ -16,8 +16,8 @@ from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.fastcall import open_fastcall, unsupported
 from precast.loader.launch.library import Libraries, Library, runtime_for
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machine
 
 if TYPE_CHECKING:
     from precast.loader.launch.cubin import Launcher

@@ -17,7 +17,7 @@ from precast.loader.errors import PrecastError
 from precast.loader.format.signature import Argument, Dim, Signature
 from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
 from precast.loader.launch.library import load_ffi
-from precast.loader.resolve.driver import Driver
+from precast.loader.machine.driver import Driver
 
 ADDRESS = 1 << 30  # no memory is there; aligned for every type
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: loading a module is allowed during the capture

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Built
-from precast.loader.resolve.machine import Ask, Machine
+from precast.loader.machine.machine import Ask, Machine
 
 RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel asked for, with the answer
 _REMEDY = "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import replace
 from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 from precast.loader.resolve.choose import ask_each, may_serve
-from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
 from precast.loader.resolve.rules import reservation as reservation_of
@@ -88,7 +87,11 @@ def resolve(
         (*notes, *noted),
         sources,
     )
-    return by_measurement(resolution) if request.problem is not None and accepted else resolution
+    if request.problem is None or not accepted:
+        return resolution
+    with IMPORT_LOCK:
+        from precast.loader.resolve.by_problem import ByProblem
+    return ByProblem(resolution).decide(request.problem)
 
 
 def resolve_every(
@@ -135,46 +138,3 @@ def _verdicts(
             yield judge(Candidate(source, source.op.artifact(position)), required, machine)
         except FormatError as error:
             notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
-
-
-def by_measurement(resolution: Resolution) -> Resolution:
-    """The same decision with the variant first that measurements favour, and what they say.
-
-    They decide only where nothing but the author's order would: among variants of one cache, for one target, of one
-    kind, that write their dtypes alike.
-    """
-    problem, machine = resolution.request.problem, resolution.machine
-    first = resolution.accepted[0]
-    variants: dict[tuple[bytes, Target], Accepted] = {}
-    for one in resolution.accepted:
-        variants.setdefault(one.candidate.variant, one)  # of several, the one for this GPU
-    peers = [a for a in variants.values() if _decided_by_author(a) == _decided_by_author(first)]
-    assert problem is not None
-    try:
-        table = first.candidate.source.op.tuning
-    except FormatError as error:
-        return _noting(resolution, f"the measurements of cache {first.candidate.cache!r} were left out: {error}")
-    gpu = machine.device.name if machine.device else None
-    keys = [a.candidate.artifact.key for a in peers]
-    with IMPORT_LOCK:
-        from precast.loader.format.estimate import fastest
-    choice = fastest(table, problem, keys, gpu=gpu, capability=machine.capability)
-    if choice is None:
-        axes = ", ".join(sorted(problem)) or "nothing"
-        return _noting(
-            resolution,
-            f"cache {first.candidate.cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
-            " order decided: measure with 'precast bench', add with 'precast tune'",
-        )
-    best = peers[keys.index(choice.key)]
-    rest = tuple(a for a in resolution.accepted if a is not best)
-    return replace(resolution, accepted=(best, *rest), measured=choice)
-
-
-def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
-    candidate = accepted.candidate
-    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
-
-
-def _noting(resolution: Resolution, note: str) -> Resolution:
-    return replace(resolution, notes=(*resolution.notes, note))

@@ -12,9 +12,9 @@ from precast.loader.fast_start.values import Immutable
 from precast.loader.format.config import config_text, to_json, value_text
 from precast.loader.format.target import Capability
 from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet, unstated
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
-from precast.loader.resolve.machine import Machine
 
 if TYPE_CHECKING:
     from precast.loader.format.estimate import Choice

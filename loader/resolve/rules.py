@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.candidate import Candidate, Requirements
-from precast.loader.resolve.machine import Machine, version
 
 _CUDA = "nvidia-cuda-runtime-cu"
 _FFI = "apache-tvm-ffi"

@@ -15,8 +15,8 @@ from typing import Any
 
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
+from precast.loader.machine.driver import Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import Driver
 from precast.loader.watch.dump import HEADER_LIMIT, Dump
 from precast.loader.watch.dump_folder import HEADER, block_name, call_name
 from precast.loader.watch.memory import GpuFailed, bytes_of, look_at

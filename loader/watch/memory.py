@@ -14,7 +14,7 @@ from precast.loader.launch.arguments import View
 from precast.loader.launch.cubin import current_stream, plain_value
 from precast.loader.launch.dlpack import CUDA
 from precast.loader.launch.warm_up import device_context
-from precast.loader.resolve.driver import Driver
+from precast.loader.machine.driver import Driver
 from precast.loader.watch.dump import Block, Layout, Passed, span
 
 _HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged: the host may read it

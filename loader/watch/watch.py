@@ -14,10 +14,10 @@ from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
+from precast.loader.machine.driver import Driver
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.discover import DiscoveredCache
-from precast.loader.resolve.driver import Driver
-from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.watch.notice import notice
 

@@ -10,7 +10,7 @@ import pytest
 from precast import loader
 from precast.loader.launch.kernel import KernelOpener
 from precast.loader.launch.library import Libraries
-from precast.loader.resolve.machine import Machine, Machines
+from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.attacks import Refused
 from tests.helpers.loader_fixtures import Use, native, path, use
 

@@ -20,7 +20,7 @@ AUTHOR = """
 import os, time
 from precast.kernels import DType, kernel
 from precast.kernels.authoring.timing import timer
-from precast.loader.resolve.driver import CurrentDriver
+from precast.loader.machine.driver import CurrentDriver
 
 timer.cold = lambda runs, device, launches: [[2.0, 3.0, 4.0] for _ in runs]
 

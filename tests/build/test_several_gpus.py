@@ -24,10 +24,10 @@ from precast.build.store.store import Store
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.target import Capability
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.machine import Machine
 from tests.helpers.builds import HEAD
 from tests.helpers.resolutions import HERE
 

@@ -16,9 +16,9 @@ from precast.cli import main
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader import session
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import CurrentDriver
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import Native, demo
 
 

@@ -16,7 +16,7 @@ import torch
 from precast.loader import session
 from precast.loader.fast_start.values import replace
 from precast.loader.format.index import OpIndex
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from precast.loader.watch.dump_folder import HEADER, block_name, find_call
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.device import no_device

@@ -8,7 +8,7 @@ import pytest
 
 from precast.cli import main
 from precast.loader.format.target import Capability
-from precast.loader.resolve.driver import Device
+from precast.loader.machine.driver import Device
 from tests.helpers.caches import Native, demo
 
 MANIFEST = """

@@ -28,9 +28,9 @@ from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
 from precast.loader.fast_start.values import replace
+from precast.loader.machine.driver import CurrentDriver, Device
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import CurrentDriver, Device
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import Native, demo
 
 

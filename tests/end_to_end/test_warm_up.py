@@ -56,8 +56,8 @@ CHILD = """
 import ctypes, json, sys
 from precast import loader
 from precast.loader import session
-from precast.loader.resolve.driver import CurrentDriver
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.machine import Machines
 session.use(session.Session(machines=Machines(driver=CurrentDriver(sys.argv[1]))))
 cuda = ctypes.CDLL(sys.argv[1])
 done = loader.preload([(op, dict(v.config)) for op in loader.ops() for v in loader.variants(op)])

@@ -8,8 +8,8 @@ import pytest
 
 from precast import loader
 from precast.loader import session
-from precast.loader.resolve.driver import NoDriver
-from precast.loader.resolve.machine import Ask
+from precast.loader.machine.driver import NoDriver
+from precast.loader.machine.machine import Ask
 from precast.loader.resolve.resolution import Accepted
 
 CONFIG = {"dtype": "bfloat16", "out_dtype": "bfloat16", "tile": [128, 256], "cluster": [2, 1]}
@@ -59,7 +59,7 @@ def test_the_attributes_are_those_that_cuda_python_tells(ask: Ask) -> None:
     bindings = pytest.importorskip("cuda.bindings.driver")
     import torch
 
-    from precast.loader.resolve.facts import ATTRIBUTES
+    from precast.loader.machine.facts import ATTRIBUTES
 
     device = bindings.cuDeviceGet(torch.cuda.current_device())[1]
     compared = 0

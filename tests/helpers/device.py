@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from precast.loader.resolve.driver import CurrentDriver, NoDriver
+from precast.loader.machine.driver import CurrentDriver, NoDriver
 
 
 @cache

@@ -11,7 +11,7 @@ import torch
 
 from precast.loader.format.target import Capability
 from precast.loader.launch.kernel import Kernel
-from precast.loader.resolve.machine import Machine
+from precast.loader.machine.machine import Machine
 
 HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)

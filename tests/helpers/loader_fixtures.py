@@ -10,8 +10,8 @@ import pytest
 from precast.loader import session
 from precast.loader.launch.ffi import entry
 from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER
 

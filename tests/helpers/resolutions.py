@@ -8,8 +8,8 @@ from precast.loader.format.artifact import Artifact, Blob, Host
 from precast.loader.format.config import Key
 from precast.loader.format.index import Index, OpIndex, Runtime
 from precast.loader.format.target import Capability
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
-from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact
 
 BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")

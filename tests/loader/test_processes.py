@@ -15,7 +15,7 @@ from precast import loader
 from precast.build.cache.cache_folder import write_cache
 from precast.loader.format.config import Key
 from precast.loader.format.target import Capability
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from tests.helpers.caches import NUMBER_MARK as MARK
 from tests.helpers.caches import NUMBER_SOURCE as SOURCE
 from tests.helpers.caches import CacheWriter, Native, artifact, compiler, demo, run_alone
@@ -217,7 +217,7 @@ from dataclasses import replace
 from precast import loader
 from precast.loader import session
 from precast.loader.format.target import Capability
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 first = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
 if ORDER == "after": import cutlass, cutlass.cute
@@ -244,7 +244,7 @@ def test_each_library_binds_to_its_own_runtime(native: Native, tmp_path: Path) -
         "from precast import loader\n"
         "from precast.loader.launch.kernel import KernelOpener\n"
         "from precast.loader.format.target import Capability\n"
-        "from precast.loader.resolve.machine import Machine\n"
+        "from precast.loader.machine.machine import Machine\n"
         "opener = KernelOpener(lambda device: Machine(arch='any', capability=Capability(10, 0)))\n"
         "seen = []\n"
         "for found in loader.caches():\n"

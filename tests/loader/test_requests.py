@@ -14,8 +14,8 @@ from precast.loader import session
 from precast.loader.api import Variants
 from precast.loader.fast_start.installed import Distribution, Installed
 from precast.loader.format.target import Target
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use

@@ -10,8 +10,8 @@ from typing import Any
 
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
-from precast.loader.resolve.driver import CurrentDriver, Driver, NoDriver
-from precast.loader.resolve.facts import ATTRIBUTES, CLUSTERS, fact
+from precast.loader.machine.driver import CurrentDriver, Driver, NoDriver
+from precast.loader.machine.facts import ATTRIBUTES, CLUSTERS, fact
 
 _CLUSTERS = 16
 _OTHERS = ("name", "total_memory", "driver_version", "max_portable_cluster_size")

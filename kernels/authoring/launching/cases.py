@@ -14,9 +14,9 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import suggest
 from precast.loader.format.tiling import Tiling
 from precast.loader.launch.kernel import Kernel
+from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import Device, NoDriver
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from precast.loader import session
-from precast.loader.resolve.facts import CLUSTERS
-from precast.loader.resolve.occupancy import count_clusters
+from precast.loader.machine.facts import CLUSTERS
+from precast.loader.machine.occupancy import count_clusters
 
 
 def max_active_clusters(cluster_size: int, device: object = None) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from tests.helpers.attacks import Refused, edit
 
 

@@ -17,8 +17,8 @@ from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Capability
+from precast.loader.machine.driver import Device
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import Device
 from tests.helpers.caches import Native, demo
 
 DEVICE = Device(ordinal=0, name="NVIDIA H200", capability=Capability(9, 0))

@@ -100,8 +100,8 @@ def test_evidence_replaces_older_evidence_of_its_kind(path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["verify", "bench"])
 def test_without_a_device_it_is_said(path: Path, command: str, use: Callable[..., object]) -> None:
-    from precast.loader.resolve.driver import CurrentDriver
-    from precast.loader.resolve.machine import Machines
+    from precast.loader.machine.driver import CurrentDriver
+    from precast.loader.machine.machine import Machines
 
     use(path, machines=Machines(driver=CurrentDriver("libcuda-that-is-not-there.so.1")))
     before = tree(path)

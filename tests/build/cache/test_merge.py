@@ -17,10 +17,10 @@ from precast.build.wheel.wheel import write_wheels
 from precast.loader.errors import ConfigError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Capability
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import SCALE_KEYS, artifact
 from tests.helpers.packed_caches import AARCH64, ARM, RUNTIMES, TOOLS, X86, Built, code_of, damage, tree
 

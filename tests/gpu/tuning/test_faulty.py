@@ -15,7 +15,7 @@ import pytest
 from precast import loader
 from precast.build.measurements.tuning_file import TuningFile
 from precast.loader import session
-from precast.loader.resolve.driver import Device, NoDriver
+from precast.loader.machine.driver import Device, NoDriver
 
 HERE = Path(__file__).parent
 TIMEOUT = 20  # seconds: far less than the one that hangs takes, far more than a process needs to start

@@ -22,10 +22,10 @@ from precast.loader.format.target import Capability
 from precast.loader.launch import cubin
 from precast.loader.launch.cubin import open_cubin
 from precast.loader.launch.kernel import KernelOpener
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 from tests.helpers.exchange import CPU, CUDA, Fake
 

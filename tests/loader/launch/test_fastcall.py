@@ -13,8 +13,8 @@ from precast import loader
 from precast.loader.format.artifact import Artifact
 from precast.loader.launch import fastcall
 from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import Native, echo_cache, run_alone
 
 
@@ -78,7 +78,7 @@ def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
         "except ImportError: import _interpreters as interpreters\n"
         "from precast.loader.session import Session\n"
         "from precast.loader.format.target import Capability\n"
-        "from precast.loader.resolve.machine import Machines, replace\n"
+        "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "first = Session(machines=here).lookup('echo').kernel\n"
         f"number = interpreters.create()\n"
@@ -96,7 +96,7 @@ def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
         "import os, sys\n"
         "from precast.loader.session import Session\n"
         "from precast.loader.format.target import Capability\n"
-        "from precast.loader.resolve.machine import Machines, replace\n"
+        "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "kernel = Session(machines=here).lookup('echo').kernel\n"
         "assert kernel(1) == 1\n"

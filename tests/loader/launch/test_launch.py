@@ -20,8 +20,8 @@ from precast.loader.launch import library
 from precast.loader.launch.ffi import entry
 from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.launch.library import Libraries
+from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machine, Machines
 from precast.loader.session import Session
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact, demo, run_alone
 from tests.helpers.loader_fixtures import Use
@@ -259,7 +259,7 @@ from precast import loader
 from dataclasses import replace
 from precast.loader import session
 from precast.loader.format.target import Capability
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
 child = os.fork()
@@ -285,7 +285,7 @@ def test_no_gpu_no_torch_no_compiler(path: Path) -> None:
         "import sys; sys.modules['torch'] = sys.modules['cutlass'] = None\n"
         "from precast.loader.session import Session\n"
         "from precast.loader.format.target import Capability\n"
-        "from precast.loader.resolve.machine import Machines, replace\n"
+        "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "kernel = Session(machines=here).lookup('scale', {'dtype': 'bf16'}).kernel\n"
         "assert kernel(5) == 10",

@@ -14,8 +14,8 @@ from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
 from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.launch.torch_op import schema_of
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.machine import Machine
 from tests.helpers.caches import CacheWriter, Native, artifact
 
 HOPPER = Machine(arch="x86_64", capability=Capability(9, 0))

@@ -8,7 +8,7 @@ import pytest
 
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
-from precast.loader.resolve.driver import Driver
+from precast.loader.machine.driver import Driver
 from tests.helpers.caches import Native
 
 X = Argument(name="x", kind="tensor", dtype="float32", shape=("n",))

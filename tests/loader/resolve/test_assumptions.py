@@ -15,12 +15,12 @@ from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Capability, Target
 from precast.loader.format.tuning import Measured
+from precast.loader.machine.driver import Device
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import slower, unmet, unstated
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.driver import Device
 from precast.loader.resolve.judge import resolve, resolve_every
-from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Resolution
 from tests.helpers.caches import SCALE_KEYS
 from tests.helpers.resolutions import HERE, scale, source

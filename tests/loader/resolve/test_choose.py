@@ -21,11 +21,11 @@ from precast.loader.format.estimate import distance, fastest
 from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured, joined
+from precast.loader.machine.driver import Device
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.driver import Device
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Resolution
 from tests.helpers.caches import SCALE_KEYS, Native, demo
 from tests.helpers.resolutions import HERE, scale, source

@@ -11,9 +11,9 @@ import pytest
 
 from precast import loader
 from precast.loader.fast_start.installed import locate
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.discover import discover
-from precast.loader.resolve.driver import CurrentDriver
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use

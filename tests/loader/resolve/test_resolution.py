@@ -14,10 +14,10 @@ from precast.loader.errors import ConfigError
 from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.config import Key
 from precast.loader.format.target import Capability, Target
+from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, same
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.machine import Machine
 from precast.loader.resolve.resolution import Resolution, render
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact
 from tests.helpers.resolutions import BLOB, HERE, scale, source

@@ -14,7 +14,7 @@ import torch
 
 from precast import loader
 from precast.loader.launch.kernel import Kernel
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from precast.loader.watch import dumper, notice
 from precast.loader.watch.dump import Dump, Passed
 from precast.loader.watch.dump_folder import HEADER, find_call, read_block, read_dump
@@ -113,7 +113,7 @@ def test_a_call_that_is_refused_for_its_device_is_not_written(path: Path, use: U
 
 
 def loader_machine_without_device() -> Any:
-    from precast.loader.resolve.machine import Machine
+    from precast.loader.machine.machine import Machine
 
     return Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", absent="there is none")
 
@@ -167,7 +167,7 @@ import torch
 from precast import loader
 from precast.loader import session
 from precast.loader.format.target import Capability
-from precast.loader.resolve.machine import Machines, replace
+from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = loader.get("scale", {"dtype": "float32"})
 x, y, number = torch.zeros(4096), torch.zeros(4096), 0

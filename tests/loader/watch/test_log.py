@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast import loader
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from precast.loader.watch import notice
 from precast.loader.watch.log import WholeLines, logger_for
 from tests.helpers.echo import HOPPER

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader.launch.kernel import Kernel, _FastKernel
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
 from tests.helpers.caches import run_alone
@@ -21,7 +21,7 @@ import precast.loader
 assert not [m for m in sys.modules if m.startswith("precast.loader.watch")], sys.modules
 from precast.loader import session
 from precast.loader.format.target import Capability
-from precast.loader.resolve.machine import Machines, replace
+from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = precast.loader.get("scale", {{"dtype": "bf16"}})
 assert kernel(5) == 10 and type(session.default.remembered) is dict

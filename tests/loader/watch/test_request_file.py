@@ -14,7 +14,7 @@ import pytest
 
 from precast import loader
 from precast.loader import session
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.machine import Machines
 from precast.loader.watch import notice, request_file
 from precast.loader.watch.request_file import RequestFile, append_line
 from precast.loader.watch.requested import Requested, read_requests

@@ -12,9 +12,9 @@ from precast.loader import session
 from precast.loader.fast_start.values import replace
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.index import OpIndex
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.driver import CurrentDriver
-from precast.loader.resolve.machine import Machines
 from tests.helpers.caches import Native, demo
 
 

@@ -17,9 +17,9 @@ from precast import loader
 from precast.loader.fast_start.values import replace
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.index import OpIndex
-from precast.loader.resolve.driver import CurrentDriver
-from precast.loader.resolve.facts import ATTRIBUTES, attribute_name, cluster_size
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.facts import ATTRIBUTES, attribute_name, cluster_size
+from precast.loader.machine.machine import Machines
 from tests.helpers.caches import Native, demo
 from tests.helpers.loader_fixtures import Use
 

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from precast.loader.errors import PrecastError
-from precast.loader.resolve.occupancy import count_clusters
+from precast.loader.machine.occupancy import count_clusters
 
 if TYPE_CHECKING:
-    from precast.loader.resolve.driver import Driver
+    from precast.loader.machine.driver import Driver
 
 Answer = int | str | None
 """A fact, or None where it is not known."""

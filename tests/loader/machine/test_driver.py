@@ -11,8 +11,8 @@ import pytest
 
 from precast import loader
 from precast.loader.format.target import Capability
-from precast.loader.resolve.driver import CurrentDriver, Driver, NoDriver, ordinal
-from precast.loader.resolve.machine import Machines
+from precast.loader.machine.driver import CurrentDriver, Driver, NoDriver, ordinal
+from precast.loader.machine.machine import Machines
 from tests.helpers.caches import Native
 from tests.helpers.loader_fixtures import Use
 

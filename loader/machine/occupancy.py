@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader.errors import LaunchError
 
 if TYPE_CHECKING:
-    from precast.loader.resolve.driver import Driver
+    from precast.loader.machine.driver import Driver
 
 _PTX = b".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
 _MAX_SHARED_OPTIN = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN

@@ -10,11 +10,11 @@ from precast.loader.fast_start.installed import Installed
 from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.format.target import Capability, Target
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.resolve.driver import CurrentDriver, Device, NoDriver
+from precast.loader.machine.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]
 Ask = Callable[[str], int | str | None]
-"""Gives a fact of a device by its name (``precast.loader.resolve.facts``), or None where nobody can tell it."""
+"""Gives a fact of a device by its name (``precast.loader.machine.facts``), or None where nobody can tell it."""
 
 
 class Machine(Immutable, kw_only=True):
@@ -143,7 +143,7 @@ class Machines:
         key = (driver.process, ordinal, name)
         if key not in self._facts:
             with IMPORT_LOCK:
-                from precast.loader.resolve.facts import fact
+                from precast.loader.machine.facts import fact
             self._facts[key] = fact(driver, ordinal, name)
         return self._facts[key]
 

@@ -137,7 +137,7 @@ class CurrentDriver:
 
     >>> CurrentDriver("libcuda-of-no-machine.so.1").find()
     Traceback (most recent call last):
-    precast.loader.resolve.driver.NoDriver: libcuda-of-no-machine.so.1 is not installed
+    precast.loader.machine.driver.NoDriver: libcuda-of-no-machine.so.1 is not installed
     """
 
     def __init__(self, library: str = LIBRARY) -> None:

@@ -1,0 +1,1 @@
+"""The machine: this host, its GPUs and their facts, as the driver tells them."""

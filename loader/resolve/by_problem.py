@@ -1,0 +1,102 @@
+"""By problem: of the variants that serve a request, the one that measurements favour for the sizes at hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import replace
+from precast.loader.format.estimate import Estimate
+from precast.loader.format.target import Target
+from precast.loader.machine.machine import Machine
+from precast.loader.resolve.candidate import Request
+from precast.loader.resolve.resolution import Accepted, Resolution
+
+_REMEMBERED = 4096
+
+
+class ByProblem:
+    """One decision, for any problem: made once, since programs ask for many sizes.
+
+    Measurements decide only where nothing but the author's order would: among variants of one cache, for one target, of
+    one kind, that write their dtypes alike. ``resolution`` has accepted some.
+    """
+
+    def __init__(self, resolution: Resolution) -> None:
+        self.resolution = resolution
+        first = resolution.accepted[0]
+        self._cache = first.candidate.cache
+        variants: dict[tuple[bytes, Target], Accepted] = {}
+        for one in resolution.accepted:
+            variants.setdefault(one.candidate.variant, one)  # of several, the one for this GPU
+        peers = (a for a in variants.values() if _decided_by_author(a) == _decided_by_author(first))
+        self._peers = {a.candidate.artifact.key: a for a in peers}
+        self._estimates: dict[frozenset[str], Estimate] = {}
+
+    def decide(self, problem: Mapping[str, int]) -> Resolution:
+        """The decision with the variant first that measurements favour, and what they say."""
+        resolution = replace(self.resolution, request=replace(self.resolution.request, problem=problem))
+        try:
+            choice = self._estimate(problem).fastest(problem)
+        except FormatError as error:
+            return _noting(resolution, f"the measurements of cache {self._cache!r} were left out: {error}")
+        if choice is None:
+            axes = ", ".join(sorted(problem)) or "nothing"
+            return _noting(
+                resolution,
+                f"cache {self._cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
+                " order decided: measure with 'precast bench', add with 'precast tune'",
+            )
+        best = self._peers[choice.key]
+        rest = tuple(a for a in resolution.accepted if a is not best)
+        return replace(resolution, accepted=(best, *rest), measured=choice)
+
+    def _estimate(self, problem: Mapping[str, int]) -> Estimate:
+        axes = frozenset(problem)
+        made = self._estimates.get(axes)
+        if made is None:
+            machine = self.resolution.machine
+            gpu = machine.device.name if machine.device else None
+            table = self.resolution.accepted[0].candidate.source.op.tuning
+            made = Estimate(table, axes, self._peers, gpu=gpu, capability=machine.capability)
+            self._estimates[axes] = made
+        return made
+
+
+class Decisions:
+    """What was decided for requests, whatever their problem: programs ask for one config with many sizes."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], ByProblem] = {}
+
+    def of(self, request: Request, machine: Machine, resolve: Callable[[], Resolution]) -> Resolution:
+        """The decision for a request with a problem; ``resolve`` decides about it without one.
+
+        Its machine is the one that was asked first, whose ``ask`` knows the facts that counted.
+        """
+        assert request.problem is not None
+        items = tuple(request.config.items())
+        key = (request.op, request.verified, machine, items, tuple([type(value) for _, value in items]))
+        try:
+            return self._made[key].decide(request.problem)
+        except (KeyError, TypeError):  # a new request, or a list in the config
+            pass
+        resolution = resolve()
+        if not resolution.accepted:
+            return resolution
+        decision = ByProblem(resolution)
+        if len(self._made) < _REMEMBERED:
+            with contextlib.suppress(TypeError):
+                self._made[key] = decision
+        return decision.decide(request.problem)
+
+
+def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
+    candidate = accepted.candidate
+    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
+
+
+def _noting(resolution: Resolution, note: str) -> Resolution:
+    return replace(resolution, notes=(*resolution.notes, note))
