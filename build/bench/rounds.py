@@ -15,7 +15,7 @@ from typing import Protocol
 
 from precast.build.bench.report import Report, Row
 from precast.build.launches import Launches, Lost
-from precast.kernels.authoring.timing.bench import EXTRAS, Timing
+from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
@@ -51,7 +51,7 @@ def rounds(
     *,
     problems: Sequence[Mapping[str, int]] = (),
     count: int = ROUNDS,
-    extras: Sequence[str] = EXTRAS,
+    extras: Sequence[str] = USUAL,
 ) -> Report:
     """Time some variants: on the given problems, or on those that each kernel declares."""
     taken: dict[str, dict[Place, list[Timing]]] = {artifact.key: {} for _, artifact in variants}

@@ -51,6 +51,9 @@ def command(
         int, typer.Option("--rounds", min=1, max=100, help="How often each variant is timed.", metavar="N")
     ] = 3,
     peer: Annotated[bool, typer.Option("--peer/--no-peer", help="Time what others have for the same, too.")] = True,
+    torch_compile: Annotated[
+        bool, typer.Option("--torch-compile", help="Time the peers that torch has as 'torch.compile' makes them, too.")
+    ] = False,
     just_in_time: Annotated[
         bool, typer.Option("--just-in-time", help="Time the call of the DSL's own object, too; needs the DSL.")
     ] = False,
@@ -76,7 +79,10 @@ def command(
     for option, path in (("--output", output), ("--svg", svg)):
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
             raise typer.BadParameter(f"{option} {path}: name a file in a folder that exists")
-    extras = ["warm", "host", *(["peer"] if peer else []), *(["just_in_time"] if just_in_time else [])]
+    if torch_compile and not peer:
+        raise typer.BadParameter("--torch-compile compiles peers: leave out --no-peer")
+    wanted = {"peer": peer, "torch_compile": torch_compile, "just_in_time": just_in_time}
+    extras = ["warm", "host", *(name for name, asked in wanted.items() if asked)]
     opened = Cache(cache)
     ops = ops_of(opened, op or ())
     try:

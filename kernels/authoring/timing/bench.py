@@ -17,8 +17,9 @@ from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import Config
 
-EXTRAS = ("warm", "host", "peer", "just_in_time")
-"""What ``bench`` may measure beside the launches with a cold cache."""
+USUAL = ("warm", "host", "peer")
+EXTRAS = (*USUAL, "torch_compile", "just_in_time")
+"""What ``bench`` may measure beside the launches with a cold cache; what compiles is asked for."""
 
 _MOST = 1000
 _LONG = 20_000  # microseconds: what is repeated takes no longer than this at a time
@@ -153,7 +154,7 @@ def _timed(
     inputs = declaration.inputs(config, problem, device=device, seed=0)
     run = bound(launch, inputs)
     notes: list[str] = []
-    peers = _peers(declaration, config, inputs, notes) if "peer" in extras else {}
+    peers = _peers(declaration, config, inputs, notes, "torch_compile" in extras) if "peer" in extras else {}
     own, *others = timer.cold([run, *peers.values()], device, launches=launches)
     own.sort()
     quarter, middle = len(own) // 4, statistics.median(own)
@@ -183,9 +184,9 @@ def _timed(
 
 
 def _peers(
-    declaration: Declaration, config: Config, inputs: Mapping[str, Any], notes: list[str]
+    declaration: Declaration, config: Config, inputs: Mapping[str, Any], notes: list[str], compiled: bool
 ) -> dict[str, timer.Run]:
-    """The peers that run here at all: each is called once."""
+    """The peers that run here at all: each is called once. With ``compiled``, those of torch are compiled, too."""
     if declaration.peer is None:
         return {}
     found: dict[str, timer.Run] = {}
@@ -194,6 +195,10 @@ def _peers(
     except Exception as error:
         notes.append(f"no peer: {_line(error)}")
         return {}
+    if compiled:
+        import torch
+
+        made = {**made, **{f"torch.compile({n})": torch.compile(r) for n, r in made.items() if n.startswith("torch")}}
     for name, run in made.items():
         try:
             run()

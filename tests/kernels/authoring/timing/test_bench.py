@@ -12,7 +12,7 @@ import torch
 from precast.kernels.authoring.declare import Cost, Declaration
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.timing import timer
-from precast.kernels.authoring.timing.bench import EXTRAS, Timing, bench, benched
+from precast.kernels.authoring.timing.bench import EXTRAS, USUAL, Timing, bench, benched
 
 
 def inputs(config: Any, problem: Mapping[str, int], *, device: Any, seed: int) -> dict[str, Any]:
@@ -66,7 +66,8 @@ def test_all_is_timed_on_the_same_inputs(clock: list[int]) -> None:
     def compiled() -> Callable[..., Any]:
         return launch
 
-    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=EXTRAS, just_in_time=compiled)
+    extras = [one for one in EXTRAS if one != "torch_compile"]
+    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=extras, just_in_time=compiled)
     assert found == Timing(
         problem={"n": 4},
         microseconds=11.5,
@@ -82,6 +83,24 @@ def test_all_is_timed_on_the_same_inputs(clock: list[int]) -> None:
     )
 
 
+def test_the_peers_of_torch_are_compiled_when_that_is_asked_for(
+    clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the compiler notes what it is given: the real one takes seconds, and a C++ compiler."""
+    given: list[Callable[[], Any]] = []
+
+    def compiled(run: Callable[[], Any]) -> Callable[[], Any]:
+        given.append(run)
+        return run
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    extras = [*USUAL, "torch_compile"]
+    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=extras)
+    assert found.peers == {"torch.mul": 21.5, "torch.compile(torch.mul)": 31.5} and len(given) == 1
+    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=USUAL)
+    assert list(found.peers) == ["torch.mul"] and len(given) == 1
+
+
 def test_only_what_is_asked_for_is_timed(clock: list[int]) -> None:
     (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu")
     assert (found.warm, found.host, found.just_in_time, found.peers, clock) == (0.0, 0.0, 0.0, {}, [])
@@ -91,7 +110,8 @@ def test_what_cannot_be_compiled_here_costs_itself_alone(clock: list[int]) -> No
     def compiled() -> Callable[..., Any]:
         raise ModuleNotFoundError("No module named 'cutlass'")
 
-    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=EXTRAS, just_in_time=compiled)
+    extras = [one for one in EXTRAS if one != "torch_compile"]
+    (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=extras, just_in_time=compiled)
     assert found.just_in_time == 0.0 and found.host == 3.5
     assert "not compiled just in time: ModuleNotFoundError: No module named 'cutlass'" in found.notes
 
