@@ -12,6 +12,7 @@ import typer
 
 from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.sizes import sizes
 
 if TYPE_CHECKING:
     from precast.build.bench.report import Report
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from precast.loader.machine.driver import Device
     from precast.loader.resolve.cache import Cache
 
-_SIZE = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _KEY = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 _HEAD = (
     "kernel", "config", "problem", "cold us", "+-", "warm us", "host us", "GB/s", "TFLOP/s", "share", "peer", "ratio",
@@ -73,7 +73,7 @@ def command(
     from precast.kernels.authoring.launching.cases import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 
-    given = [parse(text) for text in problem or ()]
+    given = [sizes(text) for text in problem or ()]
     if key and not _KEY.fullmatch(key):
         raise typer.BadParameter(f"--key {key[:80]!r} is not the beginning of a key: write digits and letters a to f")
     for option, path in (("--output", output), ("--svg", svg)):
@@ -203,23 +203,3 @@ def _draw(report: Report, file: Path) -> None:
         tell(f"{file} is not drawn: there is no roof without what the GPU does at most")
         return
     file.write_text(picture(dots(report), report.ceilings, f"{report.gpu}: kernels under the roofline"))
-
-
-def parse(text: str) -> dict[str, int]:
-    """A problem as it is written on the command line.
-
-    >>> parse("m=4096,n=8192")
-    {'m': 4096, 'n': 8192}
-    """
-    from precast.loader.errors import FormatError
-    from precast.loader.format.tuning import parse_problem
-
-    pairs = [item.partition("=")[::2] for item in text.split(",")]
-    sizes = {name.strip(): size for name, size in pairs}
-    good = all(name and _SIZE.fullmatch(size) for name, size in sizes.items())
-    if not good or len(sizes) < len(pairs):
-        raise FormatError(f"{text[:80]!r} is not a problem: write each name once with its size, like m=4096,n=8192")
-    try:
-        return parse_problem({name: int(size) for name, size in sizes.items()})
-    except FormatError as error:
-        raise error.within(text[:80]) from None

@@ -78,7 +78,7 @@ def command(
     put into a cache that is built. Exit status 1 means that nothing was measured.
     """
     from precast.build.plan.manifest import read_manifest
-    from precast.cli.measure.verify import sizes
+    from precast.cli.shared.sizes import sizes
     from precast.loader.resolve.cache import Cache
 
     measuring = {"-o": output, "--op": op, "--where": where, "--problem": problem, "--prune": prune, "--cover": cover}

@@ -15,12 +15,12 @@ import typer
 
 from precast.cli.shared.output import count, emit
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.sizes import sizes
 
 if TYPE_CHECKING:
     from precast.cli.measure.verified import Verified
     from precast.loader.resolve.cache import Cache
 
-_SIZE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=([0-9]{1,18})", re.ASCII)
 _KEY = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 
 
@@ -97,19 +97,6 @@ def command(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
     _tell(opened, found, seed, junit, record, as_json)
-
-
-def sizes(text: str) -> dict[str, int]:
-    """A problem as it is written on the command line; a size may be zero.
-
-    >>> sizes("rows=0,padding=8")
-    {'rows': 0, 'padding': 8}
-    """
-    pairs = [_SIZE.fullmatch(item.strip()) for item in text.split(",")]
-    found = {pair[1]: int(pair[2]) for pair in pairs if pair}
-    if len(found) < len(pairs):
-        raise typer.BadParameter(f"{text[:80]!r} is not a problem: write each name once with its size, like m=4096,n=0")
-    return found
 
 
 def without_sanitizer(words: list[str]) -> list[str]:

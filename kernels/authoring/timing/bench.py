@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.kernels.authoring.declare import Declaration, Problem
+from precast.kernels.authoring.declare import Cost, Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.timing import timer
@@ -128,7 +128,14 @@ def benched(declaration: Declaration, config: Config) -> list[Problem]:
     """The problems of a declaration that have work to time."""
     if declaration.problems is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel problems, or name some")
-    return [p for p in declaration.problems(config) if all(size > 0 for n, size in p.items() if not is_layout(n))]
+    return [p for p in declaration.problems(config) if _has_work(declaration, config, p)]
+
+
+def _has_work(declaration: Declaration, config: Config, problem: Problem) -> bool:
+    """Whether there is something to time; without a declared cost, whether all sizes are above zero."""
+    if declaration.cost is not None:
+        return declaration.cost(config, problem) != Cost(flops=0, bytes=0)
+    return all(size > 0 for name, size in problem.items() if not is_layout(name))
 
 
 def is_layout(size: str) -> bool:
