@@ -25,7 +25,8 @@ _ASKED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.l
 class Ceilings:
     """The most bytes a second (``bandwidth``, in GB/s), and operations a second by dtype (``rates``, in TFLOP/s).
 
-    ``copy`` is the bandwidth of a copy alone, which reads and writes; 0 where it was not measured. ``l2`` is the size
+    ``copy`` is the bandwidth of a copy alone, which reads and writes, by a memcpy or by a kernel, whichever is faster; 0
+    where it was not measured. ``l2`` is the size
     of the L2 cache in bytes. ``notes`` are what was not measured, and why; ``clocks`` is what ``nvidia-smi`` said while
     the GPU multiplied, where there is one.
     """
@@ -124,7 +125,7 @@ def measured(dtypes: Sequence[str], device: Any = "cuda") -> Ceilings:
 
 
 def _bandwidths(device: Any) -> dict[str, float]:
-    """GB/s by what is done; a copy reads and writes each byte."""
+    """GB/s by what is done; a copy reads and writes each byte. In a graph a memcpy is slower than a kernel may be."""
     import torch
 
     size = min(_COPIED, int(torch.cuda.get_device_properties(device).total_memory) // 8)
@@ -132,11 +133,13 @@ def _bandwidths(device: Any) -> dict[str, float]:
     target = torch.empty_like(source)
     total = torch.empty((), dtype=torch.float32, device=device)
     ways: dict[str, tuple[Run, int]] = {
-        "copy": (lambda: target.copy_(source), 2 * size),
+        "memcpy": (lambda: target.copy_(source), 2 * size),
+        "negation": (lambda: torch.neg(source, out=target), 2 * size),
         "sum": (lambda: torch.sum(source, dim=0, out=total), size),
         "fill": (lambda: target.zero_(), size),
     }
-    return {name: moved / _least(run, device) / 1e3 for name, (run, moved) in ways.items()}
+    rates = {name: moved / _least(run, device) / 1e3 for name, (run, moved) in ways.items()}
+    return {"copy": max(rates.pop("memcpy"), rates.pop("negation")), **rates}
 
 
 def _rate(dtype: str, side: int, zero: bool, device: Any) -> float:
