@@ -25,10 +25,9 @@ _ASKED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.l
 class Ceilings:
     """The most bytes a second (``bandwidth``, in GB/s), and operations a second by dtype (``rates``, in TFLOP/s).
 
-    ``copy`` is the bandwidth of a copy alone, which reads and writes, by a memcpy or by a kernel, whichever is faster; 0
-    where it was not measured. ``l2`` is the size
-    of the L2 cache in bytes. ``notes`` are what was not measured, and why; ``clocks`` is what ``nvidia-smi`` said while
-    the GPU multiplied, where there is one.
+    ``copy`` is the bandwidth of a copy alone, which reads and writes, by a memcpy or by a kernel, whichever is faster;
+    0 where it was not measured. ``l2`` is the size of the L2 cache in bytes. ``notes`` are what was not measured, and
+    why; ``clocks`` is what ``nvidia-smi`` said while the GPU multiplied, where there is one.
     """
 
     bandwidth: float
