@@ -1,0 +1,504 @@
+"""``grouped_gemm_masked`` on Hopper: blocks that stay, and take the tiles that have rows one after another.
+
+The weights stand on the side of wgmma that takes 64, tokens on the side that takes any multiple of 8: few tokens cost
+little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
+"""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+import cutlass.utils.hopper_helpers as hopper
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
+from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
+from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
+
+from precast.kernels.own.device.scans import warp_through
+from precast.kernels.own.device.vectors import ALIGN
+from precast.kernels.own.matrix.blocking import GROUP, WARP
+from precast.kernels.own.matrix.grouping import BLOCK, PITCH, Grouping, expert_of, table_size
+
+# How long the L2 cache keeps what TMA loads, in its own encoding: evicted first, as usual, last.
+_ONCE, _USUAL, _OFTEN = 0x12F0000000000000, 0x1000000000000000, 0x14F0000000000000
+_STAGING = 1  # the number of the first group's barrier; 0 is the whole block's
+_MOST = 2**31 - 1
+_VECTOR = 8  # results of 16 bits in 16 bytes
+
+
+class GroupedGemmMasked:
+    """``out[e, :m] = a[e, :m] @ b[e].T`` with ``m = masked_m[e]``, summed in float32, for any sizes.
+
+    Every warp works out by itself which tiles its block takes, from a table in shared memory. Rows at ``m`` and after
+    are loaded where a tile has them, and not stored.
+    """
+
+    def __init__(self, grouping: Grouping, dtype: Any, experts: int, clusters: int) -> None:
+        self.grouping, self.dtype, self.experts, self.clusters = grouping, dtype, experts, clusters
+        self.table_size = table_size(experts)
+
+    @cute.jit
+    def grouped_gemm_masked(
+        self,
+        a: cute.Tensor,
+        a_scale: cute.Tensor | None,
+        b: cute.Tensor,
+        b_scale: cute.Tensor | None,
+        out: cute.Tensor,
+        masked_m: cute.Tensor,
+        stream: Any,
+    ) -> None:
+        """Launch; where there is no row or no column, nothing is."""
+        if cute.size(out) > 0:
+            self.launch(a, a_scale, b, b_scale, out, masked_m, stream)
+
+    @cute.jit
+    def launch(
+        self,
+        a: cute.Tensor,
+        a_scale: cute.Tensor | None,
+        b: cute.Tensor,
+        b_scale: cute.Tensor | None,
+        out: cute.Tensor,
+        masked_m: cute.Tensor,
+        stream: Any,
+    ) -> None:
+        """As many clusters as run at once, or as there can be tiles."""
+        grouping = self.grouping
+        weights = cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 2, 0]))
+        tokens = cute.make_tensor(a.iterator, cute.select(a.layout, mode=[1, 2, 0]))
+        tile = (grouping.rows, grouping.tokens, grouping.depth)
+        b_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
+        a_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
+        b_copy, b_tiles = self.copy(weights, b_layout, (grouping.rows, grouping.depth), 1)
+        a_copy, a_tiles = self.copy(tokens, a_layout, (grouping.tokens, grouping.depth), grouping.across)
+        scale_copy, scale_tiles = None, None
+        if cutlass.const_expr(grouping.scaled):
+            scales = cute.make_tensor(a_scale.iterator, cute.select(a_scale.layout, mode=[2, 1, 0]))
+            scale_copy, scale_tiles = self.copy(scales, self.scale_layout(), (grouping.tokens, 1), 1)
+        row_clusters = grouping.row_clusters(cutlass.Int32(out.shape[2]))
+        tiles = grouping.token_tiles(cutlass.Int32(out.shape[1])) * row_clusters * self.experts
+        clusters = cutlass.min(tiles, self.clusters)
+        self.kernel(
+            b_copy, b_tiles, b_layout, a_copy, a_tiles, a_layout, scale_copy, scale_tiles, b_scale, out, masked_m
+        ).launch(
+            grid=[clusters * grouping.across, 1, 1],
+            block=[grouping.threads, 1, 1],
+            cluster=[grouping.across, 1, 1],
+            stream=stream,
+            min_blocks_per_mp=1,
+            use_pdl=True,
+        )
+
+    @cute.kernel
+    def kernel(
+        self,
+        b_copy: cute.CopyAtom,
+        b_tiles: cute.Tensor,
+        b_layout: cute.ComposedLayout,
+        a_copy: cute.CopyAtom,
+        a_tiles: cute.Tensor,
+        a_layout: cute.ComposedLayout,
+        scale_copy: cute.CopyAtom | None,
+        scale_tiles: cute.Tensor | None,
+        b_scale: cute.Tensor | None,
+        out: cute.Tensor,
+        masked_m: cute.Tensor,
+    ) -> None:
+        """One block: a warp that loads, and those that multiply and store."""
+        grouping = self.grouping
+        warp_number = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        shared = SmemAllocator()
+        full = shared.allocate_array(cutlass.Int64, grouping.stages)
+        empty = shared.allocate_array(cutlass.Int64, grouping.stages)
+        table = cute.make_tensor(
+            shared.allocate_array(cutlass.Int32, self.table_size), cute.make_layout(self.table_size)
+        )
+        staging = cute.recast_ptr(shared.allocate(grouping.staged_bytes, byte_alignment=128), dtype=out.element_type)
+        depth_bytes = grouping.depth * grouping.width
+        b_stages = self.stages(
+            shared.allocate(grouping.stages * grouping.rows * depth_bytes, byte_alignment=1024), b_layout
+        )
+        a_stages = self.stages(
+            shared.allocate(grouping.stages * grouping.tokens * depth_bytes, byte_alignment=1024), a_layout
+        )
+        scale_stages = None
+        if cutlass.const_expr(grouping.scaled):
+            room = shared.allocate(grouping.stages * grouping.scale_bytes, byte_alignment=128)
+            scale_stages = cute.make_tensor(cute.recast_ptr(room, dtype=cutlass.Float32), self.scale_layout())
+        if warp_number == grouping.warps:
+            cpasync.prefetch_descriptor(b_copy)
+            cpasync.prefetch_descriptor(a_copy)
+        if warp_number == 0:
+            with cute.arch.elect_one():
+                for stage in cutlass.range_constexpr(grouping.stages):
+                    cute.arch.mbarrier_init(full + stage, 1)
+                    cute.arch.mbarrier_init(empty + stage, grouping.warps * grouping.across)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.griddepcontrol_wait()  # what was launched before may write anything that is read, or read out
+        if warp_number == 0:
+            self.count(table, masked_m, cutlass.Int32(out.shape[1]))
+        # Before the first load: blocks that load together write into each other's memory and barriers.
+        self.sync()
+
+        if warp_number == grouping.warps:
+            self.load(
+                b_copy, b_tiles, b_stages, a_copy, a_tiles, a_stages, scale_copy, scale_tiles, scale_stages,
+                full, empty, table, out,
+            )  # fmt: skip
+        else:
+            steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
+            self.multiply(b_stages, a_stages, scale_stages, b_scale, full, empty, table, staging, out, masked_m, steps)
+        # A block's shared memory must outlive what others have yet to signal to it.
+        if cutlass.const_expr(grouping.across > 1):
+            self.sync()
+
+    @cute.jit
+    def count(self, table: cute.Tensor, masked_m: cute.Tensor, most: cutlass.Int32) -> None:
+        """Make the table: the tiles of tokens of each expert and of all before it. Each lane does some, side by side."""
+        lane = cute.arch.lane_idx()
+        each = self.table_size // WARP
+        total = cutlass.Int32(0)
+        for i in cutlass.range_constexpr(each):
+            expert = lane * each + i
+            if expert < self.experts:
+                total += self.grouping.token_tiles(self.rows_of(masked_m, expert, most))
+            table[expert] = total
+        before = warp_through(total) - total
+        for i in cutlass.range_constexpr(each):
+            expert = lane * each + i
+            if expert < self.experts:
+                table[expert] = table[expert] + before
+            else:
+                table[expert] = cutlass.Int32(_MOST)
+
+    @cute.jit
+    def rows_of(self, masked_m: cute.Tensor, expert: cutlass.Int32, most: cutlass.Int32) -> cutlass.Int32:
+        """The rows of an expert, which are not more than there are."""
+        return cutlass.max(cutlass.min(masked_m[expert], most), 0)
+
+    @cute.jit
+    def locate(self, table: cute.Tensor, number: cutlass.Int32, row_clusters: cutlass.Int32) -> Any:
+        """The expert, the tile of its tokens, and the tile of weights that this block has of a cluster's tile."""
+        expert = expert_of(table, self.table_size, number // row_clusters, cutlass.Int32)
+        before = cutlass.Int32(0)
+        if expert > 0:
+            before = table[expert - 1]
+        token_tile, cluster = self.grouping.place(
+            number - before * row_clusters, table[expert] - before, row_clusters, cutlass.min
+        )
+        return expert, token_tile, cluster * self.grouping.across + self.neighbour(), table[expert] - before
+
+    @cute.jit
+    def load(
+        self,
+        b_copy: cute.CopyAtom,
+        b_tiles: cute.Tensor,
+        b_stages: cute.Tensor,
+        a_copy: cute.CopyAtom,
+        a_tiles: cute.Tensor,
+        a_stages: cute.Tensor,
+        scale_copy: cute.CopyAtom | None,
+        scale_tiles: cute.Tensor | None,
+        scale_stages: cute.Tensor | None,
+        full: cute.Pointer,
+        empty: cute.Pointer,
+        table: cute.Tensor,
+        out: cute.Tensor,
+    ) -> None:
+        """Fill the stages, tile after tile. Of the tokens each block of a cluster loads a part, for all of them."""
+        grouping = self.grouping
+        first, step, row_clusters, total = self.schedule(table, out)
+        receivers = cutlass.Int16((1 << grouping.across) - 1)
+        multicast = {"mcast_mask": receivers} if grouping.across > 1 else {}
+        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        for number in cutlass.range(first, total, step, unroll=1):
+            expert, token_tile, row_tile, tiles = self.locate(table, number, row_clusters)
+            weights = cutlass.Int64(_ONCE)
+            if tiles > 1:
+                weights = cutlass.Int64(_USUAL)
+            b_from = cute.local_tile(b_tiles, (grouping.rows, grouping.depth), (row_tile, None, expert))
+            a_from = cute.local_tile(a_tiles, (grouping.tokens, grouping.depth), (token_tile, None, expert))
+            b_to, b_from = self.parts(b_copy, b_stages, b_from, 0, 1)
+            a_to, a_from = self.parts(a_copy, a_stages, a_from, self.neighbour(), grouping.across)
+            if cutlass.const_expr(grouping.scaled):
+                scale_from = cute.local_tile(scale_tiles, (grouping.tokens, 1), (token_tile, None, expert))
+                scale_to, scale_from = self.parts(scale_copy, scale_stages, scale_from, 0, 1)
+            for k in cutlass.range(cute.size(b_from, mode=[1]), unroll=1):
+                cute.arch.mbarrier_wait(empty + stage, parity)
+                bar = full + stage
+                with cute.arch.elect_one():
+                    cute.arch.mbarrier_arrive_and_expect_tx(bar, grouping.loaded_bytes)
+                cute.copy(b_copy, b_from[None, k], b_to[None, stage], tma_bar_ptr=bar, cache_policy=weights)
+                cute.copy(
+                    a_copy, a_from[None, k], a_to[None, stage], tma_bar_ptr=bar,
+                    cache_policy=cutlass.Int64(_OFTEN), **multicast,
+                )  # fmt: skip
+                if cutlass.const_expr(grouping.scaled):
+                    cute.copy(scale_copy, scale_from[None, k], scale_to[None, stage], tma_bar_ptr=bar)
+                stage += 1
+                if stage == grouping.stages:
+                    stage = cutlass.Int32(0)
+                    parity ^= 1
+        cute.arch.griddepcontrol_launch_dependents()
+
+    @cute.jit
+    def multiply(
+        self,
+        b_stages: cute.Tensor,
+        a_stages: cute.Tensor,
+        scale_stages: cute.Tensor | None,
+        b_scale: cute.Tensor | None,
+        full: cute.Pointer,
+        empty: cute.Pointer,
+        table: cute.Tensor,
+        staging: cute.Pointer,
+        out: cute.Tensor,
+        masked_m: cute.Tensor,
+        steps: cutlass.Int32,
+    ) -> None:
+        """Multiply each stage as it comes, hand it back, and store each tile when its sums are complete."""
+        grouping = self.grouping
+        thread, _, _ = cute.arch.thread_idx()
+        mma, starting = self.mma(), self.mma()
+        mma.set(warpgroup.Field.ACCUMULATE, True)
+        starting.set(warpgroup.Field.ACCUMULATE, False)
+        group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
+        b_part = mma.make_fragment_A(group.partition_A(b_stages))
+        a_part = mma.make_fragment_B(group.partition_B(a_stages))
+        shape = mma.partition_shape_C((grouping.rows, grouping.tokens))
+        total = cute.make_rmem_tensor(shape, cutlass.Float32)
+        first, step, row_clusters, tiles = self.schedule(table, out)
+        stage, parity = cutlass.Int32(0), cutlass.Int32(0)
+        for number in cutlass.range(first, tiles, step, unroll=1):
+            expert, token_tile, row_tile, _ = self.locate(table, number, row_clusters)
+            total.fill(0)
+            if cutlass.const_expr(grouping.scaled):
+                partial = cute.make_rmem_tensor(shape, cutlass.Float32)
+                scales = self.weight_scales(b_scale, expert, row_tile)
+                next_scale = scales[0]
+                for k in cutlass.range(steps, unroll=1):
+                    scale = next_scale
+                    next_scale = scales[cutlass.min(k + 1, cutlass.Int32(cute.size(scales)) - 1)]
+                    cute.arch.mbarrier_wait(full + stage, parity)
+                    self.product(starting, mma, partial, b_part, a_part, stage)
+                    warpgroup.wait_group(0)
+                    self.promote(total, partial, scale_stages[None, 0, stage], scale)
+                    self.release(empty + stage)
+                    stage += 1
+                    if stage == grouping.stages:
+                        stage = cutlass.Int32(0)
+                        parity ^= 1
+            else:
+                before = stage
+                for k in cutlass.range(steps, unroll=1):
+                    cute.arch.mbarrier_wait(full + stage, parity)
+                    self.product(mma, mma, total, b_part, a_part, stage)
+                    warpgroup.wait_group(1)
+                    if k > 0:
+                        self.release(empty + before)
+                    before = stage
+                    stage += 1
+                    if stage == grouping.stages:
+                        stage = cutlass.Int32(0)
+                        parity ^= 1
+                warpgroup.wait_group(0)
+                if steps > 0:
+                    self.release(empty + before)
+            count = self.rows_of(masked_m, expert, cutlass.Int32(out.shape[1]))
+            self.store(total, staging, out, expert, token_tile * grouping.tokens, row_tile * grouping.rows, count)
+
+    @cute.jit
+    def product(
+        self, first: cute.TiledMma, others: cute.TiledMma, sums: cute.Tensor, b: Any, a: Any, stage: cutlass.Int32
+    ) -> None:
+        """Start the product of one stage, whose first part may add to the sums or take their place."""
+        warpgroup.fence()
+        for k in cutlass.range_constexpr(cute.size(b, mode=[2])):
+            mma = first if k == 0 else others
+            cute.gemm(mma, sums, b[None, None, k, stage], a[None, None, k, stage], sums)
+        warpgroup.commit_group()
+
+    @cute.jit
+    def weight_scales(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> cute.Tensor:
+        """The scales of a tile's weights, one for each step; of a tile past the last row, those of the last."""
+        block = cutlass.min(row_tile * self.grouping.rows // BLOCK, cutlass.Int32(b_scale.shape[1]) - 1)
+        start = cutlass.Int64(expert) * b_scale.stride[0] + cutlass.Int64(block) * b_scale.stride[1]
+        return cute.make_tensor(b_scale.iterator + start, cute.make_layout(b_scale.shape[2]))
+
+    @cute.jit
+    def promote(self, total: cute.Tensor, partial: cute.Tensor, scales: cute.Tensor, scale: cutlass.Float32) -> None:
+        """Add the sums of one step, each times the scales of its token and of the weights."""
+        column = cute.arch.lane_idx() % 4 * 2
+        for j in cutlass.range_constexpr(self.grouping.tokens // 8):
+            for c in cutlass.range_constexpr(2):
+                factor = scales[8 * j + column + c] * scale
+                for r in cutlass.range_constexpr(2):
+                    place = ((c, r, j), 0, 0)
+                    total[place] = total[place] + partial[place] * factor
+
+    @cute.jit
+    def store(
+        self,
+        total: cute.Tensor,
+        staging: cute.Pointer,
+        out: cute.Tensor,
+        expert: cutlass.Int32,
+        token: cutlass.Int32,
+        row: cutlass.Int32,
+        count: cutlass.Int32,
+    ) -> None:
+        """Round a tile, turn it in shared memory so that rows of ``out`` are contiguous, and write 16 bytes at a time.
+
+        Each group has its own 64 rows of weights, its own shared memory, and its own barrier.
+        """
+        grouping = self.grouping
+        thread, _, _ = cute.arch.thread_idx()
+        group, mine = thread // GROUP, thread % GROUP
+        mine_staged = staging + cute.assume(group * (grouping.staged * PITCH), divby=_VECTOR)
+        base = cutlass.Int64(expert) * out.stride[0]
+        for repeat in cutlass.range_constexpr(grouping.repeats):
+            first_row = row + repeat * 128 + group * 64
+            for part in cutlass.range_constexpr(grouping.tokens // grouping.staged):
+                first_token = token + part * grouping.staged
+                if first_token < count:
+                    self.meet(group)  # all have read what was staged before
+                    self.stage_part(total, mine_staged, repeat, part, mine)
+                    self.meet(group)
+                    for i in cutlass.range_constexpr(grouping.staged * 64 // (_VECTOR * GROUP)):
+                        number = i * GROUP + mine
+                        t, r = number // 8, number % 8 * _VECTOR
+                        if first_token + t < count and first_row + r < out.shape[2]:
+                            held = cute.make_rmem_tensor(_VECTOR, out.element_type)
+                            cute.autovec_copy(self.vector(mine_staged, t * PITCH + r), held)
+                            place = base + cutlass.Int64(first_token + t) * out.stride[1] + first_row + r
+                            cute.autovec_copy(held, self.vector(out.iterator, place))
+
+    @cute.jit
+    def stage_part(
+        self,
+        total: cute.Tensor,
+        staged: cute.Pointer,
+        repeat: cutlass.Constexpr,
+        part: cutlass.Constexpr,
+        mine: cutlass.Int32,
+    ) -> None:
+        """Store some tokens' results of a warp's 16 rows of weights, turned: 16 tokens at a time, as four matrices.
+
+        The first two matrices are of 8 tokens, with 8 rows each; a lane gives the address of a token in one of them.
+        """
+        grouping = self.grouping
+        turned = cute.make_copy_atom(warp.StMatrix8x8x16bOp(transpose=True, num_matrices=4), staged.dtype)
+        lane = mine % WARP
+        row = mine // WARP * 16 + lane // 8 % 2 * 8
+        token = lane // 16 * 8 + lane % 8
+        for pair in cutlass.range_constexpr(grouping.staged // 16):
+            held = cute.make_rmem_tensor(8, staged.dtype)
+            for i in cutlass.range_constexpr(8):
+                j = (part * grouping.staged + pair * 16) // 8 + i // 4
+                held[i] = total[(i % 2, i // 2 % 2, j), repeat, 0].to(staged.dtype)
+            cute.copy(turned, held, self.vector(staged, (pair * 16 + token) * PITCH + row))
+
+    @cute.jit
+    def vector(self, pointer: cute.Pointer, offset: Any) -> cute.Tensor:
+        """The 16 bytes at an offset that is a multiple of them."""
+        return cute.make_tensor(pointer + cute.assume(offset, divby=_VECTOR), cute.make_layout(_VECTOR))
+
+    @cute.jit
+    def meet(self, group: cutlass.Int32) -> None:
+        """Wait for the threads of this group."""
+        cute.arch.barrier(barrier_id=_STAGING + group, number_of_threads=GROUP)
+
+    @cute.jit
+    def release(self, empty: cute.Pointer) -> None:
+        """One arrival of this warp, at each block that loads into this one's stage."""
+        lane = cute.arch.lane_idx()
+        if cutlass.const_expr(self.grouping.across > 1):
+            if lane < self.grouping.across:
+                cute.arch.mbarrier_arrive(empty, lane)
+        else:
+            if lane == 0:
+                cute.arch.mbarrier_arrive(empty)
+
+    @cute.jit
+    def schedule(self, table: cute.Tensor, out: cute.Tensor) -> Any:
+        """The first tile of this cluster, how far apart its tiles are, clusters along the weights, and tiles in all."""
+        block, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        row_clusters = self.grouping.row_clusters(cutlass.Int32(out.shape[2]))
+        across = self.grouping.across
+        return block // across, blocks // across, row_clusters, table[self.experts - 1] * row_clusters
+
+    @cute.jit
+    def neighbour(self) -> cutlass.Int32:
+        """This block's number in its cluster."""
+        block, _, _ = cute.arch.block_idx()
+        return block % self.grouping.across
+
+    @cute.jit
+    def sync(self) -> None:
+        """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
+        if cutlass.const_expr(self.grouping.across > 1):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            cute.arch.sync_threads()
+
+    def mma(self) -> Any:
+        """The product of a stage."""
+        grouping, major = self.grouping, OperandMajorMode.K
+        shape, groups = (64, grouping.tokens), (grouping.groups, 1, 1)
+        return hopper.make_trivial_tiled_mma(self.dtype, self.dtype, major, major, cutlass.Float32, groups, shape)
+
+    def copy(self, tensor: Any, layout: Any, tile: tuple[int, int], parts: int) -> Any:
+        """How TMA copies tiles of a tensor, or parts of them for all blocks that share them; and the tensor for it."""
+        operation = cpasync.CopyBulkTensorTileG2SMulticastOp if parts > 1 else cpasync.CopyBulkTensorTileG2SOp
+        one = cute.slice_(layout, (None, None, 0))
+        return cpasync.make_tiled_tma_atom(operation(), tensor, one, tile, num_multicast=parts)
+
+    def parts(self, copy: Any, stages: Any, tile: Any, part: Any, parts: int) -> Any:
+        """The places in the stages, and the steps of a tile, that one block copies."""
+        stages, tile = cute.group_modes(stages, 0, 2), cute.group_modes(tile, 0, 2)
+        return cpasync.tma_partition(copy, part, cute.make_layout(parts), stages, tile)
+
+    def stages(self, pointer: Any, layout: Any) -> Any:
+        """The stages of one side, in the order that wgmma reads."""
+        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
+
+    def scale_layout(self) -> Any:
+        """The scales of a tile of tokens in each stage."""
+        tokens, pitch = self.grouping.tokens, self.grouping.scale_bytes // 4
+        return cute.make_layout((tokens, 1, self.grouping.stages), stride=(1, tokens, pitch))
+
+
+def compile_grouped_gemm_masked(grouping: Grouping, dtype: Any, out_dtype: Any, experts: int) -> Any:
+    """Compile for some experts: rows, n, k and all strides but the last are free."""
+    rows, n, k, blocks_n, blocks_k = (cute.sym_int() for _ in range(5))
+    step = ALIGN * 8 // dtype.width
+    n, k = cute.SymInt(32, divisibility=8), cute.SymInt(32, divisibility=step)
+
+    def tensor(dtype: Any, *shape: Any) -> Any:
+        strides = tuple(cute.sym_int64(divisibility=ALIGN * 8 // dtype.width) for _ in shape[:-1])
+        return make_fake_tensor(dtype, shape, (*strides, 1), assumed_align=ALIGN)
+
+    a_scale = b_scale = None
+    if grouping.scaled:
+        a_scale = tensor(cutlass.Float32, experts, blocks_k, rows)
+        strides = (cute.sym_int64(), cute.sym_int64(), 1)
+        b_scale = make_fake_tensor(cutlass.Float32, (experts, blocks_n, blocks_k), strides, assumed_align=4)
+    clusters = HardwareInfo().get_max_active_clusters(grouping.across)
+    return cute.compile(
+        GroupedGemmMasked(grouping, dtype, experts, clusters).grouped_gemm_masked,
+        tensor(dtype, experts, rows, k),
+        a_scale,
+        tensor(dtype, experts, n, k),
+        b_scale,
+        tensor(out_dtype, experts, rows, n),
+        make_fake_tensor(cutlass.Int32, (experts,), (1,), assumed_align=4),
+        make_fake_stream(use_tvm_ffi_env_stream=True),
+        options="--enable-tvm-ffi",
+    )
