@@ -18,7 +18,7 @@ _SHARED, _SMALL = 227 << 10, 2 << 10  # bytes of a block; of these, for barriers
 _STAGES = 16
 _STAGED = 64  # tokens that a group stages at a time
 _TALL = 16  # tiles of tokens that stand side by side in the order in which tiles are taken
-_REGISTERS, _OTHERS, _MOST = 65536, 44, 255  # of an SM; what a thread needs beside its sums; of a thread
+_REGISTERS, _OTHERS, _MOST = 65536, 40, 255  # of an SM; what a thread needs beside its sums; of a thread
 _FIRST = (64, 128, 256)
 _ACROSS = (1, 2, 4)
 
@@ -26,7 +26,8 @@ _ACROSS = (1, 2, 4)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
     """``tokens`` by ``rows`` of weights are multiplied at a time. ``across`` blocks with other weights load the same
-    tokens together. Elements have ``width`` bytes; with ``scaled``, sums are scaled at each 128 of k.
+    tokens together. Elements have ``width`` bytes; with ``scaled``, sums are scaled at each 128 of k. With ``gated``, half
+    of the rows are of a gate, and the others what it is multiplied with.
 
     >>> one = Grouping(tokens=64, rows=128, width=2)
     >>> one.depth, one.stages, one.groups
@@ -37,6 +38,7 @@ class Grouping:
     rows: int
     width: int
     scaled: bool = False
+    gated: bool = False
     across: int = 1
 
     @property
@@ -53,6 +55,16 @@ class Grouping:
     def repeats(self) -> int:
         """How many times 64 rows a group takes."""
         return self.rows // (64 * self.groups)
+
+    @property
+    def loads(self) -> int:
+        """The parts of a stage's weights that stand apart in memory."""
+        return 2 if self.gated else 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result that a tile has."""
+        return self.rows // self.loads
 
     @property
     def warps(self) -> int:
@@ -95,9 +107,14 @@ class Grouping:
         """Sums in the registers of a thread."""
         return self.tokens * self.rows // (self.groups * GROUP) * (2 if self.scaled else 1)
 
+    @property
+    def registers(self) -> int:
+        """What a thread may have: warps get theirs four at a time, and each thread a multiple of eight."""
+        return min(_MOST, _REGISTERS // (-(-self.threads // GROUP) * GROUP) // 8 * 8)
+
     def row_clusters(self, n: Any) -> Any:
-        """Clusters along the weights. The last may have blocks without any."""
-        step = self.rows * self.across
+        """Clusters along the columns of the result. The last may have blocks without any."""
+        step = self.columns * self.across
         return (n + step - 1) // step
 
     def token_tiles(self, m: Any) -> Any:
@@ -129,13 +146,15 @@ class Grouping:
             return f"tile has m {self.tokens}: use a multiple of 16 up to 256"
         if self.rows not in _FIRST:
             return f"tile has n {self.rows}: use one of {', '.join(map(str, _FIRST))}"
-        if self.scaled and self.rows > BLOCK:
+        if self.gated and self.rows != 256:
+            return f"tile has n {self.rows}: with activation use 256, of which half are the gate's"
+        if self.scaled and self.columns > BLOCK:
             return f"tile has n {self.rows}, which have more than one scale: use 64 or 128"
         if self.across not in _ACROSS:
             return f"cluster has n {self.across}: use one of {', '.join(map(str, _ACROSS))}"
         if self.tokens % (8 * self.across):
             return f"{self.across} blocks cannot load {self.tokens} tokens in parts: use a multiple of {8 * self.across}"
-        if self.sums + _OTHERS > min(_MOST, _REGISTERS // self.threads) or self.stages < 3:
+        if self.sums + _OTHERS > self.registers or self.stages < 3:
             return f"tile {self.tokens} by {self.rows} takes too many registers or too much shared memory: use a smaller one"
         return None
 

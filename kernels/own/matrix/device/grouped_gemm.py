@@ -1,4 +1,4 @@
-"""``grouped_gemm_masked`` on Hopper: blocks that stay, and take the tiles that have rows one after another.
+"""``grouped_gemm_masked`` and ``grouped_gemm_contiguous`` on Hopper: blocks that stay, and take the tiles that have rows one after another.
 
 The weights stand on the side of wgmma that takes 64, tokens on the side that takes any multiple of 8: few tokens cost
 little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
@@ -30,16 +30,17 @@ _MOST = 2**31 - 1
 _VECTOR = 8  # results of 16 bits in 16 bytes
 
 
-class GroupedGemmMasked:
-    """``out[e, :m] = a[e, :m] @ b[e].T`` with ``m = masked_m[e]``, summed in float32, for any sizes.
+class GroupedGemm:
+    """``out[rows of e] = a[rows of e] @ b[e].T`` for each expert, summed in float32, for any sizes.
 
-    Every warp works out by itself which tiles its block takes, from a table in shared memory. Rows at ``m`` and after
-    are loaded where a tile has them, and not stored.
+    The rows of an expert are the first ``counts[e]`` of a segment of its own, or, in the ``packed`` layout, those of the
+    one segment from ``counts[e]`` to ``counts[e + 1]``. Every warp works out by itself which tiles its block takes, from
+    a table in shared memory. Rows after an expert's last are loaded where a tile has them, and not stored.
     """
 
-    def __init__(self, grouping: Grouping, dtype: Any, experts: int, clusters: int) -> None:
-        self.grouping, self.dtype, self.experts, self.clusters = grouping, dtype, experts, clusters
-        self.table_size = table_size(experts)
+    def __init__(self, grouping: Grouping, dtype: Any, experts: int, packed: bool, clusters: int) -> None:
+        self.grouping, self.dtype, self.experts, self.packed = grouping, dtype, experts, packed
+        self.clusters, self.table_size = clusters, table_size(experts)
 
     @cute.jit
     def grouped_gemm_masked(
@@ -57,6 +58,21 @@ class GroupedGemmMasked:
             self.launch(a, a_scale, b, b_scale, out, masked_m, stream)
 
     @cute.jit
+    def grouped_gemm_contiguous(
+        self,
+        a: cute.Tensor,
+        a_scale: cute.Tensor | None,
+        b: cute.Tensor,
+        b_scale: cute.Tensor | None,
+        out: cute.Tensor,
+        offsets: cute.Tensor,
+        stream: Any,
+    ) -> None:
+        """Launch; where there is no row or no column, nothing is."""
+        if cute.size(out) > 0:
+            self.launch(a, a_scale, b, b_scale, out, offsets, stream)
+
+    @cute.jit
     def launch(
         self,
         a: cute.Tensor,
@@ -64,7 +80,7 @@ class GroupedGemmMasked:
         b: cute.Tensor,
         b_scale: cute.Tensor | None,
         out: cute.Tensor,
-        masked_m: cute.Tensor,
+        counts: cute.Tensor,
         stream: Any,
     ) -> None:
         """As many clusters as run at once, or as there can be tiles."""
@@ -73,8 +89,11 @@ class GroupedGemmMasked:
         tokens = cute.make_tensor(a.iterator, cute.select(a.layout, mode=[1, 2, 0]))
         tile = (grouping.rows, grouping.tokens, grouping.depth)
         b_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
+        # The same memory as parts that are loaded one by one.
+        part = (grouping.columns, *tile[1:])
+        b_parts = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, part, self.dtype, grouping.stages * grouping.loads)
         a_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
-        b_copy, b_tiles = self.copy(weights, b_layout, (grouping.rows, grouping.depth), 1)
+        b_copy, b_tiles = self.copy(weights, b_parts, (grouping.columns, grouping.depth), 1)
         a_copy, a_tiles = self.copy(tokens, a_layout, (grouping.tokens, grouping.depth), grouping.across)
         scale_copy, scale_tiles = None, None
         if cutlass.const_expr(grouping.scaled):
@@ -84,7 +103,7 @@ class GroupedGemmMasked:
         tiles = grouping.token_tiles(cutlass.Int32(out.shape[1])) * row_clusters * self.experts
         clusters = cutlass.min(tiles, self.clusters)
         self.kernel(
-            b_copy, b_tiles, b_layout, a_copy, a_tiles, a_layout, scale_copy, scale_tiles, b_scale, out, masked_m
+            b_copy, b_tiles, b_layout, b_parts, a_copy, a_tiles, a_layout, scale_copy, scale_tiles, b_scale, out, counts
         ).launch(
             grid=[clusters * grouping.across, 1, 1],
             block=[grouping.threads, 1, 1],
@@ -100,6 +119,7 @@ class GroupedGemmMasked:
         b_copy: cute.CopyAtom,
         b_tiles: cute.Tensor,
         b_layout: cute.ComposedLayout,
+        b_parts: cute.ComposedLayout,
         a_copy: cute.CopyAtom,
         a_tiles: cute.Tensor,
         a_layout: cute.ComposedLayout,
@@ -107,7 +127,7 @@ class GroupedGemmMasked:
         scale_tiles: cute.Tensor | None,
         b_scale: cute.Tensor | None,
         out: cute.Tensor,
-        masked_m: cute.Tensor,
+        counts: cute.Tensor,
     ) -> None:
         """One block: a warp that loads, and those that multiply and store."""
         grouping = self.grouping
@@ -120,9 +140,8 @@ class GroupedGemmMasked:
         )
         staging = cute.recast_ptr(shared.allocate(grouping.staged_bytes, byte_alignment=128), dtype=out.element_type)
         depth_bytes = grouping.depth * grouping.width
-        b_stages = self.stages(
-            shared.allocate(grouping.stages * grouping.rows * depth_bytes, byte_alignment=1024), b_layout
-        )
+        b_room = shared.allocate(grouping.stages * grouping.rows * depth_bytes, byte_alignment=1024)
+        b_stages = self.stages(b_room, b_layout)
         a_stages = self.stages(
             shared.allocate(grouping.stages * grouping.tokens * depth_bytes, byte_alignment=1024), a_layout
         )
@@ -141,24 +160,24 @@ class GroupedGemmMasked:
             cute.arch.mbarrier_init_fence()
         cute.arch.griddepcontrol_wait()  # what was launched before may write anything that is read, or read out
         if warp_number == 0:
-            self.count(table, masked_m, cutlass.Int32(out.shape[1]))
+            self.count(table, counts, cutlass.Int32(out.shape[1]))
         # Before the first load: blocks that load together write into each other's memory and barriers.
         self.sync()
 
         if warp_number == grouping.warps:
             self.load(
-                b_copy, b_tiles, b_stages, a_copy, a_tiles, a_stages, scale_copy, scale_tiles, scale_stages,
-                full, empty, table, out,
+                b_copy, b_tiles, self.stages(b_room, b_parts), a_copy, a_tiles, a_stages,
+                scale_copy, scale_tiles, scale_stages, full, empty, table, out, counts,
             )  # fmt: skip
         else:
             steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
-            self.multiply(b_stages, a_stages, scale_stages, b_scale, full, empty, table, staging, out, masked_m, steps)
+            self.multiply(b_stages, a_stages, scale_stages, b_scale, full, empty, table, staging, out, counts, steps)
         # A block's shared memory must outlive what others have yet to signal to it.
         if cutlass.const_expr(grouping.across > 1):
             self.sync()
 
     @cute.jit
-    def count(self, table: cute.Tensor, masked_m: cute.Tensor, most: cutlass.Int32) -> None:
+    def count(self, table: cute.Tensor, counts: cute.Tensor, most: cutlass.Int32) -> None:
         """Make the table: the tiles of tokens of each expert and of all before it. Each lane does some, side by side."""
         lane = cute.arch.lane_idx()
         each = self.table_size // WARP
@@ -166,7 +185,8 @@ class GroupedGemmMasked:
         for i in cutlass.range_constexpr(each):
             expert = lane * each + i
             if expert < self.experts:
-                total += self.grouping.token_tiles(self.rows_of(masked_m, expert, most))
+                _, _, rows = self.rows_of(counts, expert, most)
+                total += self.grouping.token_tiles(rows)
             table[expert] = total
         before = warp_through(total) - total
         for i in cutlass.range_constexpr(each):
@@ -177,9 +197,13 @@ class GroupedGemmMasked:
                 table[expert] = cutlass.Int32(_MOST)
 
     @cute.jit
-    def rows_of(self, masked_m: cute.Tensor, expert: cutlass.Int32, most: cutlass.Int32) -> cutlass.Int32:
-        """The rows of an expert, which are not more than there are."""
-        return cutlass.max(cutlass.min(masked_m[expert], most), 0)
+    def rows_of(self, counts: cute.Tensor, expert: cutlass.Int32, most: cutlass.Int32) -> Any:
+        """The segment of an expert, its first row there, and its rows, which are not more than there are."""
+        segment, first, end = expert, cutlass.Int32(0), cutlass.min(counts[expert], most)
+        if cutlass.const_expr(self.packed):
+            segment, first = cutlass.Int32(0), cutlass.max(end, 0)
+            end = cutlass.min(counts[expert + 1], most)
+        return segment, first, cutlass.max(end - first, 0)
 
     @cute.jit
     def locate(self, table: cute.Tensor, number: cutlass.Int32, row_clusters: cutlass.Int32) -> Any:
@@ -209,6 +233,7 @@ class GroupedGemmMasked:
         empty: cute.Pointer,
         table: cute.Tensor,
         out: cute.Tensor,
+        counts: cute.Tensor,
     ) -> None:
         """Fill the stages, tile after tile. Of the tokens each block of a cluster loads a part, for all of them."""
         grouping = self.grouping
@@ -221,19 +246,30 @@ class GroupedGemmMasked:
             weights = cutlass.Int64(_ONCE)
             if tiles > 1:
                 weights = cutlass.Int64(_USUAL)
-            b_from = cute.local_tile(b_tiles, (grouping.rows, grouping.depth), (row_tile, None, expert))
-            a_from = cute.local_tile(a_tiles, (grouping.tokens, grouping.depth), (token_tile, None, expert))
+            segment, first_row, _ = self.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
+            b_tile = (grouping.columns, grouping.depth)
+            b_from = cute.local_tile(b_tiles, b_tile, (row_tile, None, expert))
             b_to, b_from = self.parts(b_copy, b_stages, b_from, 0, 1)
+            if cutlass.const_expr(grouping.gated):
+                others = cute.domain_offset((cute.size(b_tiles, mode=[0]) // 2, 0, 0), b_tiles)
+                others = cute.local_tile(others, b_tile, (row_tile, None, expert))
+                _, others = self.parts(b_copy, b_stages, others, 0, 1)
+            a_from = cute.domain_offset((first_row, 0, 0), a_tiles)
+            a_from = cute.local_tile(a_from, (grouping.tokens, grouping.depth), (token_tile, None, segment))
             a_to, a_from = self.parts(a_copy, a_stages, a_from, self.neighbour(), grouping.across)
             if cutlass.const_expr(grouping.scaled):
-                scale_from = cute.local_tile(scale_tiles, (grouping.tokens, 1), (token_tile, None, expert))
+                scale_from = cute.domain_offset((first_row, 0, 0), scale_tiles)
+                scale_from = cute.local_tile(scale_from, (grouping.tokens, 1), (token_tile, None, segment))
                 scale_to, scale_from = self.parts(scale_copy, scale_stages, scale_from, 0, 1)
             for k in cutlass.range(cute.size(b_from, mode=[1]), unroll=1):
                 cute.arch.mbarrier_wait(empty + stage, parity)
                 bar = full + stage
                 with cute.arch.elect_one():
                     cute.arch.mbarrier_arrive_and_expect_tx(bar, grouping.loaded_bytes)
-                cute.copy(b_copy, b_from[None, k], b_to[None, stage], tma_bar_ptr=bar, cache_policy=weights)
+                place = stage * grouping.loads
+                cute.copy(b_copy, b_from[None, k], b_to[None, place], tma_bar_ptr=bar, cache_policy=weights)
+                if cutlass.const_expr(grouping.gated):
+                    cute.copy(b_copy, others[None, k], b_to[None, place + 1], tma_bar_ptr=bar, cache_policy=weights)
                 cute.copy(
                     a_copy, a_from[None, k], a_to[None, stage], tma_bar_ptr=bar,
                     cache_policy=cutlass.Int64(_OFTEN), **multicast,
@@ -258,7 +294,7 @@ class GroupedGemmMasked:
         table: cute.Tensor,
         staging: cute.Pointer,
         out: cute.Tensor,
-        masked_m: cute.Tensor,
+        counts: cute.Tensor,
         steps: cutlass.Int32,
     ) -> None:
         """Multiply each stage as it comes, hand it back, and store each tile when its sums are complete."""
@@ -279,15 +315,16 @@ class GroupedGemmMasked:
             total.fill(0)
             if cutlass.const_expr(grouping.scaled):
                 partial = cute.make_rmem_tensor(shape, cutlass.Float32)
-                scales = self.weight_scales(b_scale, expert, row_tile)
-                next_scale = scales[0]
+                scales, other_scales = self.weight_scales(b_scale, expert, row_tile)
+                next_scale, next_other = scales[0], other_scales[0]
                 for k in cutlass.range(steps, unroll=1):
-                    scale = next_scale
-                    next_scale = scales[cutlass.min(k + 1, cutlass.Int32(cute.size(scales)) - 1)]
+                    scale, other = next_scale, next_other
+                    ahead = cutlass.min(k + 1, cutlass.Int32(cute.size(scales)) - 1)
+                    next_scale, next_other = scales[ahead], other_scales[ahead]
                     cute.arch.mbarrier_wait(full + stage, parity)
                     self.product(starting, mma, partial, b_part, a_part, stage)
                     warpgroup.wait_group(0)
-                    self.promote(total, partial, scale_stages[None, 0, stage], scale)
+                    self.promote(total, partial, scale_stages[None, 0, stage], scale, other)
                     self.release(empty + stage)
                     stage += 1
                     if stage == grouping.stages:
@@ -309,8 +346,14 @@ class GroupedGemmMasked:
                 warpgroup.wait_group(0)
                 if steps > 0:
                     self.release(empty + before)
-            count = self.rows_of(masked_m, expert, cutlass.Int32(out.shape[1]))
-            self.store(total, staging, out, expert, token_tile * grouping.tokens, row_tile * grouping.rows, count)
+            if cutlass.const_expr(grouping.gated):
+                self.gate(total)
+            segment, first_row, rows = self.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
+            place = cutlass.Int64(segment) * out.stride[0] + cutlass.Int64(first_row) * out.stride[1]
+            rows_here = cute.make_tensor(
+                out.iterator + cute.assume(place, divby=_VECTOR), cute.select(out.layout, mode=[1, 2])
+            )
+            self.store(total, staging, rows_here, token_tile * grouping.tokens, row_tile * grouping.columns, rows)
 
     @cute.jit
     def product(
@@ -324,22 +367,45 @@ class GroupedGemmMasked:
         warpgroup.commit_group()
 
     @cute.jit
-    def weight_scales(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> cute.Tensor:
-        """The scales of a tile's weights, one for each step; of a tile past the last row, those of the last."""
-        block = cutlass.min(row_tile * self.grouping.rows // BLOCK, cutlass.Int32(b_scale.shape[1]) - 1)
-        start = cutlass.Int64(expert) * b_scale.stride[0] + cutlass.Int64(block) * b_scale.stride[1]
-        return cute.make_tensor(b_scale.iterator + start, cute.make_layout(b_scale.shape[2]))
+    def weight_scales(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> Any:
+        """The scales of a tile's weights, one for each step, and those of what a gate is multiplied with; of a tile past
+        the last row, those of the last."""
+        last = cutlass.Int32(b_scale.shape[1]) - 1
+        block = row_tile * self.grouping.columns // BLOCK
+        other = block
+        if cutlass.const_expr(self.grouping.gated):
+            other += (last + 1) // 2
+        first, second = cutlass.min(block, last), cutlass.min(other, last)
+        return b_scale[expert, first, None], b_scale[expert, second, None]
 
     @cute.jit
-    def promote(self, total: cute.Tensor, partial: cute.Tensor, scales: cute.Tensor, scale: cutlass.Float32) -> None:
+    def promote(
+        self,
+        total: cute.Tensor,
+        partial: cute.Tensor,
+        scales: cute.Tensor,
+        scale: cutlass.Float32,
+        other: cutlass.Float32,
+    ) -> None:
         """Add the sums of one step, each times the scales of its token and of the weights."""
         column = cute.arch.lane_idx() % 4 * 2
         for j in cutlass.range_constexpr(self.grouping.tokens // 8):
             for c in cutlass.range_constexpr(2):
-                factor = scales[8 * j + column + c] * scale
-                for r in cutlass.range_constexpr(2):
-                    place = ((c, r, j), 0, 0)
-                    total[place] = total[place] + partial[place] * factor
+                token = scales[8 * j + column + c]
+                for repeat in cutlass.range_constexpr(self.grouping.repeats):
+                    factor = token * (other if repeat else scale)
+                    for r in cutlass.range_constexpr(2):
+                        place = ((c, r, j), repeat, 0)
+                        total[place] = total[place] + partial[place] * factor
+
+    @cute.jit
+    def gate(self, total: cute.Tensor) -> None:
+        """Put ``silu(gate) * other`` in the place of the gate: the second 64 rows of each thread are the others."""
+        for j in cutlass.range_constexpr(self.grouping.tokens // 8):
+            for i in cutlass.range_constexpr(4):
+                place = (i % 2, i // 2, j)
+                x = total[place, 0, 0]
+                total[place, 0, 0] = x * total[place, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
 
     @cute.jit
     def store(
@@ -347,7 +413,6 @@ class GroupedGemmMasked:
         total: cute.Tensor,
         staging: cute.Pointer,
         out: cute.Tensor,
-        expert: cutlass.Int32,
         token: cutlass.Int32,
         row: cutlass.Int32,
         count: cutlass.Int32,
@@ -360,8 +425,7 @@ class GroupedGemmMasked:
         thread, _, _ = cute.arch.thread_idx()
         group, mine = thread // GROUP, thread % GROUP
         mine_staged = staging + cute.assume(group * (grouping.staged * PITCH), divby=_VECTOR)
-        base = cutlass.Int64(expert) * out.stride[0]
-        for repeat in cutlass.range_constexpr(grouping.repeats):
+        for repeat in cutlass.range_constexpr(grouping.columns // (64 * grouping.groups)):
             first_row = row + repeat * 128 + group * 64
             for part in cutlass.range_constexpr(grouping.tokens // grouping.staged):
                 first_token = token + part * grouping.staged
@@ -372,10 +436,10 @@ class GroupedGemmMasked:
                     for i in cutlass.range_constexpr(grouping.staged * 64 // (_VECTOR * GROUP)):
                         number = i * GROUP + mine
                         t, r = number // 8, number % 8 * _VECTOR
-                        if first_token + t < count and first_row + r < out.shape[2]:
+                        if first_token + t < count and first_row + r < out.shape[1]:
                             held = cute.make_rmem_tensor(_VECTOR, out.element_type)
                             cute.autovec_copy(self.vector(mine_staged, t * PITCH + r), held)
-                            place = base + cutlass.Int64(first_token + t) * out.stride[1] + first_row + r
+                            place = cutlass.Int64(first_token + t) * out.stride[0] + first_row + r
                             cute.autovec_copy(held, self.vector(out.iterator, place))
 
     @cute.jit
@@ -475,11 +539,12 @@ class GroupedGemmMasked:
         return cute.make_layout((tokens, 1, self.grouping.stages), stride=(1, tokens, pitch))
 
 
-def compile_grouped_gemm_masked(grouping: Grouping, dtype: Any, out_dtype: Any, experts: int) -> Any:
+def compile_grouped_gemm(grouping: Grouping, dtype: Any, out_dtype: Any, experts: int, *, packed: bool) -> Any:
     """Compile for some experts: rows, n, k and all strides but the last are free."""
-    rows, n, k, blocks_n, blocks_k = (cute.sym_int() for _ in range(5))
-    step = ALIGN * 8 // dtype.width
-    n, k = cute.SymInt(32, divisibility=8), cute.SymInt(32, divisibility=step)
+    rows, blocks_n, blocks_k = (cute.sym_int() for _ in range(3))
+    n, k = cute.SymInt(32, divisibility=8), cute.SymInt(32, divisibility=ALIGN * 8 // dtype.width)
+    b_rows = cute.SymInt(32, divisibility=16) if grouping.gated else n
+    segments = 1 if packed else experts
 
     def tensor(dtype: Any, *shape: Any) -> Any:
         strides = tuple(cute.sym_int64(divisibility=ALIGN * 8 // dtype.width) for _ in shape[:-1])
@@ -487,18 +552,19 @@ def compile_grouped_gemm_masked(grouping: Grouping, dtype: Any, out_dtype: Any, 
 
     a_scale = b_scale = None
     if grouping.scaled:
-        a_scale = tensor(cutlass.Float32, experts, blocks_k, rows)
+        a_scale = tensor(cutlass.Float32, segments, blocks_k, rows)
         strides = (cute.sym_int64(), cute.sym_int64(), 1)
         b_scale = make_fake_tensor(cutlass.Float32, (experts, blocks_n, blocks_k), strides, assumed_align=4)
     clusters = HardwareInfo().get_max_active_clusters(grouping.across)
+    operation = GroupedGemm(grouping, dtype, experts, packed, clusters)
     return cute.compile(
-        GroupedGemmMasked(grouping, dtype, experts, clusters).grouped_gemm_masked,
-        tensor(dtype, experts, rows, k),
+        operation.grouped_gemm_contiguous if packed else operation.grouped_gemm_masked,
+        tensor(dtype, segments, rows, k),
         a_scale,
-        tensor(dtype, experts, n, k),
+        tensor(dtype, experts, b_rows, k),
         b_scale,
-        tensor(out_dtype, experts, rows, n),
-        make_fake_tensor(cutlass.Int32, (experts,), (1,), assumed_align=4),
+        tensor(out_dtype, segments, rows, n),
+        make_fake_tensor(cutlass.Int32, (experts + packed,), (1,), assumed_align=4),
         make_fake_stream(use_tvm_ffi_env_stream=True),
         options="--enable-tvm-ffi",
     )
