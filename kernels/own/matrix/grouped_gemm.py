@@ -73,19 +73,16 @@ class Cases:
 
         >>> some = {"experts": 8, "dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 1)}
         >>> Cases(packed=False).problems(some)[0]
-        {'rows': 0, 'm': 0, 'n': 128, 'k': 128, 'padding': 0}
+        {'m': 0, 'n': 128, 'k': 128, 'padding': 0}
         """
         one = grouping_of(config)
         tokens, columns = one.tokens, one.columns
         cases = [
-            (0, 0, 128, 128, 0), (4, 1, 8, 16, 0), (tokens, tokens // 2, columns + 8, 80, 16),
-            (2 * tokens + 4, tokens + 1, 2 * columns - 8, 256, 16), (3 * tokens, tokens, 3 * columns, 1040, 0),
-            (512, 128, 2048, 2048, 0),
+            (0, 128, 128, 0), (1, 8, 16, 0), (tokens // 2, columns + 8, 80, 16),
+            (tokens + 1, 2 * columns - 8, 256, 16), (tokens, 3 * columns, 1040, 0), (128, 2048, 2048, 0),
         ]  # fmt: skip
         step = BLOCK if one.gated and one.scaled else 1  # the scales of a gate's last rows are its own
-        return [
-            {"rows": most, "m": m, "n": -(-n // step) * step, "k": k, "padding": pad} for most, m, n, k, pad in cases
-        ]
+        return [{"m": m, "n": -(-n // step) * step, "k": k, "padding": pad} for m, n, k, pad in cases]
 
     def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
         """Every argument by name; None for the scales where values are not float8. Sums are about one in size."""
@@ -93,8 +90,7 @@ class Cases:
 
         experts, dtype, out_dtype = configs.integer(config, "experts"), str(config["dtype"]), str(config["out_dtype"])
         m, n, k, pad = problem["m"], problem["n"], problem["k"], problem.get("padding", 0)
-        segments, rows = experts, problem.get("rows", 2 * m)
-        counts = _counts(experts, m, rows, seed)
+        segments, rows, counts = experts, 2 * m + pad // 4, _counts(experts, m, seed)
         if self.packed:
             segments, rows = 1, m * experts
             counts = torch.cat((counts.new_zeros(1), counts.cumsum(0).int()))
@@ -163,13 +159,13 @@ class Cases:
         return [(0, slice(start, end)) for start, end in zip(offsets, offsets[1:], strict=False)]
 
 
-def _counts(experts: int, m: int, most: int, seed: int) -> Any:
+def _counts(experts: int, m: int, seed: int) -> Any:
     """The rows of each expert: in pairs, one has as many more than ``m`` as the other fewer; one of the first has none."""
     import torch
 
     generator = torch.Generator(device="cpu").manual_seed(seed)
-    off = (torch.rand(experts // 2, generator=generator) * min(m, most - m)).int()
-    off[:1] = min(m, most - m)
+    off = (torch.rand(experts // 2, generator=generator) * m).int()
+    off[:1] = m
     counts = torch.full((experts,), m, dtype=torch.int32)
     counts[: len(off)] += off
     counts[len(off) : 2 * len(off)] -= off
