@@ -5,6 +5,7 @@ How many that are only the device knows, so that one CUDA graph serves any routi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -156,11 +157,11 @@ class Cases:
         if not self.packed:
             return [(expert, slice(0, count)) for expert, count in enumerate(inputs["masked_m"].tolist())]
         offsets = inputs["offsets"].tolist()
-        return [(0, slice(start, end)) for start, end in zip(offsets, offsets[1:], strict=False)]
+        return [(0, slice(start, end)) for start, end in itertools.pairwise(offsets)]
 
 
 def _counts(experts: int, m: int, seed: int) -> Any:
-    """The rows of each expert: in pairs, one has as many more than ``m`` as the other fewer; one of the first has none."""
+    """The rows of each expert: in pairs, one has as many more than ``m`` as the other fewer. One has none."""
     import torch
 
     generator = torch.Generator(device="cpu").manual_seed(seed)
@@ -182,9 +183,9 @@ def tolerance(config: Config) -> Tolerance:
     """The rounding of the result, and the error of sums of about one in size, in float32.
 
     A sum of up to 8192 products is off by less than ``2**-11``. Of float8, Hopper keeps some 13 bits while it adds, for
-    128 of k at a time: each of its four steps may cut ``2**-13`` of a sum that is at most five times its usual size, and
-    such errors add up over the blocks of k as the sums do, so that all of them are below ``2**-8``. Behind an activation
-    the error of each sum is multiplied with the other, which is below 6 in size.
+    128 of k at a time: each of its four steps may cut ``2**-13`` of a sum that is at most five times its usual size,
+    and such errors add up over the blocks of k as the sums do, so that all of them are below ``2**-8``. Behind an
+    activation the error of each sum is multiplied with the other, which is below 6 in size.
 
     >>> tolerance({"dtype": "bfloat16", "out_dtype": "bfloat16", "activation": ""}).ulps
     0.75
@@ -217,8 +218,10 @@ _MASKED, _CONTIGUOUS = Cases(packed=False), Cases(packed=True)
 def _compile(config: Config, *, packed: bool) -> Any:
     from precast.kernels.own.matrix.device.grouped_gemm import compile_grouped_gemm
 
-    dtypes = [to_cutlass(str(config[key])) for key in ("dtype", "out_dtype")]
-    return compile_grouped_gemm(grouping_of(config), *dtypes, configs.integer(config, "experts"), packed=packed)
+    dtype, out_dtype = (to_cutlass(str(config[key])) for key in ("dtype", "out_dtype"))
+    return compile_grouped_gemm(
+        grouping_of(config), dtype, out_dtype, configs.integer(config, "experts"), packed=packed
+    )
 
 
 @kernel(
@@ -247,11 +250,11 @@ def grouped_gemm_masked(
     """``grouped_gemm_masked(a, a_scale, b, b_scale, out, masked_m)``: ``out[e, :m] = a[e, :m] @ b[e].T``.
 
     ``m`` is ``masked_m[e]``, an int32 on the device. ``a`` is ``[experts, rows, k]``, ``b`` ``[experts, n, k]`` as
-    checkpoints have weights, and ``out`` ``[experts, rows, n]``, of which rows at ``m`` and after stay as they were. Any
-    rows, n and k whose rows are multiples of 16 bytes; strides but the last are free multiples of these.
+    checkpoints have weights, and ``out`` ``[experts, rows, n]``, of which rows at ``m`` and after stay as they were.
+    Any rows, n and k whose rows are multiples of 16 bytes; strides but the last are free multiples of these.
 
-    With ``float8_e4m3fn``, values have scales in float32: ``a_scale`` ``[experts, k / 128, rows]``, one for each 128 of a
-    row, those of all rows side by side, and ``b_scale`` ``[experts, n / 128, k / 128]``, one for each block of 128 by
+    With ``float8_e4m3fn``, values have scales in float32: ``a_scale`` ``[experts, k / 128, rows]``, one for each 128 of
+    a row, those of all rows side by side, and ``b_scale`` ``[experts, n / 128, k / 128]``, one for each block of 128 by
     128. What each 128 of k add up to is scaled and added in float32. Strides of ``a_scale`` are multiples of 4. With
     other dtypes, pass None for both.
 
@@ -289,9 +292,9 @@ def grouped_gemm_contiguous(
 ) -> Any:
     """``grouped_gemm_contiguous(a, a_scale, b, b_scale, out, offsets)``: ``out[0, r] = a[0, r] @ b[e].T``.
 
-    The rows ``r`` of an expert are those from ``offsets[e]`` to ``offsets[e + 1]``, an int32 ``[experts + 1]`` on the device
-    as ``moe_sort`` finds it; they need not begin at a multiple of anything. ``a`` is ``[1, rows, k]``, ``a_scale``
-    ``[1, k / 128, rows]`` and ``out`` ``[1, rows, n]``, of which rows of no expert stay as they were. Everything else is
-    as in ``grouped_gemm_masked``.
+    The rows ``r`` of an expert are those from ``offsets[e]`` to ``offsets[e + 1]``, an int32 ``[experts + 1]`` on the
+    device as ``moe_sort`` finds it; they need not begin at a multiple of anything. ``a`` is ``[1, rows, k]``,
+    ``a_scale`` ``[1, k / 128, rows]`` and ``out`` ``[1, rows, n]``, of which rows of no expert stay as they were.
+    Everything else is as in ``grouped_gemm_masked``.
     """
     return _compile(locals(), packed=True)

@@ -26,8 +26,8 @@ _ACROSS = (1, 2, 4)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
     """``tokens`` by ``rows`` of weights are multiplied at a time. ``across`` blocks with other weights load the same
-    tokens together. Elements have ``width`` bytes; with ``scaled``, sums are scaled at each 128 of k. With ``gated``, half
-    of the rows are of a gate, and the others what it is multiplied with.
+    tokens together. Elements have ``width`` bytes; with ``scaled``, sums are scaled at each 128 of k. With ``gated``,
+    half of the rows are of a gate, and the others of what it is multiplied with.
 
     >>> one = Grouping(tokens=64, rows=128, width=2)
     >>> one.depth, one.stages, one.groups
@@ -153,9 +153,11 @@ class Grouping:
         if self.across not in _ACROSS:
             return f"cluster has n {self.across}: use one of {', '.join(map(str, _ACROSS))}"
         if self.tokens % (8 * self.across):
-            return f"{self.across} blocks cannot load {self.tokens} tokens in parts: use a multiple of {8 * self.across}"
+            return (
+                f"{self.across} blocks cannot load {self.tokens} tokens in parts: use a multiple of {8 * self.across}"
+            )
         if self.sums + _OTHERS > self.registers or self.stages < 3:
-            return f"tile {self.tokens} by {self.rows} takes too many registers or too much shared memory: use a smaller one"
+            return f"tile {self.tokens} by {self.rows} takes more registers or shared memory than a block has: use less"
         return None
 
 

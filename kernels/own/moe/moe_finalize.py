@@ -94,10 +94,10 @@ def cost(config: Config, problem: Problem) -> Cost:
 def moe_finalize(dtype: DType, hidden: int, topk: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 1) -> Any:
     """``moe_finalize(y, rows, weights, out)``: ``out[t]`` is the sum over choices of ``weights[t, j] * y[rows[t, j]]``.
 
-    ``y`` ``[segments, rows, hidden]`` is laid out as ``out`` of ``moe_permute``, ``rows`` ``[tokens, topk]`` what ``moe_sort``
-    found, ``weights`` ``[tokens, topk]`` float32, and ``out`` ``[tokens, hidden]``. The sum is in float32, in the order
-    of the choices; an entry that was dropped counts as zero. All strides but the last are free, and keep rows aligned
-    to 16 bytes.
+    ``y`` ``[segments, rows, hidden]`` is laid out as ``out`` of ``moe_permute``, ``rows`` ``[tokens, topk]`` what
+    ``moe_sort`` found, ``weights`` ``[tokens, topk]`` float32, and ``out`` ``[tokens, hidden]``. The sum is in float32,
+    in the order of the choices; an entry that was dropped counts as zero. All strides but the last are free, and keep
+    rows aligned to 16 bytes.
     """
     from precast.kernels.own.moe.device.moe_finalize import compile_moe_finalize
 

@@ -56,13 +56,14 @@ def problems(config: Config) -> Sequence[Problem]:
 def cases(hidden: int) -> Sequence[Problem]:
     """The problems of ``moe_permute`` and ``moe_finalize``, which have the same sizes."""
     many = max(64, (1 << 24) // hidden)
-    shapes = [(0, 0, 0), (1, 0, 0), (3, 16, 1), (17, 16, 0), (131, 48, 1), (257, 0, 1), (many, 0, 0)]
-    return [{"tokens": tokens, "padding": padding, "masked": masked} for tokens, padding, masked in shapes]
+    here = _EXPERTS - 1
+    shapes = [(0, 0, 1), (1, 0, 1), (3, 16, here), (17, 16, 1), (131, 48, here), (257, 0, here), (many, 0, 1)]
+    return [{"tokens": tokens, "padding": padding, "segments": segments} for tokens, padding, segments in shapes]
 
 
 def places(problem: Problem, topk: int, *, device: Any, seed: int) -> tuple[int, int, Any]:
     """Segments, rows of a segment, and the rows of a problem's entries, of which one expert's are dropped."""
-    tokens, masked = problem["tokens"], bool(problem.get("masked", 0))
+    tokens, masked = problem["tokens"], problem.get("segments", 1) > 1
     ids = routing.routes(tokens, topk, _EXPERTS, device=device, seed=seed)
     here = _EXPERTS - 1
     most = max(1, tokens) if masked else tokens * topk
@@ -157,10 +158,10 @@ def moe_permute(
 ) -> Any:
     """``moe_permute(x, x_scale, rows, out, out_scale)``: copies each token's row to the rows of its choices.
 
-    ``x`` is ``[tokens, hidden]``, and ``rows`` ``[tokens, topk]`` what ``moe_sort`` found: a negative row is none. ``out``
-    ``[segments, rows, hidden]`` is one segment in the contiguous layout, and one for each expert in the masked one: row
-    ``r`` is row ``r % rows`` of segment ``r // rows``, and one that is beyond the last is left out. What no token goes to
-    stays as it was.
+    ``x`` is ``[tokens, hidden]``, and ``rows`` ``[tokens, topk]`` what ``moe_sort`` found: a negative row is none.
+    ``out`` ``[segments, rows, hidden]`` is one segment in the contiguous layout, and one for each expert in the masked
+    one: row ``r`` is row ``r % rows`` of segment ``r // rows``, and one that is beyond the last is left out. What no
+    token goes to stays as it was.
 
     With ``block``, rows have a scale in float32 for each ``block`` of their values, of all tokens side by side as TMA
     wants them: ``x_scale`` is ``[hidden / block, tokens]``, and ``out_scale`` ``[segments, hidden / block, rows]``.

@@ -104,4 +104,3 @@ def sort(ids: Any, first: int, *, experts: int, align: int, masked: bool, capaci
     sources[row[row >= 0]] = order[row >= 0]
     found = (torch.minimum(counts, ends - offsets[:experts]), offsets, sources, rows.view(ids.shape))
     return Sorted(*(value.int() for value in found))
-

@@ -1,4 +1,4 @@
-"""``grouped_gemm_masked`` and ``grouped_gemm_contiguous`` on Hopper: blocks that stay, and take the tiles that have rows one after another.
+"""Products of many experts on Hopper: blocks that stay, and take the tiles that have rows one after another.
 
 The weights stand on the side of wgmma that takes 64, tokens on the side that takes any multiple of 8: few tokens cost
 little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
@@ -33,9 +33,9 @@ _VECTOR = 8  # results of 16 bits in 16 bytes
 class GroupedGemm:
     """``out[rows of e] = a[rows of e] @ b[e].T`` for each expert, summed in float32, for any sizes.
 
-    The rows of an expert are the first ``counts[e]`` of a segment of its own, or, in the ``packed`` layout, those of the
-    one segment from ``counts[e]`` to ``counts[e + 1]``. Every warp works out by itself which tiles its block takes, from
-    a table in shared memory. Rows after an expert's last are loaded where a tile has them, and not stored.
+    The rows of an expert are the first ``counts[e]`` of a segment of its own, or, in the ``packed`` layout, those of
+    the one segment from ``counts[e]`` to ``counts[e + 1]``. Every warp works out by itself which tiles its block takes,
+    from a table in shared memory. Rows after an expert's last are loaded where a tile has them, and not stored.
     """
 
     def __init__(self, grouping: Grouping, dtype: Any, experts: int, packed: bool, clusters: int) -> None:
@@ -178,7 +178,7 @@ class GroupedGemm:
 
     @cute.jit
     def count(self, table: cute.Tensor, counts: cute.Tensor, most: cutlass.Int32) -> None:
-        """Make the table: the tiles of tokens of each expert and of all before it. Each lane does some, side by side."""
+        """Make the table: the tiles of tokens of each expert and of all before it. Each lane does some in a row."""
         lane = cute.arch.lane_idx()
         each = self.table_size // WARP
         total = cutlass.Int32(0)
@@ -368,8 +368,8 @@ class GroupedGemm:
 
     @cute.jit
     def weight_scales(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> Any:
-        """The scales of a tile's weights, one for each step, and those of what a gate is multiplied with; of a tile past
-        the last row, those of the last."""
+        """The scales of a tile's weights, one for each step, and those of what a gate is multiplied with. A tile past
+        the last row has those of the last."""
         last = cutlass.Int32(b_scale.shape[1]) - 1
         block = row_tile * self.grouping.columns // BLOCK
         other = block
@@ -405,7 +405,9 @@ class GroupedGemm:
             for i in cutlass.range_constexpr(4):
                 place = (i % 2, i // 2, j)
                 x = total[place, 0, 0]
-                total[place, 0, 0] = x * total[place, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
+                total[place, 0, 0] = (
+                    x * total[place, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
+                )
 
     @cute.jit
     def store(

@@ -20,7 +20,7 @@ class MoePermute:
     """Reads each token once, however many experts it has: that is what a gathering of rows by expert would not."""
 
     def __init__(self, tile: Tile, hidden: int, topk: int, block: int | None) -> None:
-        self.tile, self.hidden, self.topk, self.block = tile, hidden, topk, block
+        self.tile, self.hidden, self.topk, self.groups = tile, hidden, topk, hidden // (block or hidden)
         self.parts = tile.blocks(hidden)
 
     @cute.jit
@@ -73,7 +73,7 @@ class MoePermute:
                         column = tile.offset(first, u)
                         if column < self.hidden:
                             cute.autovec_copy(held[None, u], at(out, target + column, tile.vector))
-            if cutlass.const_expr(x_scale is not None):
+            if cutlass.const_expr(x_scale is not None):  # noqa: SIM102
                 if block % self.parts == 0:
                     self.scales(x_scale, out_scale, token, thread, places)
 
@@ -88,7 +88,7 @@ class MoePermute:
     ) -> None:
         """Copy the scales of one token, which are as far apart as there are tokens."""
         most = cutlass.Int32(out_scale.shape[2])
-        for group in cutlass.range(thread, self.hidden // self.block, self.tile.threads, unroll=1):
+        for group in cutlass.range(thread, self.groups, self.tile.threads, unroll=1):
             scale = (x_scale.iterator + cutlass.Int64(group) * x_scale.stride[0] + token).load()
             for j in cutlass.range_constexpr(self.topk):
                 row = places[j]

@@ -240,9 +240,7 @@ def compile_moe_sort(index: Any, experts: int, align: int, masked: bool, cluster
         return make_fake_compact_tensor(cutlass.Int32, (size,), stride_order=(0,), assumed_align=4)
 
     def matrix(dtype: Any) -> Any:
-        return make_fake_compact_tensor(
-            dtype, (tokens, choices), stride_order=(1, 0), assumed_align=dtype.width // 8
-        )
+        return make_fake_compact_tensor(dtype, (tokens, choices), stride_order=(1, 0), assumed_align=dtype.width // 8)
 
     return cute.compile(
         MoeSort(experts, align, masked, cluster).moe_sort,
