@@ -136,6 +136,19 @@ class Grouping:
         across = rest // height
         return above * _TALL + rest - across * height, across
 
+    def turned(self, thread: Any) -> tuple[Any, Any]:
+        """The token and the first row whose address a thread of a group gives, when 16 tokens' results are turned.
+
+        The results of a warp are four matrices of 8 by 8: of 8 tokens the first 8 rows, then the others, then those of
+        the next 8 tokens.
+
+        >>> one = Grouping(tokens=64, rows=128, width=2)
+        >>> [one.turned(thread) for thread in (0, 1, 8, 16, 32)]
+        [(0, 0), (1, 0), (0, 8), (8, 0), (0, 16)]
+        """
+        lane = thread % WARP
+        return lane // 16 * 8 + lane % 8, thread // WARP * 16 + lane // 8 % 2 * 8
+
     def refusal(self) -> str | None:
         """Why there is no such kernel, ending in what would work; None where there is.
 

@@ -453,15 +453,10 @@ class GroupedGemm:
         part: cutlass.Constexpr,
         mine: cutlass.Int32,
     ) -> None:
-        """Store some tokens' results of a warp's 16 rows of weights, turned: 16 tokens at a time, as four matrices.
-
-        The first two matrices are of 8 tokens, with 8 rows each; a lane gives the address of a token in one of them.
-        """
+        """Store some tokens' results of a warp's 16 rows of weights, turned: 16 tokens at a time, as four matrices."""
         grouping = self.grouping
         turned = cute.make_copy_atom(warp.StMatrix8x8x16bOp(transpose=True, num_matrices=4), staged.dtype)
-        lane = mine % WARP
-        row = mine // WARP * 16 + lane // 8 % 2 * 8
-        token = lane // 16 * 8 + lane % 8
+        token, row = grouping.turned(mine)
         for pair in cutlass.range_constexpr(grouping.staged // 16):
             held = cute.make_rmem_tensor(8, staged.dtype)
             for i in cutlass.range_constexpr(8):
