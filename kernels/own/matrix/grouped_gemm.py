@@ -31,7 +31,7 @@ def grouping_of(config: Config) -> Grouping:
     >>> grouping_of({"dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 2)}).stages
     8
     """
-    tokens, rows = configs.integers(config, "tile")
+    (tokens, rows), (along, across) = configs.integers(config, "tile"), configs.integers(config, "cluster")
     dtype = str(config["dtype"])
     return Grouping(
         tokens=tokens,
@@ -39,7 +39,8 @@ def grouping_of(config: Config) -> Grouping:
         width=bits(dtype) // 8,
         scaled=dtype == _FP8,
         gated=config["activation"] == "silu",
-        across=configs.integers(config, "cluster")[1],
+        along=along,
+        across=across,
     )
 
 
@@ -58,8 +59,8 @@ def supports(config: Config, target: Target) -> str | None:
     tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
     if len(tile) != 2:
         return f"tile is {list(tile)}: write its (m, n)"
-    if len(cluster) != 2 or cluster[0] != 1:
-        return f"cluster is {list(cluster)}: write [1, n]: blocks that load the same tokens, with other weights"
+    if len(cluster) != 2:
+        return f"cluster is {list(cluster)}: write its (m, n)"
     return grouping_of(config).refusal()
 
 
@@ -261,8 +262,9 @@ def grouped_gemm_masked(
     With ``activation`` ``silu``, ``b`` is ``[experts, 2 * n, k]``, ``cat(gate, up)``, and ``out`` takes
     ``silu(gate) * up``; in float8, n is a multiple of 128.
 
-    ``tile`` is (m, n): as many tokens as an expert has, about, and rows of weights. ``cluster`` (1, n) has blocks with
-    other weights load the same tokens together, which is for many tokens.
+    ``tile`` is (m, n): as many tokens as an expert has, about, and rows of weights. ``cluster`` is for many tokens:
+    with (1, n), blocks with other weights load the same tokens together; with (m, 1), blocks with other tokens the same
+    weights.
     """
     return _compile(locals(), packed=False)
 

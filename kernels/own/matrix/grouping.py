@@ -20,14 +20,15 @@ _STAGED = 64  # tokens that a group stages at a time
 _TALL = 16  # tiles of tokens that stand side by side in the order in which tiles are taken
 _REGISTERS, _OTHERS, _MOST = 65536, 40, 255  # of an SM; what a thread needs beside its sums; of a thread
 _FIRST = (64, 128, 256)
-_ACROSS = (1, 2, 4)
+_CLUSTERS = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
     """``tokens`` by ``rows`` of weights are multiplied at a time. ``across`` blocks with other weights load the same
-    tokens together. Elements have ``width`` bytes; with ``scaled``, sums are scaled at each 128 of k. With ``gated``,
-    half of the rows are of a gate, and the others of what it is multiplied with.
+    tokens together, or ``along`` blocks with other tokens the same weights. Elements have ``width`` bytes; with
+    ``scaled``, sums are scaled at each 128 of k. With ``gated``, half of the rows are of a gate, and the others of what
+    it is multiplied with.
 
     >>> one = Grouping(tokens=64, rows=128, width=2)
     >>> one.depth, one.stages, one.groups
@@ -39,6 +40,7 @@ class Grouping:
     width: int
     scaled: bool = False
     gated: bool = False
+    along: int = 1
     across: int = 1
 
     @property
@@ -55,6 +57,11 @@ class Grouping:
     def repeats(self) -> int:
         """How many times 64 rows a group takes."""
         return self.rows // (64 * self.groups)
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster, which load one side together."""
+        return self.along * self.across
 
     @property
     def loads(self) -> int:
@@ -117,12 +124,13 @@ class Grouping:
         step = self.columns * self.across
         return (n + step - 1) // step
 
-    def token_tiles(self, m: Any) -> Any:
-        """Tiles of an expert's tokens."""
-        return (m + self.tokens - 1) // self.tokens
+    def token_clusters(self, m: Any) -> Any:
+        """Clusters along an expert's tokens. The last may have blocks without any."""
+        step = self.tokens * self.along
+        return (m + step - 1) // step
 
     def place(self, number: Any, tiles: Any, clusters: Any, least: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
-        """The tile of tokens, and the cluster along the weights, of a cluster's tile among those of one expert.
+        """The place along the tokens, and along the weights, of a cluster's tile among those of one expert.
 
         Tiles that are taken together lie in a square: they read as few rows of tokens and of weights as can be.
 
@@ -135,6 +143,16 @@ class Grouping:
         height = least(_TALL, tiles - above * _TALL)
         across = rest // height
         return above * _TALL + rest - across * height, across
+
+    def tile(self, token_cluster: Any, row_cluster: Any, neighbour: Any) -> tuple[Any, Any]:
+        """The tile of tokens and that of weights of one block of a cluster.
+
+        >>> Grouping(tokens=64, rows=128, width=2, across=2).tile(3, 5, 1)
+        (3, 11)
+        """
+        if self.along > 1:
+            return token_cluster * self.along + neighbour, row_cluster
+        return token_cluster, row_cluster * self.across + neighbour
 
     def turned(self, thread: Any) -> tuple[Any, Any]:
         """The token and the first row whose address a thread of a group gives, when 16 tokens' results are turned.
@@ -163,8 +181,8 @@ class Grouping:
             return f"tile has n {self.rows}: with activation use 256, of which half are the gate's"
         if self.scaled and self.columns > BLOCK:
             return f"tile has n {self.rows}, which have more than one scale: use 64 or 128"
-        if self.across not in _ACROSS:
-            return f"cluster has n {self.across}: use one of {', '.join(map(str, _ACROSS))}"
+        if self.cluster not in _CLUSTERS or self.along > 1 < self.across:
+            return f"cluster is [{self.along}, {self.across}]: use 1, 2 or 4 of one, and 1 of the other"
         if self.tokens % (8 * self.across):
             return (
                 f"{self.across} blocks cannot load {self.tokens} tokens in parts: use a multiple of {8 * self.across}"

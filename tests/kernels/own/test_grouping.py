@@ -21,13 +21,15 @@ SM90 = Target.parse("sm_90a")
 
 @st.composite
 def groupings(draw: st.DrawFn) -> Grouping:
+    along, across = draw(st.sampled_from([(1, 1), (1, 2), (1, 4), (2, 1), (4, 1)]))
     return Grouping(
         tokens=draw(st.sampled_from([8, 16, 32, 48, 64, 96, 128, 256])),
         rows=draw(st.sampled_from([64, 128, 256])),
         width=draw(st.sampled_from([1, 2])),
         scaled=draw(st.booleans()),
         gated=draw(st.booleans()),
-        across=draw(st.sampled_from([1, 2, 4])),
+        along=along,
+        across=across,
     )
 
 
@@ -36,19 +38,26 @@ def test_every_tile_with_rows_is_taken_once(one: Grouping, counts: list[int], n:
     """As a block finds its tiles, by the table of the tiles of each expert and of all before it."""
     size, clusters = table_size(len(counts)), one.row_clusters(n)
     assert size > len(counts) and size & (size - 1) == 0
-    tiles = [one.token_tiles(count) for count in counts]
+    tiles = [one.token_clusters(count) for count in counts]
     table = [sum(tiles[: expert + 1]) for expert in range(len(counts))]
     table += [LARGEST] * (size - len(counts))
     found = []
     for number in range(sum(tiles) * clusters):
         expert = expert_of(table, size, number // clusters)
         before = table[expert - 1] if expert else 0
-        token, cluster = one.place(number - before * clusters, table[expert] - before, clusters)
-        found.append((expert, token, cluster))
-    wanted = {(e, t, c) for e, count in enumerate(tiles) for t in range(count) for c in range(clusters)}
-    assert len(found) == len(wanted) and set(found) == wanted
+        places = one.place(number - before * clusters, table[expert] - before, clusters)
+        found += [(expert, *one.tile(*places, neighbour)) for neighbour in range(one.cluster)]
+        sides = [{place[side] for place in found[-one.cluster :]} for side in (1, 2)]
+        assert [len(side) for side in sides] == [one.along, one.across], "the other side is loaded together"
+    assert len(found) == len(set(found))
+    wanted = {
+        (expert, token, row)
+        for expert, count in enumerate(counts)
+        for token in range(-(-count // one.tokens))
+        for row in range(-(-n // one.columns))
+    }
+    assert set(found) >= wanted and len(found) == sum(tiles) * clusters * one.cluster
     assert (clusters - 1) * one.columns * one.across < n <= clusters * one.columns * one.across
-    assert all((count - 1) * one.tokens < rows <= count * one.tokens for count, rows in zip(tiles, counts, strict=True))
 
 
 @given(groupings())
@@ -63,7 +72,7 @@ def test_what_is_accepted_fits_on_an_sm(one: Grouping) -> None:
     assert one.sums + 40 <= one.registers and one.registers * one.threads <= 65536
     assert one.loaded_bytes == (one.rows + one.tokens) * 128 + (4 * one.tokens if one.scaled else 0)
     assert one.scale_bytes % 128 == 0 and one.scale_bytes >= (4 * one.tokens if one.scaled else 0)
-    assert one.tokens // one.across % 8 == 0, "TMA writes eight rows of the widest swizzle at a time"
+    assert one.tokens // one.across % 8 == one.columns // one.along % 8 == 0, "TMA writes eight rows of a swizzle"
     assert not one.scaled or one.columns <= 128
 
 
@@ -98,7 +107,8 @@ def test_results_are_turned_into_their_places() -> None:
         ({"rows": 96}, "tile has n 96: use one of 64, 128, 256"),
         ({"gated": True}, "with activation use 256"),
         ({"scaled": True, "rows": 256}, "have more than one scale: use 64 or 128"),
-        ({"across": 3}, "use one of 1, 2, 4"),
+        ({"across": 3}, "use 1, 2 or 4 of one"),
+        ({"across": 2, "along": 2}, "and 1 of the other"),
         ({"tokens": 48, "across": 4}, "use a multiple of 32"),
         ({"tokens": 256, "rows": 256}, "more registers or shared memory"),
         ({"tokens": 256, "scaled": True}, "more registers or shared memory"),
@@ -117,7 +127,7 @@ def test_what_cannot_be_built_is_refused_with_what_would_work(changed: dict[str,
         ({"out_dtype": "float32"}, "out_dtype is float32: use one of"),
         ({"experts": 1024}, "use 1 to 1023"),
         ({"tile": (64,)}, "write its (m, n)"),
-        ({"cluster": (2, 1)}, "write [1, n]"),
+        ({"cluster": (2,)}, "write its (m, n)"),
         ({"tile": (64, 96)}, "tile has n 96"),
     ],
 )

@@ -93,21 +93,21 @@ class GroupedGemm:
         part = (grouping.columns, *tile[1:])
         b_parts = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, part, self.dtype, grouping.stages * grouping.loads)
         a_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
-        b_copy, b_tiles = self.copy(weights, b_parts, (grouping.columns, grouping.depth), 1)
+        b_copy, b_tiles = self.copy(weights, b_parts, (grouping.columns, grouping.depth), grouping.along)
         a_copy, a_tiles = self.copy(tokens, a_layout, (grouping.tokens, grouping.depth), grouping.across)
         scale_copy, scale_tiles = None, None
         if cutlass.const_expr(grouping.scaled):
             scales = cute.make_tensor(a_scale.iterator, cute.select(a_scale.layout, mode=[2, 1, 0]))
             scale_copy, scale_tiles = self.copy(scales, self.scale_layout(), (grouping.tokens, 1), 1)
         row_clusters = grouping.row_clusters(cutlass.Int32(out.shape[2]))
-        tiles = grouping.token_tiles(cutlass.Int32(out.shape[1])) * row_clusters * self.experts
+        tiles = grouping.token_clusters(cutlass.Int32(out.shape[1])) * row_clusters * self.experts
         clusters = cutlass.min(tiles, self.clusters)
         self.kernel(
             b_copy, b_tiles, b_layout, b_parts, a_copy, a_tiles, a_layout, scale_copy, scale_tiles, b_scale, out, counts
         ).launch(
-            grid=[clusters * grouping.across, 1, 1],
+            grid=[clusters * grouping.cluster, 1, 1],
             block=[grouping.threads, 1, 1],
-            cluster=[grouping.across, 1, 1],
+            cluster=[grouping.cluster, 1, 1],
             stream=stream,
             min_blocks_per_mp=1,
             use_pdl=True,
@@ -156,7 +156,7 @@ class GroupedGemm:
             with cute.arch.elect_one():
                 for stage in cutlass.range_constexpr(grouping.stages):
                     cute.arch.mbarrier_init(full + stage, 1)
-                    cute.arch.mbarrier_init(empty + stage, grouping.warps * grouping.across)
+                    cute.arch.mbarrier_init(empty + stage, grouping.warps * grouping.cluster)
             cute.arch.mbarrier_init_fence()
         cute.arch.griddepcontrol_wait()  # what was launched before may write anything that is read, or read out
         if warp_number == 0:
@@ -173,7 +173,7 @@ class GroupedGemm:
             steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
             self.multiply(b_stages, a_stages, scale_stages, b_scale, full, empty, table, staging, out, counts, steps)
         # A block's shared memory must outlive what others have yet to signal to it.
-        if cutlass.const_expr(grouping.across > 1):
+        if cutlass.const_expr(grouping.cluster > 1):
             self.sync()
 
     @cute.jit
@@ -186,7 +186,7 @@ class GroupedGemm:
             expert = lane * each + i
             if expert < self.experts:
                 _, _, rows = self.rows_of(counts, expert, most)
-                total += self.grouping.token_tiles(rows)
+                total += self.grouping.token_clusters(rows)
             table[expert] = total
         before = warp_through(total) - total
         for i in cutlass.range_constexpr(each):
@@ -212,10 +212,10 @@ class GroupedGemm:
         before = cutlass.Int32(0)
         if expert > 0:
             before = table[expert - 1]
-        token_tile, cluster = self.grouping.place(
-            number - before * row_clusters, table[expert] - before, row_clusters, cutlass.min
-        )
-        return expert, token_tile, cluster * self.grouping.across + self.neighbour(), table[expert] - before
+        tiles = table[expert] - before
+        places = self.grouping.place(number - before * row_clusters, tiles, row_clusters, cutlass.min)
+        token_tile, row_tile = self.grouping.tile(*places, self.neighbour())
+        return expert, token_tile, row_tile, tiles
 
     @cute.jit
     def load(
@@ -235,11 +235,11 @@ class GroupedGemm:
         out: cute.Tensor,
         counts: cute.Tensor,
     ) -> None:
-        """Fill the stages, tile after tile. Of the tokens each block of a cluster loads a part, for all of them."""
+        """Fill the stages, tile after tile. Of the side that a cluster shares, each block loads a part for all."""
         grouping = self.grouping
         first, step, row_clusters, total = self.schedule(table, out)
-        receivers = cutlass.Int16((1 << grouping.across) - 1)
-        multicast = {"mcast_mask": receivers} if grouping.across > 1 else {}
+        receivers = {"mcast_mask": cutlass.Int16((1 << grouping.cluster) - 1)}
+        b_shared, a_shared = (receivers if parts > 1 else {} for parts in (grouping.along, grouping.across))
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
         for number in cutlass.range(first, total, step, unroll=1):
             expert, token_tile, row_tile, tiles = self.locate(table, number, row_clusters)
@@ -249,11 +249,11 @@ class GroupedGemm:
             segment, first_row, _ = self.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
             b_tile = (grouping.columns, grouping.depth)
             b_from = cute.local_tile(b_tiles, b_tile, (row_tile, None, expert))
-            b_to, b_from = self.parts(b_copy, b_stages, b_from, 0, 1)
+            b_to, b_from = self.parts(b_copy, b_stages, b_from, self.neighbour(), grouping.along)
             if cutlass.const_expr(grouping.gated):
                 others = cute.domain_offset((cute.size(b_tiles, mode=[0]) // 2, 0, 0), b_tiles)
                 others = cute.local_tile(others, b_tile, (row_tile, None, expert))
-                _, others = self.parts(b_copy, b_stages, others, 0, 1)
+                _, others = self.parts(b_copy, b_stages, others, self.neighbour(), grouping.along)
             a_from = cute.domain_offset((first_row, 0, 0), a_tiles)
             a_from = cute.local_tile(a_from, (grouping.tokens, grouping.depth), (token_tile, None, segment))
             a_to, a_from = self.parts(a_copy, a_stages, a_from, self.neighbour(), grouping.across)
@@ -267,12 +267,13 @@ class GroupedGemm:
                 with cute.arch.elect_one():
                     cute.arch.mbarrier_arrive_and_expect_tx(bar, grouping.loaded_bytes)
                 place = stage * grouping.loads
-                cute.copy(b_copy, b_from[None, k], b_to[None, place], tma_bar_ptr=bar, cache_policy=weights)
+                policy = {"tma_bar_ptr": bar, "cache_policy": weights, **b_shared}
+                cute.copy(b_copy, b_from[None, k], b_to[None, place], **policy)
                 if cutlass.const_expr(grouping.gated):
-                    cute.copy(b_copy, others[None, k], b_to[None, place + 1], tma_bar_ptr=bar, cache_policy=weights)
+                    cute.copy(b_copy, others[None, k], b_to[None, place + 1], **policy)
                 cute.copy(
                     a_copy, a_from[None, k], a_to[None, stage], tma_bar_ptr=bar,
-                    cache_policy=cutlass.Int64(_OFTEN), **multicast,
+                    cache_policy=cutlass.Int64(_OFTEN), **a_shared,
                 )  # fmt: skip
                 if cutlass.const_expr(grouping.scaled):
                     cute.copy(scale_copy, scale_from[None, k], scale_to[None, stage], tma_bar_ptr=bar)
@@ -478,8 +479,8 @@ class GroupedGemm:
     def release(self, empty: cute.Pointer) -> None:
         """One arrival of this warp, at each block that loads into this one's stage."""
         lane = cute.arch.lane_idx()
-        if cutlass.const_expr(self.grouping.across > 1):
-            if lane < self.grouping.across:
+        if cutlass.const_expr(self.grouping.cluster > 1):
+            if lane < self.grouping.cluster:
                 cute.arch.mbarrier_arrive(empty, lane)
         else:
             if lane == 0:
@@ -491,19 +492,19 @@ class GroupedGemm:
         block, _, _ = cute.arch.block_idx()
         blocks, _, _ = cute.arch.grid_dim()
         row_clusters = self.grouping.row_clusters(cutlass.Int32(out.shape[2]))
-        across = self.grouping.across
-        return block // across, blocks // across, row_clusters, table[self.experts - 1] * row_clusters
+        cluster = self.grouping.cluster
+        return block // cluster, blocks // cluster, row_clusters, table[self.experts - 1] * row_clusters
 
     @cute.jit
     def neighbour(self) -> cutlass.Int32:
         """This block's number in its cluster."""
         block, _, _ = cute.arch.block_idx()
-        return block % self.grouping.across
+        return block % self.grouping.cluster
 
     @cute.jit
     def sync(self) -> None:
         """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
-        if cutlass.const_expr(self.grouping.across > 1):
+        if cutlass.const_expr(self.grouping.cluster > 1):
             cute.arch.cluster_arrive()
             cute.arch.cluster_wait()
         else:
@@ -552,7 +553,7 @@ def compile_grouped_gemm(grouping: Grouping, dtype: Any, out_dtype: Any, experts
         a_scale = tensor(cutlass.Float32, segments, blocks_k, rows)
         strides = (cute.sym_int64(), cute.sym_int64(), 1)
         b_scale = make_fake_tensor(cutlass.Float32, (experts, blocks_n, blocks_k), strides, assumed_align=4)
-    clusters = HardwareInfo().get_max_active_clusters(grouping.across)
+    clusters = HardwareInfo().get_max_active_clusters(grouping.cluster)
     operation = GroupedGemm(grouping, dtype, experts, packed, clusters)
     return cute.compile(
         operation.grouped_gemm_contiguous if packed else operation.grouped_gemm_masked,
