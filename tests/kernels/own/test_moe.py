@@ -183,7 +183,9 @@ def test_each_compiles_as_it_was_meant(tmp_path: Path, use: Callable[[Path], Non
         subprocess.run(command("export", cache, kernel.artifact.key, "-o", files), capture_output=True, timeout=120)
         text = next(files.glob("*.sass")).read_text()
         return Counter(
-            re.findall(r"\b(?:[HQ]GMMA\.\w+|UTMALDG[.\w]*|STSM[.\w]*|MATCH\.ANY|LDG\.E\.128|STG\.E\.128)", text)
+            re.findall(
+                r"\b(?:[HQ]GMMA\.\w+|UTMALDG[.\w]*|LDGSTS\.E\b|STSM[.\w]*|MATCH\.ANY|LDG\.E\.128|STG\.E\.128)", text
+            )
         )
 
     assert code(0)["MATCH.ANY"] > 0
@@ -192,7 +194,7 @@ def test_each_compiles_as_it_was_meant(tmp_path: Path, use: Callable[[Path], Non
     assert shared["HGMMA.64x256x16"] == 4 and shared["UTMALDG.3D.MULTICAST"] == 1 and shared["UTMALDG.3D"] == 1
     assert shared["STSM.16.MT88.4"] == 256 // 16
     scaled = code(6)
-    assert scaled["QGMMA.64x128x32"] == 4 and scaled["UTMALDG.3D"] == 3, "the scales of tokens come with them"
+    assert scaled["QGMMA.64x128x32"] == 4 and scaled["UTMALDG.3D"] == 2 and scaled["LDGSTS.E"] == 4, "and scales"
     gated = code(7)
     assert gated["HGMMA.64x128x16"] == 8 and gated["UTMALDG.3D"] + gated["UTMALDG.2D"] == 3, "gate, others and tokens"
     assert gated["STSM.16.MT88.4"] == 128 // 16, "half of what is multiplied is stored"
