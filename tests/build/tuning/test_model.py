@@ -39,7 +39,7 @@ SPEEDS = speeds_named("B200")
 
 
 def time(rows: int, m: int, n: int = 4096, k: int = 4096, speeds: Speeds = SPEEDS) -> float:
-    config = {"rows": rows, "dtype": "bfloat16"}
+    config: dict[str, Any] = {"rows": rows, "dtype": "bfloat16"}
     tiling = tile(config).on({"max_active_clusters_1": 148}.get)
     assert tiling
     return microseconds(PRODUCT, config, {"m": m, "n": n, "k": k, "padding": 0}, tiling, speeds)
