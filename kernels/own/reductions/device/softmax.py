@@ -1,0 +1,105 @@
+"""``softmax`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_stream
+
+from precast.kernels.own.device.rows import Rows, matrix
+from precast.kernels.own.rows import Split
+
+_NONE = -math.inf
+
+
+class Softmax(Rows):
+    """``out = exp(x - max(x)) / sum(exp(x - max(x)))``, row by row, computed in float32.
+
+    A row that is held is read once. A longer one is read twice: its largest value and its sum are found in one pass, in
+    which the sum is scaled whenever a larger value is met.
+    """
+
+    @cute.jit
+    def softmax(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
+        """Launch."""
+        self.kernel(x, out).launch(grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
+        """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
+        thread, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        total = cute.size(x, mode=[0])
+        first = cutlass.Int64(block) * self.split.rows
+        if first < total:
+            row = self.split.row(first, thread)
+            # Lanes without a row of their own read the last one, and write nothing.
+            safe = cutlass.min(row, total - 1)
+            held = self.room(x.element_type)
+            if cutlass.const_expr(self.split.held):
+                self.fetch(x, safe * x.stride[0], 0, held, _NONE)
+            mine = self.fold(
+                x,
+                safe * x.stride[0],
+                held,
+                lambda found, group: self.further(found, held),
+                (cutlass.Float32(_NONE), cutlass.Float32(0)),
+                _NONE,
+            )
+            largest = finite(self.shared(mine[0], cute.arch.fmax))
+            summed = self.shared(mine[1] * power(mine[0] - largest), operator.add)
+            if row < total:
+                self.fold(
+                    x,
+                    safe * x.stride[0],
+                    held,
+                    lambda found, group: self.write(out, safe * out.stride[0], group, held, largest, found),
+                    1.0 / summed,
+                    _NONE,
+                )
+
+    @cute.jit
+    def further(self, found: Any, held: cute.Tensor) -> Any:
+        """The largest value, and the sum of exponentials over it, with one more group of values."""
+        values = held.load().to(cutlass.Float32)
+        largest = values.reduce(cute.ReductionOp.MAX, found[0], 0)
+        base = finite(largest)
+        total = power(values - base).reduce(cute.ReductionOp.ADD, found[1] * power(found[0] - base), 0)
+        return largest, total
+
+    @cute.jit
+    def write(
+        self, out: cute.Tensor, base: Any, group: Any, held: cute.Tensor, largest: cutlass.Float32, factor: Any
+    ) -> Any:
+        """Store the results of a group."""
+        for i in cutlass.range_constexpr(self.depth):
+            self.store(out, base, group, i, power(held[None, i].load().to(cutlass.Float32) - largest) * factor)
+        return factor
+
+
+@cute.jit
+def power(x: Any) -> Any:
+    """The exponential of a number or a vector."""
+    return cute.math.exp2(x * math.log2(math.e), fastmath=True)
+
+
+@cute.jit
+def finite(largest: cutlass.Float32) -> cutlass.Float32:
+    """What to subtract before an exponential: where all values are minus infinity, a difference would be no number."""
+    return cutlass.Float32(0) if largest == -cutlass.Float32.inf else largest
+
+
+def compile_softmax(dtype: Any, width: int, threads: int) -> Any:
+    """Compile for one dtype and row length: rows and their strides are free, each row aligned to 16 bytes."""
+    operation = Softmax(Split.of(width, dtype.width, threads))
+    rows = cute.sym_int64()
+    x, out = (matrix(dtype, rows, width) for _ in range(2))
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(operation.softmax, x, out, stream, options="--enable-tvm-ffi")

@@ -1,0 +1,68 @@
+"""What kernels over rows have in common: which rows they take, and the problems to verify them with.
+
+``key`` is the config key with the length of a row: ``hidden`` of norms, ``width`` elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from precast.kernels.authoring import configs
+from precast.kernels.authoring.declare import Problem
+from precast.kernels.authoring.dtypes import bits
+from precast.kernels.own.rows import Split
+from precast.loader.format.config import Config
+
+THREADS = (32, 64, 128, 256, 512, 1024)
+
+
+def split_of(config: Config, key: str) -> Split:
+    """How the threads of a block share rows.
+
+    >>> split_of({"dtype": "bfloat16", "width": 128256, "threads": 1024}, "width").held
+    False
+    """
+    return Split.of(configs.integer(config, key), bits(str(config["dtype"])), configs.integer(config, "threads"))
+
+
+def refusal(config: Config, key: str, *, multiple: int | None = None) -> str | None:
+    """Why rows cannot be taken, or None. Their length is a multiple of what 16 bytes hold, or of another number.
+
+    >>> refusal({"dtype": "bfloat16", "width": 1001, "threads": 128}, "width")
+    'width is 1001: use a multiple of 8'
+    """
+    if reason := configs.not_among(config, "threads", THREADS) or configs.unsupported_dtype(config):
+        return reason
+    multiple = multiple or 128 // bits(str(config["dtype"]))
+    length = configs.integer(config, key)
+    return None if length > 0 and length % multiple == 0 else f"{key} is {length}: use a multiple of {multiple}"
+
+
+def problems(rows: int, length: int, *, pad: int) -> Sequence[Problem]:
+    """No row, one row, about as many as a block takes, padded rows, and a large matrix last.
+
+    >>> problems(4, 128, pad=8)[:3]
+    [{'rows': 0, 'padding': 0}, {'rows': 1, 'padding': 8}, {'rows': 4, 'padding': 0}]
+    """
+    cases = [(0, 0), (1, pad), (rows, 0), (rows + 1, pad), (5 * rows + 3, 3 * pad), (133, 0)]
+    cases.append((max(64, (1 << 26) // length), 0))
+    return [{"rows": rows, "padding": padding} for rows, padding in dict.fromkeys(cases)]
+
+
+def large(length: int) -> Problem:
+    """More elements than 32 bits count, and a few rows.
+
+    >>> large(4096)["rows"] - 2**31 // 4096
+    3
+    """
+    return {"rows": (1 << 31) // length + 3, "padding": 0}
+
+
+def additions(split: Split) -> int:
+    """How many additions are on the longest way through a sum: those of a lane, the shuffles of its warp, and one for
+    each warp.
+
+    >>> additions(Split.of(4096, 16, 128))
+    42
+    """
+    return split.steps * split.vector + min(split.lanes, 32).bit_length() + split.warps
