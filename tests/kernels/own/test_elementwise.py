@@ -16,7 +16,7 @@ from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.elementwise import forms
 from precast.kernels.own.tiles import Tile
 from precast.loader.format.target import Target
-from tests.helpers.stand_in import check_verify, full
+from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")
 FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square")

@@ -15,7 +15,7 @@ from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from tests.helpers.builds import command
-from tests.helpers.stand_in import check_verify
+from tests.helpers.kernels.stand_in import check_verify
 
 HALF = {"dtype": "bfloat16"}
 HEADS = {**HALF, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "page": 16}

@@ -12,7 +12,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own import row_cases
 from precast.loader.format.target import Target
-from tests.helpers.stand_in import check_verify, full
+from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")
 HALF = {"dtype": "bfloat16"}
