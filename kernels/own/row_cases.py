@@ -12,17 +12,21 @@ from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.rows import Split
 from precast.loader.format.config import Config
+from precast.loader.format.target import Target
 
 THREADS = (32, 64, 128, 256, 512, 1024)
+CLUSTERS = (1, 2, 4, 8)
 
 
 def split_of(config: Config, key: str) -> Split:
-    """How the threads of a block share rows.
+    """How the threads of a block share rows, or their share of one where a cluster of blocks has it.
 
-    >>> split_of({"dtype": "bfloat16", "width": 128256, "threads": 1024}, "width").held
-    False
+    >>> config = {"dtype": "bfloat16", "width": 128256, "threads": 512}
+    >>> split_of(config, "width").held, split_of({**config, "cluster": 4}, "width").held
+    (False, True)
     """
-    return Split.of(configs.integer(config, key), bits(str(config["dtype"])), configs.integer(config, "threads"))
+    share = configs.integer(config, key) // (configs.integer(config, "cluster") if "cluster" in config else 1)
+    return Split.of(share, bits(str(config["dtype"])), configs.integer(config, "threads"))
 
 
 def refusal(config: Config, key: str, *, multiple: int | None = None) -> str | None:
@@ -36,6 +40,27 @@ def refusal(config: Config, key: str, *, multiple: int | None = None) -> str | N
     multiple = multiple or 128 // bits(str(config["dtype"]))
     length = configs.integer(config, key)
     return None if length > 0 and length % multiple == 0 else f"{key} is {length}: use a multiple of {multiple}"
+
+
+def cluster_refusal(config: Config, key: str, target: Target) -> str | None:
+    """Why a cluster of blocks cannot share rows, or None.
+
+    >>> config = {"dtype": "bfloat16", "width": 128256, "threads": 512, "cluster": 4}
+    >>> cluster_refusal(config, "width", Target.parse("sm_80"))
+    'cluster is 4: clusters need sm_90; use 1'
+    """
+    if reason := configs.not_among(config, "cluster", CLUSTERS):
+        return reason
+    cluster, length = configs.integer(config, "cluster"), configs.integer(config, key)
+    if cluster == 1:
+        return None
+    if target.major < 9:
+        return f"cluster is {cluster}: clusters need sm_90; use 1"
+    if length % (cluster * 128 // bits(str(config["dtype"]))):
+        return f"{key} is {length}, and cluster {cluster}: blocks share a row in equal parts of whole vectors"
+    if split_of(config, key).rows > 1:
+        return f"{key} is {length}, and cluster {cluster}: rows are too short to be shared; use fewer blocks or threads"
+    return None
 
 
 def problems(rows: int, length: int, *, pad: int) -> Sequence[Problem]:

@@ -16,9 +16,7 @@ LARGEST = 448.0  # of float8_e4m3fn
 @cute.jit
 def size(values: Any) -> cutlass.Float32:
     """The largest size of a value in a vector of float32."""
-    above = values.reduce(cute.ReductionOp.MAX, cutlass.Float32(0), 0)
-    below = (-values).reduce(cute.ReductionOp.MAX, cutlass.Float32(0), 0)
-    return cute.arch.fmax(above, below)
+    return cute.math.absf(values).reduce(cute.ReductionOp.MAX, cutlass.Float32(0), 0)
 
 
 @cute.jit

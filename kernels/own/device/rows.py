@@ -23,23 +23,57 @@ class Rows:
     A row that fits is held from first to last, as one group of vectors. A longer one is taken in groups of a few: each
     pass over it reads them again, mostly from the L2 cache. The step ``group * depth + i`` of a row is vector ``i`` of
     a group. A group is 0 at compile time where a row is held, so that steps that every lane has are not checked.
+
+    The blocks of a cluster share a row in equal parts: then the split is that of a part, of one row for each block.
     """
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, cluster: int = 1) -> None:
         self.split = split
+        self.cluster = cluster
         self.depth = split.steps if split.held else _GROUP
         self.groups = -(-split.steps // self.depth)
 
     @property
     def columns(self) -> int:
         """How many elements a row has."""
-        return self.split.vectors * self.split.vector
+        return self.split.vectors * self.split.vector * self.cluster
 
     @cute.jit
     def grid(self, x: cute.Tensor) -> cutlass.Int32:
         """How many blocks the rows take; no rows still take one, which finds nothing to do."""
         # x.shape[0] would be cut to 32 bits
-        return cutlass.max(cutlass.Int32(self.split.blocks(cute.size(x, mode=[0]))), 1)
+        return cutlass.max(cutlass.Int32(self.split.blocks(cute.size(x, mode=[0]))), 1) * self.cluster
+
+    @cute.jit
+    def first(self) -> cutlass.Int64:
+        """The first row of this block, which all blocks of its cluster have."""
+        block, _, _ = cute.arch.block_idx()
+        return cutlass.Int64(block // self.cluster) * self.split.rows
+
+    @cute.jit
+    def place(self, tensor: cute.Tensor, row: Any) -> Any:
+        """Where this block's part of a row begins."""
+        start = row * tensor.stride[0]
+        if cutlass.const_expr(self.cluster > 1):
+            start = start + self.part() * (self.columns // self.cluster)
+        return start
+
+    @cute.jit
+    def part(self) -> Any:
+        """Which part of its row this block has."""
+        return cute.arch.block_idx_in_cluster() if cutlass.const_expr(self.cluster > 1) else 0
+
+    @property
+    def shape(self) -> list[int] | None:
+        """The cluster, as it is launched; None where there is none."""
+        return [self.cluster, 1, 1] if self.cluster > 1 else None
+
+    @cute.jit
+    def meet(self) -> None:
+        """Wait until every block of the cluster has begun: then it may be written to."""
+        if cutlass.const_expr(self.cluster > 1):
+            cute.arch.cluster_arrive_relaxed()
+            cute.arch.cluster_wait()
 
     def room(self, dtype: Any) -> cute.Tensor:
         """Registers for a group of this lane's vectors."""
@@ -133,6 +167,30 @@ class Rows:
             found = parts[start]
             for warp in cutlass.range_constexpr(1, split.warps):
                 found = operation(found, parts[start + warp])
+        if cutlass.const_expr(self.cluster > 1):
+            found = self.across(found, operation)
+        return found
+
+    @cute.jit
+    def across(self, mine: Any, operation: cutlass.Constexpr) -> Any:
+        """What the blocks of a cluster have, put together: a thread for each block writes to it.
+
+        Each exchange has memory of its own, so that the next one may begin before others have read this. No block ends
+        before all have written to it. They have all begun, since they met before.
+        """
+        thread, _, _ = cute.arch.thread_idx()
+        told = cute.arch.alloc_smem(type(mine), self.cluster)
+        if thread < self.cluster:
+            here = cute.make_rmem_tensor(1, type(mine))
+            here[0] = mine
+            there = cute.arch.map_dsmem_ptr(told + self.part(), thread)
+            cute.autovec_copy(here, cute.make_tensor(there, cute.make_layout(1)))
+        cute.arch.cluster_arrive()  # what was written before is seen after
+        cute.arch.cluster_wait()
+        parts = cute.make_tensor(told, cute.make_layout(self.cluster))
+        found = parts[0]
+        for block in cutlass.range_constexpr(1, self.cluster):
+            found = operation(found, parts[block])
         return found
 
 

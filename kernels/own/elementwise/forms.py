@@ -47,7 +47,7 @@ def problems(config: Config) -> Sequence[Problem]:
     lengths = [0, 1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, 7 * tile + 3 * vector + 1]
     if config["rank"] == 1:
         return [{"n": n} for n in (*lengths, 1 << 26)]
-    cases = [(3 + i % 2, columns, i % 3) for i, columns in enumerate(lengths)]
+    cases = [(3 + i % 2, columns, (i + 1) % 3) for i, columns in enumerate(lengths)]
     cases += [(0, vector, 0), (1, 3 * tile + 1, 2), (1 << 14, 1 << 12, 0)]
     # Rows are aligned, whatever their length.
     return [

@@ -20,10 +20,11 @@ _MIDDLE = 3.0
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> supports({"dtype": "float32", "width": 8, "function": "min", "threads": 128}, Target.parse("sm_90a"))
+    >>> supports({"dtype": "float32", "width": 8, "function": "min"}, Target.parse("sm_90a"))
     'function is min: use one of sum, mean, max, argmax'
     """
-    return configs.not_among(config, "function", _FUNCTIONS) or row_cases.refusal(config, "width")
+    reason = configs.not_among(config, "function", _FUNCTIONS) or row_cases.refusal(config, "width")
+    return reason or row_cases.cluster_refusal(config, "width", target)
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -66,7 +67,8 @@ def tolerance(config: Config) -> Tolerance:
     stored dtype. The largest value is exact."""
     if config["function"] in ("max", "argmax"):
         return Tolerance(rtol=0.0, atol=0.0)
-    additions = row_cases.additions(row_cases.split_of(config, "width"))
+    split = row_cases.split_of(config, "width")
+    additions = row_cases.additions(split) + configs.integer(config, "cluster")
     return rounding.stored(str(config["dtype"]), (2 * additions + 2) * 2.0**-24)
 
 
@@ -102,14 +104,18 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     peer=peer,
 )
 def reduce(
-    dtype: DType, width: int, function: Literal["sum", "mean", "max", "argmax"], threads: Tuned[int] = 256
+    dtype: DType,
+    width: int,
+    function: Literal["sum", "mean", "max", "argmax"],
+    cluster: Tuned[int] = 1,
+    threads: Tuned[int] = 256,
 ) -> Any:
     """``reduce(x, out)``: one number for each row, ``out`` ``[rows]``.
 
     ``x`` is ``[rows, width]``, of a row stride that keeps rows aligned to 16 bytes. ``sum`` and ``mean`` are computed
     in float32 and stored in the dtype of ``x``, as is ``max``. ``argmax`` is the first place of the largest value, as
-    int64. As in torch, NaN is larger than any number.
+    int64. As in torch, NaN is larger than any number. A ``cluster`` of blocks may share a long row.
     """
     from precast.kernels.own.reductions.device.reduce import compile_reduce
 
-    return compile_reduce(to_cutlass(dtype), width, function, threads)
+    return compile_reduce(to_cutlass(dtype), width, function, cluster, threads)

@@ -124,9 +124,19 @@ def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
         ("softmax", {"dtype": "bfloat16", "width": 1001}, "width is 1001: use a multiple of 8"),
         ("softmax", {"dtype": "float32", "width": 0}, "width is 0: use a multiple of 4"),
         ("reduce", {"dtype": "int8", "width": 8, "function": "sum"}, "use one of float32, float16, bfloat16"),
+        ("softmax", {"dtype": "bfloat16", "width": 4096, "cluster": 3}, "cluster is 3: use one of 1, 2, 4, 8"),
+        ("softmax", {"dtype": "bfloat16", "width": 4104, "cluster": 2}, "blocks share a row in equal parts"),
+        ("reduce", {**HALF, "width": 256, "function": "max", "cluster": 2}, "rows are too short to be shared"),
         ("layernorm", {"dtype": "bfloat16", "hidden": -8}, "hidden is -8: use a multiple of 8"),
         ("layernorm", {"dtype": "bfloat16", "hidden": 64, "threads": 100}, "threads is 100: use one of"),
     ],
 )
 def test_what_cannot_be_built_is_refused(op: str, config: dict[str, Any], reason: str) -> None:
     assert reason in str(declaration_of(load(find(op))).refusal(full(op, config), SM90))
+
+
+def test_clusters_are_for_gpus_that_have_them() -> None:
+    declaration = declaration_of(load(find("softmax")))
+    config = full("softmax", {**HALF, "width": 128256, "cluster": 4, "threads": 512})
+    assert declaration.refusal(config, SM90) is None and declaration.refusal(config, Target.parse("sm_120a")) is None
+    assert "clusters need sm_90" in str(declaration.refusal(config, Target.parse("sm_80")))

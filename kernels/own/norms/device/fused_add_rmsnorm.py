@@ -40,24 +40,22 @@ class FusedAddRmsNorm(HeldRows):
     ) -> None:
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
-        total = cute.size(x, mode=[0])
-        first = cutlass.Int64(block) * self.split.rows
+        total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             mine = row < total
-            values = self.read(x, safe * x.stride[0])
+            values = self.read(x, self.place(x, safe))
             weights = self.read(weight, cutlass.Int64(0))
-            self.accumulate(residual, safe * residual.stride[0], values, mine)
+            self.accumulate(residual, self.place(residual, safe), values, mine)
             self.normalise(values, weights, eps)
             if mine:
                 for i in cutlass.range_constexpr(self.depth):
-                    self.store(out, safe * out.stride[0], 0, i, values[None, i].load())
+                    self.store(out, self.place(out, safe), 0, i, values[None, i].load())
 
 
 def compile_fused_add_rmsnorm(dtype: Any, hidden: int, threads: int) -> Any:

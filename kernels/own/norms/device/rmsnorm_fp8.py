@@ -53,27 +53,25 @@ class RmsNormFp8(HeldRows):
     ) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
-        split, total = self.split, cute.size(x, mode=[0])
-        first = cutlass.Int64(block) * split.rows
+        split, total, first = self.split, cute.size(x, mode=[0]), self.first()
         if first < total:
             row = split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             mine = row < total
-            values = self.read(x, safe * x.stride[0])
+            values = self.read(x, self.place(x, safe))
             if cutlass.const_expr(residual is not None):
-                self.accumulate(residual, safe * residual.stride[0], values, mine)
+                self.accumulate(residual, self.place(residual, safe), values, mine)
             self.normalise(values, self.read(weight, cutlass.Int64(0)), eps)
             divisor = float8.scale_of(self.shared(float8.size(values.load()), cute.arch.fmax), self.least)
             if mine:
                 for i in cutlass.range_constexpr(self.depth):
                     index = self.index(0, i)
                     if index < split.vectors:
-                        place = at(out, safe * out.stride[0] + index * split.vector, split.vector)
+                        place = at(out, self.place(out, safe) + index * split.vector, split.vector)
                         float8.store(values[None, i].load() * (1.0 / divisor), place)
                 if split.index(thread, 0) == 0:
                     scale[row] = divisor

@@ -33,14 +33,12 @@ class TokenQuantizer(Rows):
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
-        total = cute.size(x, mode=[0])
-        first = cutlass.Int64(block) * self.split.rows
+        total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
-            source, target = safe * x.stride[0], safe * out.stride[0]
+            source, target = self.place(x, safe), self.place(out, safe)
             held = self.room(x.element_type)
             if cutlass.const_expr(self.split.held):
                 self.fetch(x, source, 0, held)

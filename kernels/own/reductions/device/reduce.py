@@ -22,35 +22,36 @@ _LEAST, _MOST = -(2**31), 2**31 - 1
 class Reduce(Rows):
     """``out[row] = function(x[row])``. Sums are in float32; the largest is found among integers in its order."""
 
-    def __init__(self, split: Split, function: str) -> None:
-        super().__init__(split)
+    def __init__(self, split: Split, cluster: int, function: str) -> None:
+        super().__init__(split, cluster)
         self.function = function
         self.absent = 0.0 if function in ("sum", "mean") else -math.inf
 
     @cute.jit
     def reduce(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch."""
-        self.kernel(x, out).launch(grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream)
+        self.kernel(x, out).launch(
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], cluster=self.shape, stream=stream
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
-        total = cute.size(x, mode=[0])
-        first = cutlass.Int64(block) * self.split.rows
+        total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
-            safe = cutlass.min(row, total - 1)
+            source = self.place(x, cutlass.min(row, total - 1))
             held = self.room(x.element_type)
             if cutlass.const_expr(self.split.held):
-                self.fetch(x, safe * x.stride[0], 0, held, self.absent)
+                self.fetch(x, source, 0, held, self.absent)
+            self.meet()
             if cutlass.const_expr(self.function in ("sum", "mean")):
-                result = self.sum(x, safe * x.stride[0], held)
+                result = self.sum(x, source, held)
             else:
-                result = self.largest(x, safe * x.stride[0], held)
-            if row < total and self.split.index(thread, 0) == 0:
+                result = self.largest(x, source, held)
+            if row < total and self.split.index(thread, 0) + self.part() == 0:
                 out[row] = result.to(out.element_type)
 
     @cute.jit
@@ -82,7 +83,7 @@ class Reduce(Rows):
         for i in cutlass.range_constexpr(self.depth):
             # The sum with zero makes one zero of both, and one number of all that are none: the greatest as an integer.
             bits = (held[None, i].load().to(cutlass.Float32) + 0.0).bitcast(cutlass.Int32)
-            start = self.index(group, i) * self.split.vector
+            start = (self.index(group, i) + self.part() * self.split.vectors) * self.split.vector
             for e in cutlass.range_constexpr(self.split.vector):
                 one = ordered(bits[e])
                 if cutlass.const_expr(self.function == "max"):
@@ -99,9 +100,9 @@ def ordered(bits: cutlass.Int32) -> cutlass.Int32:
     return bits ^ ((bits >> 31) & _MOST)
 
 
-def compile_reduce(dtype: Any, width: int, function: str, threads: int) -> Any:
+def compile_reduce(dtype: Any, width: int, function: str, cluster: int, threads: int) -> Any:
     """Compile for one dtype, row length and function: rows and their stride are free, each row aligned to 16 bytes."""
-    operation = Reduce(Split.of(width, dtype.width, threads), function)
+    operation = Reduce(Split.of(width // cluster, dtype.width, threads), cluster, function)
     rows = cute.sym_int64()
     result = cutlass.Int64 if function == "argmax" else dtype
     out = make_fake_tensor(result, (rows,), (1,), assumed_align=result.width // 8)

@@ -29,38 +29,34 @@ class Softmax(Rows):
     @cute.jit
     def softmax(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch."""
-        self.kernel(x, out).launch(grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream)
+        self.kernel(x, out).launch(
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], cluster=self.shape, stream=stream
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
-        total = cute.size(x, mode=[0])
-        first = cutlass.Int64(block) * self.split.rows
+        total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
+            source, target = self.place(x, safe), self.place(out, safe)
             held = self.room(x.element_type)
             if cutlass.const_expr(self.split.held):
-                self.fetch(x, safe * x.stride[0], 0, held, _NONE)
-            mine = self.fold(
-                x,
-                safe * x.stride[0],
-                held,
-                lambda found, group: self.further(found, held),
-                (cutlass.Float32(_NONE), cutlass.Float32(0)),
-                _NONE,
-            )
+                self.fetch(x, source, 0, held, _NONE)
+            self.meet()
+            nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
+            mine = self.fold(x, source, held, lambda found, group: self.further(found, held), nothing, _NONE)
             largest = finite(self.shared(mine[0], cute.arch.fmax))
             summed = self.shared(mine[1] * power(mine[0] - largest), operator.add)
             if row < total:
                 self.fold(
                     x,
-                    safe * x.stride[0],
+                    source,
                     held,
-                    lambda found, group: self.write(out, safe * out.stride[0], group, held, largest, found),
+                    lambda found, group: self.write(out, target, group, held, largest, found),
                     1.0 / summed,
                     _NONE,
                 )
@@ -96,9 +92,9 @@ def finite(largest: cutlass.Float32) -> cutlass.Float32:
     return cutlass.Float32(0) if largest == -cutlass.Float32.inf else largest
 
 
-def compile_softmax(dtype: Any, width: int, threads: int) -> Any:
+def compile_softmax(dtype: Any, width: int, cluster: int, threads: int) -> Any:
     """Compile for one dtype and row length: rows and their strides are free, each row aligned to 16 bytes."""
-    operation = Softmax(Split.of(width, dtype.width, threads))
+    operation = Softmax(Split.of(width // cluster, dtype.width, threads), cluster)
     rows = cute.sym_int64()
     x, out = (matrix(dtype, rows, width) for _ in range(2))
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
