@@ -39,7 +39,7 @@ def main() -> int:
 
 def order(variant: Any) -> Any:
     """The order in which people look for a variant."""
-    return variant.target, list(variant.config.items())
+    return variant.target, [(key, str(value)) for key, value in variant.config.items()]
 
 
 def attempt(op: str, variant: Any) -> str:
