@@ -64,7 +64,7 @@ class Rows:
         return cute.arch.block_idx_in_cluster() if cutlass.const_expr(self.cluster > 1) else 0
 
     @property
-    def shape(self) -> list[int] | None:
+    def cluster_shape(self) -> list[int] | None:
         """The cluster, as it is launched; None where there is none."""
         return [self.cluster, 1, 1] if self.cluster > 1 else None
 

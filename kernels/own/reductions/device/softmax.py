@@ -30,7 +30,7 @@ class Softmax(Rows):
     def softmax(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch."""
         self.kernel(x, out).launch(
-            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], cluster=self.shape, stream=stream
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], cluster=self.cluster_shape, stream=stream
         )
 
     @cute.kernel
