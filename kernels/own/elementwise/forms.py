@@ -90,16 +90,16 @@ def launch(config: Config, parameters: tuple[str, ...]) -> LaunchPlan:
     """One block for each tile, and one where there is none.
 
     >>> plan = launch({"dtype": "bfloat16", "rank": 1, "threads": 128, "unroll": 4}, ("x", "out"))
-    >>> plan.launch({"out.shape[0]": 5000}).grid
+    >>> plan.launch({"x.shape[0]": 5000}).grid
     (2, 1, 1)
     >>> plan = launch({"dtype": "bfloat16", "rank": 2, "threads": 128, "unroll": 4}, ("x", "out"))
-    >>> plan.launch({"out.shape[0]": 3, "out.shape[1]": 5000}).grid
+    >>> plan.launch({"x.shape[0]": 3, "x.shape[1]": 5000}).grid
     (6, 1, 1)
     """
     tile = tile_of(config)
-    blocks: Expression = ("ceil_div", "out.shape[0]", tile.size)
+    blocks: Expression = ("ceil_div", "x.shape[0]", tile.size)
     if config["rank"] == 2:
-        blocks = ("mul", "out.shape[0]", ("max", ("ceil_div", "out.shape[1]", tile.size), 1))
+        blocks = ("mul", "x.shape[0]", ("max", ("ceil_div", "x.shape[1]", tile.size), 1))
     return LaunchPlan(grid=(("max", blocks, 1), 1, 1), block=(tile.threads, 1, 1), parameters=parameters)
 
 
