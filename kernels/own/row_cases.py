@@ -16,6 +16,7 @@ from precast.loader.format.target import Target
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 CLUSTERS = (1, 2, 4, 8)
+STAGE = 96 << 10  # bytes of shared memory that a block has on every target
 
 
 def split_of(config: Config, key: str) -> Split:
@@ -60,6 +61,22 @@ def cluster_refusal(config: Config, key: str, target: Target) -> str | None:
         return f"{key} is {length}, and cluster {cluster}: blocks share a row in equal parts of whole vectors"
     if split_of(config, key).rows > 1:
         return f"{key} is {length}, and cluster {cluster}: rows are too short to be shared; use fewer blocks or threads"
+    return None
+
+
+def stage_refusal(config: Config, key: str) -> str | None:
+    """Why rows, or the parts of them that blocks have, cannot be staged in shared memory, or None.
+
+    >>> stage_refusal({"dtype": "bfloat16", "width": 128256, "threads": 512, "cluster": 2, "staged": True}, "width")
+    'staged is true, and 128256 bytes for each block: use a larger cluster, for at most 98304'
+    """
+    if not config["staged"]:
+        return None
+    size = configs.integer(config, key) // configs.integer(config, "cluster") * bits(str(config["dtype"])) // 8
+    if split_of(config, key).rows > 1:
+        return "staged is true, and a block has several rows: use fewer threads, or false"
+    if size > STAGE:
+        return f"staged is true, and {size} bytes for each block: use a larger cluster, for at most {STAGE}"
     return None
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from cutlass.cute.nvgpu.cpasync import CopyG2SOp
 from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_tensor
+from cutlass.utils import SmemAllocator
 
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.rows import WARP, Split
@@ -25,12 +27,17 @@ class Rows:
     a group. A group is 0 at compile time where a row is held, so that steps that every lane has are not checked.
 
     The blocks of a cluster share a row in equal parts: then the split is that of a part, of one row for each block.
+
+    A row, or such a part, that is ``staged`` waits in shared memory, from where passes read it in groups: it takes no
+    registers, so that more blocks run at once, and one reads while another writes.
     """
 
-    def __init__(self, split: Split, cluster: int = 1) -> None:
+    def __init__(self, split: Split, cluster: int = 1, staged: bool = False) -> None:
         self.split = split
         self.cluster = cluster
-        self.depth = split.steps if split.held else _GROUP
+        self.staged = staged
+        self.held = split.held and not staged
+        self.depth = split.steps if self.held else _GROUP
         self.groups = -(-split.steps // self.depth)
 
     @property
@@ -70,10 +77,12 @@ class Rows:
 
     @cute.jit
     def meet(self) -> None:
-        """Wait until every block of the cluster has begun: then it may be written to."""
+        """Wait until every block of the cluster has begun, and may be written to; and until what is staged is there."""
         if cutlass.const_expr(self.cluster > 1):
             cute.arch.cluster_arrive_relaxed()
             cute.arch.cluster_wait()
+        if cutlass.const_expr(self.staged):
+            cute.arch.cp_async_wait_group(0)
 
     def room(self, dtype: Any) -> cute.Tensor:
         """Registers for a group of this lane's vectors."""
@@ -117,6 +126,22 @@ class Rows:
                 cute.autovec_copy(at(tensor, base + index * vector, vector), into)
 
     @cute.jit
+    def stage(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
+        """Shared memory to which this block's part of a row is under way. A lane brings the vectors that it takes, and
+        sees no others."""
+        vector = self.split.vector
+        width = tensor.element_type.width
+        room = SmemAllocator().allocate_array(tensor.element_type, self.columns // self.cluster, byte_alignment=ALIGN)
+        waiting = cute.make_tensor(room, cute.make_layout(self.columns // self.cluster))
+        copy = cute.make_copy_atom(CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * width)
+        for step in cutlass.range_constexpr(self.split.steps):
+            index = self.split.index(cute.arch.thread_idx()[0], step)
+            if index < self.split.vectors:
+                cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
+        cute.arch.cp_async_commit_group()
+        return waiting
+
+    @cute.jit
     def fold(
         self,
         tensor: cute.Tensor,
@@ -130,7 +155,7 @@ class Rows:
 
         A row that is held is there already.
         """
-        if cutlass.const_expr(self.split.held):
+        if cutlass.const_expr(self.held):
             found = step(found, 0)
         else:
             for group in cutlass.range(self.groups, unroll=1):

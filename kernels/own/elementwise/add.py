@@ -71,7 +71,7 @@ def launch(config: Config) -> LaunchPlan:
     peer=peer,
     launch=launch,
 )
-def add(dtype: DType, rank: Literal[1, 2] = 1, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:
+def add(dtype: DType, rank: Literal[1, 2] = 1, threads: Tuned[int] = 256, unroll: Tuned[int] = 1) -> Any:
     """``add(x, y, out)``: ``out = x + y``, computed in float32.
 
     With ``rank`` 1, all three are contiguous and one-dimensional, of any length: pass ``x.view(-1)``. With ``rank`` 2

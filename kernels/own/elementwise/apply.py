@@ -104,8 +104,8 @@ def apply(
     dtype: DType,
     function: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square"],
     rank: Literal[1, 2] = 1,
-    threads: Tuned[int] = 128,
-    unroll: Tuned[int] = 4,
+    threads: Tuned[int] = 256,
+    unroll: Tuned[int] = 1,
 ) -> Any:
     """``apply(x, out)``: ``out = function(x)``, computed in float32.
 

@@ -74,7 +74,7 @@ def launch(config: Config) -> LaunchPlan:
     peer=peer,
     launch=launch,
 )
-def scale(dtype: DType, rank: Literal[1, 2] = 1, threads: Tuned[int] = 128, unroll: Tuned[int] = 4) -> Any:
+def scale(dtype: DType, rank: Literal[1, 2] = 1, threads: Tuned[int] = 256, unroll: Tuned[int] = 1) -> Any:
     """``scale(x, out, factor)``: ``out = x * factor``, computed in float32.
 
     With ``rank`` 1, ``x`` and ``out`` are contiguous and one-dimensional, of any length: pass ``x.view(-1)``. With

@@ -20,7 +20,8 @@ _SPREAD = 3.0
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    return row_cases.refusal(config, "width") or row_cases.cluster_refusal(config, "width", target)
+    reason = row_cases.refusal(config, "width") or row_cases.cluster_refusal(config, "width", target)
+    return reason or row_cases.stage_refusal(config, "width")
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -51,12 +52,12 @@ def tolerance(config: Config) -> Tolerance:
 
     - An exponent is off by ``1.5 u`` of itself, and exponents reach 40 (values are within 6 standard deviations of 3):
       ``60 u`` for the exponential, which is itself off by ``4 u``. So is each in the sum.
-    - The sum: ``u`` for each addition, and for each block of a cluster. Where a row is not held, the sum is scaled by
-      another exponential each time that a larger value is met: once for a group of vectors at most, ``8 u`` each.
+    - The sum: ``u`` for each addition, and for each block of a cluster. It is scaled by another exponential each time
+      that a larger value is met: once for a group of vectors at most, ``8 u`` each.
     - A division and a multiplication: ``2 u``.
     """
     split = row_cases.split_of(config, "width")
-    scalings = 0 if split.held else split.steps // 4
+    scalings = split.steps // 4
     arithmetic = 2 * 64 + row_cases.additions(split) + configs.integer(config, "cluster") + 8 * scalings + 2
     return rounding.stored(str(config["dtype"]), arithmetic * 2.0**-24)
 
@@ -83,12 +84,15 @@ SOFTMAX = RowKernel(
 
 
 @SOFTMAX
-def softmax(dtype: DType, width: int, cluster: Tuned[int] = 1, threads: Tuned[int] = 256) -> Any:
+def softmax(
+    dtype: DType, width: int, cluster: Tuned[int] = 1, staged: Tuned[bool] = False, threads: Tuned[int] = 256
+) -> Any:
     """``softmax(x, out)``: each row of ``out`` is the softmax of that row of ``x``, computed in float32.
 
     ``x`` and ``out`` are ``[rows, width]``, of row strides that keep rows aligned to 16 bytes; ``out`` may be ``x``.
-    A row that registers hold, or those of a ``cluster`` of blocks, is read once, a longer one twice.
+    A row that the registers of a block hold, or those of a ``cluster`` of blocks, is read once. With ``staged`` it
+    waits in shared memory instead. Any other is read twice.
     """
     from precast.kernels.own.reductions.device.softmax import compile_softmax
 
-    return compile_softmax(to_cutlass(dtype), width, cluster, threads)
+    return compile_softmax(to_cutlass(dtype), width, cluster, threads, staged)

@@ -41,6 +41,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("softmax", {"dtype": "bfloat16", "width": 4096}),
     ("softmax", {"dtype": "float32", "width": 128256, "threads": 1024}),
     ("softmax", {"dtype": "bfloat16", "width": 128256, "cluster": 8, "threads": 256}),
+    ("softmax", {"dtype": "bfloat16", "width": 32768, "staged": True}),
     ("reduce", {"dtype": "bfloat16", "width": 4096, "function": "sum"}),
     ("reduce", {"dtype": "bfloat16", "width": 151936, "function": "argmax", "cluster": 4, "threads": 512}),
     ("quantize_fp8", {"dtype": "bfloat16", "width": 4096}),

@@ -126,6 +126,8 @@ def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
         ("reduce", {"dtype": "int8", "width": 8, "function": "sum"}, "use one of float32, float16, bfloat16"),
         ("softmax", {"dtype": "bfloat16", "width": 4096, "cluster": 3}, "cluster is 3: use one of 1, 2, 4, 8"),
         ("softmax", {"dtype": "bfloat16", "width": 4104, "cluster": 2}, "blocks share a row in equal parts"),
+        ("softmax", {"dtype": "float32", "width": 32768, "staged": True}, "131072 bytes for each block"),
+        ("softmax", {"dtype": "float32", "width": 64, "staged": True}, "a block has several rows"),
         ("reduce", {**HALF, "width": 256, "function": "max", "cluster": 2}, "rows are too short to be shared"),
         ("layernorm", {"dtype": "bfloat16", "hidden": -8}, "hidden is -8: use a multiple of 8"),
         ("layernorm", {"dtype": "bfloat16", "hidden": 64, "threads": 100}, "threads is 100: use one of"),

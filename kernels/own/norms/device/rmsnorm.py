@@ -40,7 +40,7 @@ class RmsNorm(Rows):
             safe = cutlass.min(row, total - 1)
             source, target = self.place(x, safe), self.place(out, safe)
             held, weights = self.room(x.element_type), self.room(weight.element_type)
-            if cutlass.const_expr(self.split.held):
+            if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held)
                 self.fetch(weight, cutlass.Int64(0), 0, weights)
             mine = self.fold(x, source, held, lambda found, group: squares(found, held), cutlass.Float32(0))
@@ -66,7 +66,7 @@ class RmsNorm(Rows):
         weights: cute.Tensor,
     ) -> Any:
         """Store the results of a group."""
-        if cutlass.const_expr(not self.split.held):
+        if cutlass.const_expr(not self.held):
             self.fetch(weight, cutlass.Int64(0), group, weights)
         for i in cutlass.range_constexpr(self.depth):
             values = held[None, i].load().to(cutlass.Float32) * factor * weights[None, i].load().to(cutlass.Float32)

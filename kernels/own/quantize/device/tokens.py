@@ -40,7 +40,7 @@ class TokenQuantizer(Rows):
             safe = cutlass.min(row, total - 1)
             source, target = self.place(x, safe), self.place(out, safe)
             held = self.room(x.element_type)
-            if cutlass.const_expr(self.split.held):
+            if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held)
 
             def larger(found: Any, group: Any) -> Any:

@@ -44,7 +44,7 @@ class Reduce(Rows):
             # Lanes without a row of their own read the last one, and write nothing.
             source = self.place(x, cutlass.min(row, total - 1))
             held = self.room(x.element_type)
-            if cutlass.const_expr(self.split.held):
+            if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held, self.absent)
             self.meet()
             if cutlass.const_expr(self.function in ("sum", "mean")):

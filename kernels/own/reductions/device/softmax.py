@@ -22,8 +22,8 @@ _NONE = -math.inf
 class Softmax(Rows):
     """``out = exp(x - max(x)) / sum(exp(x - max(x)))``, row by row, computed in float32.
 
-    A row that is held is read once. A longer one is read twice: its largest value and its sum are found in one pass, in
-    which the sum is scaled whenever a larger value is met.
+    A row that is held, or staged, is read once, a longer one twice. The largest value and the sum are found in one
+    pass, in which the sum is scaled whenever a larger value is met.
     """
 
     @cute.jit
@@ -44,17 +44,18 @@ class Softmax(Rows):
             safe = cutlass.min(row, total - 1)
             source, target = self.place(x, safe), self.place(out, safe)
             held = self.room(x.element_type)
-            if cutlass.const_expr(self.split.held):
+            if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held, _NONE)
+            near, start = (self.stage(x, source), 0) if cutlass.const_expr(self.staged) else (x, source)
             self.meet()
             nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
-            mine = self.fold(x, source, held, lambda found, group: self.further(found, held), nothing, _NONE)
+            mine = self.fold(near, start, held, lambda found, group: self.further(found, held), nothing, _NONE)
             largest = finite(self.shared(mine[0], cute.arch.fmax))
             summed = self.shared(mine[1] * power(mine[0] - largest), operator.add)
             if row < total:
                 self.fold(
-                    x,
-                    source,
+                    near,
+                    start,
                     held,
                     lambda found, group: self.write(out, target, group, held, largest, found),
                     1.0 / summed,
@@ -92,9 +93,9 @@ def finite(largest: cutlass.Float32) -> cutlass.Float32:
     return cutlass.Float32(0) if largest == -cutlass.Float32.inf else largest
 
 
-def compile_softmax(dtype: Any, width: int, cluster: int, threads: int) -> Any:
+def compile_softmax(dtype: Any, width: int, cluster: int, threads: int, staged: bool) -> Any:
     """Compile for one dtype and row length: rows and their strides are free, each row aligned to 16 bytes."""
-    operation = Softmax(Split.of(width // cluster, dtype.width, threads), cluster)
+    operation = Softmax(Split.of(width // cluster, dtype.width, threads), cluster, staged=staged)
     rows = cute.sym_int64()
     x, out = (matrix(dtype, rows, width) for _ in range(2))
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
