@@ -13,7 +13,19 @@ from precast.loader.format.config import complete
 
 SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("scale", {"dtype": "float32"}, {"n": 1000}),
+    ("scale", {"dtype": "float32", "rank": 2}, {"rows": 3, "columns": 50}),
+    ("add", {"dtype": "float32"}, {"n": 1000}),
+    *(
+        ("apply", {"dtype": "float32", "function": function}, {"n": 1000})
+        for function in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square")
+    ),
     ("rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("softmax", {"dtype": "float32", "width": 256}, {"rows": 3}),
+    *(
+        ("reduce", {"dtype": "float32", "width": 256, "function": function}, {"rows": 3})
+        for function in ("sum", "mean", "max", "argmax")
+    ),
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 256, "residual": True}, {"rows": 3}),
     ("quack.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
