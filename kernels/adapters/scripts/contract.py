@@ -1,7 +1,7 @@
 """The contract of kernel scripts, from a declared op: ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
 
 ``script_kernel.py`` beside this file makes a kernel of a file with these three functions. Here is the other way round:
-an op with its declaration becomes three such functions, for a script that verifies or times kernel files; and ``script``
+of an op with its declaration come three such functions, for a script that verifies or times kernel files. ``script``
 writes a file of them, which ``script_kernel`` reads again.
 """
 
@@ -24,7 +24,7 @@ from precast.loader.format.config import Config, complete, to_json
 
 _HEAD = '''"""{op}, as a kernel script: kernel_fn(*inputs), reference_fn(*inputs) and get_inputs().
 
-kernel_fn makes the outputs and calls the compiled kernel. The keys of the config are keyword-only parameters of all three.
+kernel_fn makes the outputs and calls the compiled kernel. The keys of the config are keyword-only parameters of all.
 """
 
 from precast.kernels.adapters.scripts.contract import contract
@@ -32,7 +32,7 @@ from precast.kernels.adapters.scripts.contract import contract
 kernel_fn, reference_fn, get_inputs = contract(
     {op!r},
     {config},
-    {problem},
+    {problem},{source}
 )
 '''
 
@@ -46,9 +46,9 @@ class Contract(NamedTuple):
 
 
 def contract(
-    op: str, config: Mapping[str, object] | None = None, problem: Problem | None = None
+    op: str, config: Mapping[str, object] | None = None, problem: Problem | None = None, *, source: str = ""
 ) -> Contract:
-    """The contract of an op, registered or written as ``module:function``.
+    """The contract of a registered op, or of one whose function is at ``source``, as ``module:function``.
 
     - ``get_inputs()`` gives the tensors that the kernel reads, on the GPU, random by torch's generator. Numbers are
       part of ``kernel_fn``.
@@ -63,58 +63,60 @@ def contract(
     >>> str(inspect.signature(made.kernel_fn)).startswith("(x, /, *, dtype: 'DType' = 'float32', threads")
     True
     """
-    function = load(FunctionRef.parse(op) if ":" in op else find(op))
-    declaration = declaration_of(function, op.partition(":")[2] if ":" in op else op)
+    function = load(FunctionRef.parse(source) if source else find(op))
+    declaration = declaration_of(function, op)
     if not declaration.verifiable:
         raise DeclarationError(
             f"{op} does not declare all of problems, inputs, outputs and reference: add what is missing to its @kernel"
         )
     full = complete(declaration.keys, config or {}, op=declaration.op)
-    source = _Source(function, declaration, full, dict(problem) if problem else None, op)
-    names = [name for name, role in source.roles(json.dumps(to_json(dict(full)))).items() if role.given]
+    kernel = _Kernel(function, declaration, full, dict(problem) if problem else None)
+    names = [name for name, role in kernel.roles(kernel.key({})).items() if role.given]
 
     def kernel_fn(*given: Any, **keys: Any) -> Any:
-        key = source.key(keys)
-        roles = source.roles(key)
-        values = source.filled(roles, dict(zip(names, given, strict=True)))
-        source.compiled(key)(*values.values())
+        key = kernel.key(keys)
+        roles = kernel.roles(key)
+        values = kernel.filled(roles, dict(zip(names, given, strict=True)))
+        kernel.compiled(key)(*values.values())
         return _as_returned([values[name] for name in declaration.outputs if values[name] is not None])
 
     def reference_fn(*given: Any, **keys: Any) -> Any:
-        key = source.key(keys)
-        roles = source.roles(key)
-        values = source.filled(roles, dict(zip(names, given, strict=True)))
+        key = kernel.key(keys)
+        roles = kernel.roles(key)
+        values = kernel.filled(roles, dict(zip(names, given, strict=True)))
         assert declaration.reference
-        found = declaration.reference(source.config(key), values)
+        found = declaration.reference(kernel.config(key), values)
         written = [name for name in declaration.outputs if values[name] is not None]
         return _as_returned([found[name].to(values[name].dtype).reshape(values[name].shape) for name in written])
 
     def get_inputs(**keys: Any) -> list[Any]:
         import torch
 
-        values = source.made(source.key(keys), int(torch.randint(1 << 31, (), device="cpu")))
+        values = kernel.made(kernel.key(keys), int(torch.randint(1 << 31, (), device="cpu")))
         return [values[name] for name in names]
 
     parameters = inspect.signature(function).parameters.values()
     keywords = [p.replace(kind=p.KEYWORD_ONLY, default=full[p.name]) for p in parameters]
     shown = [f"{name}_" if name in full else name for name in names]  # an argument may be named as a key is
     inputs = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in shown]
-    for made, taken in ((kernel_fn, inputs), (reference_fn, inputs), (get_inputs, [])):
-        made.__signature__ = inspect.Signature([*taken, *keywords])  # type: ignore[attr-defined]
-        made.__wrapped__ = function  # type: ignore[attr-defined]  # where the names of its hints are looked up
-        made.__doc__ = inspect.getdoc(function)
-    return Contract(kernel_fn, reference_fn, get_inputs)
+    made = Contract(kernel_fn, reference_fn, get_inputs)
+    for one, taken in zip(made, (inputs, inputs, []), strict=True):
+        one.__signature__ = inspect.Signature([*taken, *keywords])  # type: ignore[attr-defined]
+        one.__wrapped__ = function  # type: ignore[attr-defined]  # where the names of its hints are looked up
+        one.__doc__ = inspect.getdoc(function)
+    return made
 
 
-def script(op: str, config: Mapping[str, object] | None = None, problem: Problem | None = None) -> str:
-    """The text of a kernel script for an op.
+def script(
+    op: str, config: Mapping[str, object] | None = None, problem: Problem | None = None, *, source: str = ""
+) -> str:
+    """The text of a kernel script for an op, of which ``contract`` makes the functions.
 
     >>> "get_inputs = contract(" in script("scale", {"dtype": "float32"}, {"n": 1000})
     True
     """
-    values = dict(config or {})
-    shown = repr(json.loads(json.dumps(to_json(values))))
-    return _HEAD.format(op=op, config=shown, problem=repr(dict(problem)) if problem else None)
+    shown = f"\n    source={source!r}," if source else ""
+    return _HEAD.format(op=op, config=dict(config or {}), problem=dict(problem) if problem else None, source=shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +132,18 @@ class _Role:
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
+class _Kernel:
     """An op, and what is made of it once for each config."""
 
     function: Callable[..., Any]
     declaration: Declaration
     defaults: Config
     problem: Problem | None
-    op: str
 
     def key(self, keys: Mapping[str, Any]) -> str:
         """A config with some keys changed, as text."""
         full = complete(self.declaration.keys, {**self.defaults, **keys}, op=self.declaration.op)
-        return json.dumps(to_json(dict(full)))
+        return json.dumps({name: to_json(value) for name, value in full.items()})
 
     def config(self, key: str) -> Config:
         """The config of a text."""
@@ -194,8 +195,15 @@ class _Source:
         config = self.config(key)
         assert self.declaration.inputs and self.declaration.problems
         problem = self.problem or list(self.declaration.problems(config))[-2:][0]
-        with torch.device(device):
-            return self.declaration.inputs(config, problem, device=device, seed=seed)
+        threads = torch.get_num_threads()
+        if device == "cpu":  # a worker is forked after it has run this: threads of torch would be lost, and waited for
+            torch.set_num_threads(1)
+        try:
+            with torch.device(device):
+                return self.declaration.inputs(config, problem, device=device, seed=seed)
+        finally:
+            if device == "cpu":
+                torch.set_num_threads(threads)
 
 
 def _made(role: _Role, device: Any) -> Any:

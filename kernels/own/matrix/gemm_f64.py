@@ -38,7 +38,9 @@ def staging_of(config: Config) -> Staging:
         Side(along, k, contiguous_k, bits=64, granule=4, copied=copied)
         for along, contiguous_k in zip((m, n), contiguous, strict=True)
     )
-    return Staging(first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents"))
+    return Staging(
+        first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents")
+    )
 
 
 def instruction_of(config: Config) -> tuple[int, int, int]:

@@ -26,7 +26,8 @@ _UNIT = (16, 16, 16)  # what a warp reads and multiplies at a time
 def staging_of(config: Config) -> Staging:
     """The staging of a full config.
 
-    >>> staging_of({"tile": (128, 128, 32), "warps": (2, 2), "stages": 4, "residents": 2, "a_major": "k", "b_major": "k"}).bytes
+    >>> staging_of({"tile": (128, 128, 32), "warps": (2, 2), "stages": 4, "residents": 2,
+    ...             "a_major": "k", "b_major": "k"}).bytes
     65536
     """
     (m, n, k), (down, right) = configs.integers(config, "tile"), configs.integers(config, "warps")
@@ -34,7 +35,9 @@ def staging_of(config: Config) -> Staging:
         Side(along, k, contiguous_k=config[major] == "k", bits=16, granule=8, copied=16)
         for along, major in ((m, "a_major"), (n, "b_major"))
     )
-    return Staging(first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents"))
+    return Staging(
+        first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents")
+    )
 
 
 def supports(config: Config, target: Target) -> str | None:

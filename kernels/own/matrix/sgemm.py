@@ -33,7 +33,13 @@ def staging_of(config: Config) -> Staging:
     copied = configs.integer(config, "align")
     first = Side(m, k, contiguous_k=True, bits=32, granule=4, copied=copied)
     second = Side(n, k, contiguous_k=False, bits=32, granule=4, copied=copied)
-    return Staging(first, second, (m // _UNIT[0], n // _UNIT[1]), configs.integer(config, "stages"), configs.integer(config, "residents"))
+    return Staging(
+        first,
+        second,
+        (m // _UNIT[0], n // _UNIT[1]),
+        configs.integer(config, "stages"),
+        configs.integer(config, "residents"),
+    )
 
 
 def supports(config: Config, target: Target) -> str | None:

@@ -82,13 +82,14 @@ class Side:
         each = _log(self.width // self.vector)
         return thread >> each, (thread & ((1 << each) - 1)) * self.vector
 
-    def later_copy(self, number: int, threads: int) -> tuple[int, int]:
-        """How many lines and elements behind its first copy a thread's other copies begin.
+    def later_copy(self, number: Any, threads: int) -> tuple[Any, Any]:
+        """How many lines and elements behind its first copy another one of a thread begins.
 
         >>> Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, copied=16).later_copy(1, threads=128)
         (32, 0)
         """
-        return divmod(number * threads * self.vector, self.width)
+        behind = number * (threads * self.vector)
+        return behind >> _log(self.width), behind & (self.width - 1)
 
     def place(self, line: Any, position: Any) -> Any:
         """Where an element of a line stands in the stage."""

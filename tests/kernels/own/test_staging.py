@@ -92,12 +92,12 @@ def test_threads_that_multiply_alone_read_without_conflicts_and_have_every_numbe
         have.update(product(rows, columns))
     assert have == Counter(product(range(32), range(64)))
     for i, k in product(range(threads.rows), range(0, depth, 4)):
-        rows = {threads.first(lane)[0] + threads.row(i) for lane in range(WARP)}
-        places = [first.at(row, k) + e for row in rows for e in range(4)]
-        assert len(banks(first, places)) == 4 * len(rows), "what several threads read counts once"
+        distinct = {threads.first(lane)[0] + threads.row(i) for lane in range(WARP)}
+        places = [first.at(row, k) + e for row in distinct for e in range(4)]
+        assert len(banks(first, places)) == 4 * len(distinct), "what several threads read counts once"
     for j, k in product(range(2), range(depth)):
-        columns = {threads.first(lane)[1] + threads.column(j) for lane in range(8)}
-        assert len(banks(second, [second.at(c, k) + e for c in columns for e in range(4)])) == 32
+        runs = {threads.first(lane)[1] + threads.column(j) for lane in range(8)}
+        assert len(banks(second, [second.at(c, k) + e for c in runs for e in range(4)])) == 32
 
 
 @given(st.integers(1, 70), st.integers(1, 70))

@@ -10,17 +10,16 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
-from cutlass.utils import SmemAllocator
 
 from precast.kernels.own.matrix.device import planes, result
 from precast.kernels.own.matrix.device.ptx import multiply_16, read_matrices
-from precast.kernels.own.matrix.device.ring import Ring
+from precast.kernels.own.matrix.device.staged_gemm import StagedGemm
 from precast.kernels.own.matrix.staging import MATRIX, Side, Staging
 
 _ALIGN = 16
 
 
-class GemmSm80:
+class GemmSm80(StagedGemm):
     """``out = a @ b``, summed in float32, for any sizes and layouts of the sides.
 
     Each warp has a part of the tile. In a step it reads matrices of 8 by 8 out of the stage, four at a time, as the
@@ -28,68 +27,11 @@ class GemmSm80:
     """
 
     def __init__(self, staging: Staging, dtype: Any, out_dtype: Any) -> None:
-        self.staging, self.dtype, self.out_dtype = staging, dtype, out_dtype
-        self.ring = Ring(staging)
+        self.out_dtype, self.vector = out_dtype, _ALIGN * 8 // out_dtype.width
         self.rows, self.columns = staging.warp_rows // 16, staging.warp_columns // 8
-        self.vector = _ALIGN * 8 // out_dtype.width
         self.pitch = staging.second.along + self.vector  # in shared memory; so that neighbouring rows differ in banks
-
-    @cute.jit
-    def gemm(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """Launch; an empty result takes none."""
-        if cute.size(out) > 0:
-            self.launch(a, b, out, stream)
-
-    @cute.jit
-    def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """One block for each tile."""
-        staging = self.staging
-        first, second, to = planes.sides(a, b, out)
-        rows, columns = staging.tiles(cutlass.Int32(to.shape[0]), cutlass.Int32(to.shape[1]))
-        self.kernel(first, second, to).launch(
-            grid=[rows * columns, 1, 1],
-            block=[staging.threads, 1, 1],
-            stream=stream,
-            min_blocks_per_mp=staging.residents,
-            preferred_smem_carveout=100,
-        )
-
-    @cute.kernel
-    def kernel(self, first: cute.Tensor, second: cute.Tensor, to: cute.Tensor) -> None:
-        """One tile."""
-        staging = self.staging
-        block, _, _ = cute.arch.block_idx()
-        rows, columns = staging.tiles(cutlass.Int32(to.shape[0]), cutlass.Int32(to.shape[1]))
-        row, column = staging.tile(block, rows, columns, cutlass.min)
-        row, column = row * staging.first.along, column * staging.second.along
-        first, second, to = (planes.plane(one, 0, _ALIGN) for one in (first, second, to))
-
-        least = staging.first.along * self.pitch * self.out_dtype.width // 8
-        first_stages, second_stages = self.ring.allocate(SmemAllocator(), self.dtype, least)
-        sums = cute.make_rmem_tensor((4, self.columns, self.rows), cutlass.Float32)
-        sums.fill(0)
-
-        self.ring.begin(first, second, row, column, first_stages, second_stages)
-        steps = staging.steps(cutlass.Int32(first.shape[1]))
-        read, fill = cutlass.Int32(0), cutlass.Int32(staging.stages - 1)
-        for step in cutlass.range(steps, unroll=1):
-            self.ring.next()
-            ahead = step + (staging.stages - 1)
-            self.ring.fill(first, second, row, column, first_stages, second_stages, ahead, fill)
-            self.multiply(
-                self.ring.stage(first_stages, staging.first, read),
-                self.ring.stage(second_stages, staging.second, read),
-                sums,
-            )
-            fill = read
-            read += 1
-            if read == staging.stages:
-                read = cutlass.Int32(0)
-        self.ring.end()
-        held = cute.recast_ptr(first_stages, dtype=self.out_dtype)
-        self.leave(held, sums)
-        cute.arch.sync_threads()
-        self.store(held, to, row, column)
+        least = staging.first.along * self.pitch * out_dtype.width // 8
+        super().__init__(staging, dtype, cutlass.Float32, (4, self.columns, self.rows), _ALIGN, least=least)
 
     @cute.jit
     def multiply(self, first: cute.Pointer, second: cute.Pointer, sums: cute.Tensor) -> None:
@@ -129,8 +71,18 @@ class GemmSm80:
                     cute.autovec_copy(rounded, cute.make_tensor(place, cute.make_layout(2)))
 
     @cute.jit
-    def store(self, held: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32) -> None:
-        """Store the tile, 16 bytes at a time, neighbours by neighbours."""
+    def store(
+        self, shared: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, sums: cute.Tensor
+    ) -> None:
+        """Store the tile by way of shared memory."""
+        held = cute.recast_ptr(shared, dtype=self.out_dtype)
+        self.leave(held, sums)
+        cute.arch.sync_threads()
+        self.write(held, to, row, column)
+
+    @cute.jit
+    def write(self, held: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32) -> None:
+        """Write the tile, 16 bytes at a time, neighbours by neighbours."""
         staging = self.staging
         thread, _, _ = cute.arch.thread_idx()
         across = staging.second.along // self.vector

@@ -23,9 +23,9 @@ def copy_async(to: Any, source: Any, size: int, read: Any = None) -> None:
 def multiply_f64(shape: tuple[int, int, int], a: Any, b: Any, sums: Any) -> Any:
     """A warp's product of float64 by tensor cores, ``a @ b + sums``: this thread's numbers of each, and of the result.
 
-    With ``group = lane // 4`` and ``member = lane % 4``, number ``i`` of a thread is, of ``a``, in row ``group`` of each
-    eight rows, rows first, and in column ``member`` of each four; of ``b``, in row ``member`` of each four and column
-    ``group``; of the sums, in row ``group`` of each eight and column ``2 * member`` or the next one.
+    With ``group = lane // 4`` and ``member = lane % 4``, number ``i`` of a thread is, of ``a``, in row ``group`` of
+    every 8, rows first, and in column ``member`` of every 4; of ``b``, in row ``member`` of every 4 and column
+    ``group``; of the sums, in row ``group`` of every 8 and column ``2 * member`` or the next one.
     """
     m, n, k = shape
     counts = {"w": m * n // 32, "a": m * k // 32, "b": k * n // 32}
@@ -61,7 +61,9 @@ def multiply_16(dtype: Any, a: Any, b: Any, sums: Any) -> Any:
     next one, then the same of row ``group + 8``.
     """
     kind = {cutlass.BFloat16: "bf16", cutlass.Float16: "f16"}[dtype]
-    operands = "{{$w0}, {$w1}, {$w2}, {$w3}}, {{$r0}, {$r1}, {$r2}, {$r3}}, {{$r4}, {$r5}}, {{$r6}, {$r7}, {$r8}, {$r9}}"
+    operands = (
+        "{{$w0}, {$w1}, {$w2}, {$w3}}, {{$r0}, {$r1}, {$r2}, {$r3}}, {{$r4}, {$r5}}, {{$r6}, {$r7}, {$r8}, {$r9}}"
+    )
     return cute.arch.inline_ptx(
         f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {operands};",
         write_only_types=[cutlass.Float32] * 4,

@@ -1,4 +1,4 @@
-"""The ring of stages in shared memory: how a block fills it by asynchronous copies, and takes step after step from it."""
+"""The ring of stages in shared memory: a block fills it by asynchronous copies, and takes step after step from it."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
@@ -88,7 +88,8 @@ class Ring:
                 place = to + side.place(line + down, position + right)
                 copy_async(place, source + (down * pitch + right), side.copied)
         else:
-            for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
+            # Rare, and so a loop: unrolled, its instructions would be issued, and do nothing, in every other step, too.
+            for i in cutlass.range(side.copies(self.staging.threads), unroll=1):
                 down, right = side.later_copy(i, self.staging.threads)
                 place = to + side.place(line + down, position + right)
                 count = cutlass.max(cutlass.min(width - (left + position + right), side.vector), 0)

@@ -10,16 +10,15 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
-from cutlass.utils import SmemAllocator
 
 from precast.kernels.own.matrix.device import planes, result
-from precast.kernels.own.matrix.device.ring import Ring
+from precast.kernels.own.matrix.device.staged_gemm import StagedGemm
 from precast.kernels.own.matrix.staging import Staging, Threads
 
 _VECTOR = 4  # numbers that are read at once
 
 
-class Sgemm:
+class Sgemm(StagedGemm):
     """``out = a @ b``, rows contiguous, for any sizes.
 
     A thread has 8 by 8 numbers of the result: 8 rows, and two runs of 4 columns. What it reads of a stage serves 64
@@ -27,61 +26,8 @@ class Sgemm:
     """
 
     def __init__(self, staging: Staging, threads: Threads, align: int) -> None:
-        self.staging, self.threads, self.align = staging, threads, align
-        self.ring = Ring(staging)
-
-    @cute.jit
-    def gemm(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """Launch; an empty result takes none."""
-        if cute.size(out) > 0:
-            self.launch(a, b, out, stream)
-
-    @cute.jit
-    def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """One block for each tile."""
-        staging = self.staging
-        first, second, to = planes.sides(a, b, out)
-        rows, columns = staging.tiles(cutlass.Int32(to.shape[0]), cutlass.Int32(to.shape[1]))
-        self.kernel(first, second, to).launch(
-            grid=[rows * columns, 1, 1],
-            block=[staging.threads, 1, 1],
-            stream=stream,
-            min_blocks_per_mp=staging.residents,
-            preferred_smem_carveout=100,
-        )
-
-    @cute.kernel
-    def kernel(self, first: cute.Tensor, second: cute.Tensor, to: cute.Tensor) -> None:
-        """One tile."""
-        staging = self.staging
-        block, _, _ = cute.arch.block_idx()
-        rows, columns = staging.tiles(cutlass.Int32(to.shape[0]), cutlass.Int32(to.shape[1]))
-        row, column = staging.tile(block, rows, columns, cutlass.min)
-        row, column = row * staging.first.along, column * staging.second.along
-        first, second, to = (planes.plane(one, 0, self.align) for one in (first, second, to))
-
-        first_stages, second_stages = self.ring.allocate(SmemAllocator(), cutlass.Float32)
-        sums = cute.make_rmem_tensor((self.threads.columns, self.threads.rows), cutlass.Float32)
-        sums.fill(0)
-
-        self.ring.begin(first, second, row, column, first_stages, second_stages)
-        steps = staging.steps(cutlass.Int32(first.shape[1]))
-        read, fill = cutlass.Int32(0), cutlass.Int32(staging.stages - 1)
-        for step in cutlass.range(steps, unroll=1):
-            self.ring.next()
-            ahead = step + (staging.stages - 1)
-            self.ring.fill(first, second, row, column, first_stages, second_stages, ahead, fill)
-            self.multiply(
-                self.ring.stage(first_stages, staging.first, read),
-                self.ring.stage(second_stages, staging.second, read),
-                sums,
-            )
-            fill = read
-            read += 1
-            if read == staging.stages:
-                read = cutlass.Int32(0)
-        self.ring.end()
-        self.store(to, row, column, sums)
+        super().__init__(staging, cutlass.Float32, cutlass.Float32, (threads.columns, threads.rows), align)
+        self.threads = threads
 
     @cute.jit
     def multiply(self, first: cute.Pointer, second: cute.Pointer, sums: cute.Tensor) -> None:
@@ -107,7 +53,9 @@ class Sgemm:
         cute.autovec_copy(cute.make_tensor(pointer, cute.make_layout(_VECTOR)), to)
 
     @cute.jit
-    def store(self, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, sums: cute.Tensor) -> None:
+    def store(
+        self, shared: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, sums: cute.Tensor
+    ) -> None:
         """Store this thread's sums, four neighbours of a row at a time."""
         threads = self.threads
         top, left = self.corner()
