@@ -87,8 +87,9 @@ def test_problems_have_the_layouts_and_no_better_alignment_than_the_config_says(
             pitch = tensor.stride(-1 if contiguous == rows else -2) * tensor.element_size()
             align = config.get("align", 16)
             assert pitch % align == 0 and tensor.storage_offset() * tensor.element_size() % align == 0
-            seen.add(pitch % (2 * align))
-    assert len(seen) == 2, "rows at the alignment that is asked for, and at no better one"
+            width = problem[rows] if contiguous == rows else problem[columns]
+            seen.add((pitch % (2 * align) == 0, pitch >= width * tensor.element_size() + align))
+    assert len(seen) == 4, "rows at the alignment that is asked for and at no better one, with gaps and without"
 
 
 @pytest.mark.parametrize(
