@@ -35,7 +35,7 @@ def staging_of(config: Config) -> Staging:
         m, n, down, right, contiguous = n, m, right, down, contiguous[::-1]
     copied = configs.integer(config, "align")
     first, second = (
-        Side(along, k, contiguous_k, bits=64, granule=4, copied=copied)
+        Side(along, k, contiguous_k, bits=64, granule=4, together=4, copied=copied)
         for along, contiguous_k in zip((m, n), contiguous, strict=True)
     )
     return Staging(

@@ -32,7 +32,7 @@ def staging_of(config: Config) -> Staging:
     """
     (m, n, k), (down, right) = configs.integers(config, "tile"), configs.integers(config, "warps")
     first, second = (
-        Side(along, k, contiguous_k=config[major] == "k", bits=16, granule=8, copied=16)
+        Side(along, k, contiguous_k=config[major] == "k", bits=16, granule=8, together=8, copied=16)
         for along, major in ((m, "a_major"), (n, "b_major"))
     )
     return Staging(

@@ -31,8 +31,8 @@ def staging_of(config: Config) -> Staging:
     """
     m, n, k = configs.integers(config, "tile")
     copied = configs.integer(config, "align")
-    first = Side(m, k, contiguous_k=True, bits=32, granule=4, copied=copied)
-    second = Side(n, k, contiguous_k=False, bits=32, granule=4, copied=copied)
+    first = Side(m, k, contiguous_k=True, bits=32, granule=4, together=4, copied=copied)
+    second = Side(n, k, contiguous_k=False, bits=32, granule=4, together=1, copied=copied)
     return Staging(
         first,
         second,

@@ -31,13 +31,13 @@ def _log(power: int) -> int:
 class Side:
     """One side's part of a stage: ``along`` times ``depth`` elements, in lines of what is contiguous in memory.
 
-    Lines are stored whole, one after the other. What a warp reads at once are small pieces of several lines, which
-    would all lie in the same banks; so ``granule`` elements at a time change places within their line, in another way
-    in each of the lines that are read together.
+    Lines are stored whole, one after the other. What is read at once are ``granule`` elements of each of ``together``
+    neighbouring lines, which might all lie in the same banks; so granules change places within their line, in another
+    way in each of these lines.
 
     The methods take plain integers or the DSL's: device code calls them with the latter.
 
-    >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, copied=16)
+    >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, together=8, copied=16)
     >>> side.lines, side.width, side.vector
     (128, 32, 8)
     """
@@ -47,6 +47,7 @@ class Side:
     contiguous_k: bool
     bits: int
     granule: int
+    together: int
     copied: int
 
     @property
@@ -72,7 +73,7 @@ class Side:
     def copies(self, threads: int) -> int:
         """How many copies each of some threads makes for a stage.
 
-        >>> Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, copied=16).copies(128)
+        >>> Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, together=8, copied=16).copies(128)
         4
         """
         return self.elements // (self.vector * threads)
@@ -85,7 +86,8 @@ class Side:
     def later_copy(self, number: Any, threads: int) -> tuple[Any, Any]:
         """How many lines and elements behind its first copy another one of a thread begins.
 
-        >>> Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, copied=16).later_copy(1, threads=128)
+        >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, together=8, copied=16)
+        >>> side.later_copy(1, threads=128)
         (32, 0)
         """
         behind = number * (threads * self.vector)
@@ -93,9 +95,10 @@ class Side:
 
     def place(self, line: Any, position: Any) -> Any:
         """Where an element of a line stands in the stage."""
-        at_once = _BANKS * 8 // (self.bits * self.granule)
-        kinds = min(at_once, self.width // self.granule)
-        turn = (line >> _log(at_once // kinds)) & (kinds - 1)
+        pieces = min(_BANKS * 8 // (self.bits * self.granule), self.width // self.granule)
+        lines = _BANKS * 8 // (self.bits * self.granule * pieces)  # that lie in different banks as they are
+        kinds = max(1, self.together // lines)
+        turn = (line >> _log(lines)) & (kinds - 1)
         piece, rest = position >> _log(self.granule), position & (self.granule - 1)
         return line * self.width + (piece ^ turn) * self.granule + rest
 
@@ -107,7 +110,7 @@ class Side:
         """Where, as (along, k), the row of a matrix of 8 by 8 begins that a thread of a warp names, of the four that
         16 by 16 elements have. The second matrix follows the first along the side with ``by_rows``, else along k.
 
-        >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, copied=16)
+        >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, together=8, copied=16)
         >>> [side.matrix_row(lane, True) for lane in (0, 1, 8, 16, 31)]
         [(0, 0), (1, 0), (8, 0), (0, 8), (15, 8)]
         """
@@ -179,12 +182,13 @@ class Staging:
 
     def corner(self, warp: Any) -> tuple[Any, Any]:
         """The first row and column, in the tile, of a warp's part."""
-        return warp // self.across[1] * self.warp_rows, warp % self.across[1] * self.warp_columns
+        right = self.across[1]
+        return (warp >> _log(right)) * self.warp_rows, (warp & (right - 1)) * self.warp_columns
 
     def steps(self, k: Any) -> Any:
         """How many steps a product takes.
 
-        >>> sides = [Side(128, 32, contiguous_k=True, bits=16, granule=8, copied=16)] * 2
+        >>> sides = [Side(128, 32, contiguous_k=True, bits=16, granule=8, together=8, copied=16)] * 2
         >>> Staging(*sides, across=(2, 2), stages=4).steps(100)
         4
         """

@@ -13,8 +13,13 @@ from precast.kernels.own.matrix.staging import MATRIX, WARP, Side, Staging, Thre
 from precast.loader.format.target import Target
 
 SIDES = [
-    Side(along, depth, contiguous_k, bits, granule, copied)
-    for bits, granule, copies in ((64, 4, (16, 8)), (32, 4, (16, 4)), (16, 8, (16,)))
+    Side(along, depth, contiguous_k, bits, granule, together, copied)
+    for bits, granule, together, copies in (
+        (64, 4, 4, (16, 8)),
+        (32, 4, 4, (16, 4)),
+        (32, 4, 1, (16,)),
+        (16, 8, 8, (16,)),
+    )
     for along, depth, contiguous_k, copied in product((64, 128), (16, 32), (True, False), copies)
 ]
 
@@ -80,10 +85,10 @@ def test_matrices_of_eight_rows_are_read_without_conflicts_and_are_those_that_ar
     assert seen == Counter(product(range(16), range(16)))
 
 
-@pytest.mark.parametrize("depth", [8, 16])
+@pytest.mark.parametrize("depth", [8, 16, 32])
 def test_threads_that_multiply_alone_read_without_conflicts_and_have_every_number(depth: int) -> None:
-    threads, first = Threads(8, 8), Side(128, depth, contiguous_k=True, bits=32, granule=4, copied=16)
-    second = Side(128, depth, contiguous_k=False, bits=32, granule=4, copied=16)
+    threads, first = Threads(8, 8), Side(128, depth, contiguous_k=True, bits=32, granule=4, together=4, copied=16)
+    second = Side(128, depth, contiguous_k=False, bits=32, granule=4, together=1, copied=16)
     have: Counter[tuple[int, int]] = Counter()
     for lane in range(WARP):
         top, left = threads.first(lane)
@@ -102,7 +107,7 @@ def test_threads_that_multiply_alone_read_without_conflicts_and_have_every_numbe
 
 @given(st.integers(1, 70), st.integers(1, 70))
 def test_every_tile_is_one_blocks(rows: int, columns: int) -> None:
-    side = Side(64, 16, contiguous_k=True, bits=64, granule=4, copied=16)
+    side = Side(64, 16, contiguous_k=True, bits=64, granule=4, together=4, copied=16)
     staging = Staging(side, side, (2, 2), 3)
     seen = Counter(staging.tile(block, rows, columns) for block in range(rows * columns))
     assert seen == Counter(product(range(rows), range(columns)))
@@ -110,7 +115,7 @@ def test_every_tile_is_one_blocks(rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize(("across", "tile"), [((2, 2), (128, 64)), ((2, 4), (128, 128)), ((4, 1), (128, 64))])
 def test_the_warps_share_the_tile(across: tuple[int, int], tile: tuple[int, int]) -> None:
-    first, second = (Side(along, 16, contiguous_k=True, bits=64, granule=4, copied=16) for along in tile)
+    first, second = (Side(along, 16, contiguous_k=True, bits=64, granule=4, together=4, copied=16) for along in tile)
     staging = Staging(first, second, across, 3)
     corners = [staging.corner(warp) for warp in range(staging.threads // WARP)]
     seen = Counter(
@@ -122,7 +127,7 @@ def test_the_warps_share_the_tile(across: tuple[int, int], tile: tuple[int, int]
 
 
 def staging(along: int = 128, depth: int = 16, across: tuple[int, int] = (2, 2), stages: int = 4) -> Staging:
-    side = Side(along, depth, contiguous_k=True, bits=64, granule=4, copied=16)
+    side = Side(along, depth, contiguous_k=True, bits=64, granule=4, together=4, copied=16)
     return Staging(side, side, across, stages)
 
 
