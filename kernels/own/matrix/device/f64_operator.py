@@ -123,5 +123,5 @@ def _name(operands: Any, tile: tuple[int, int, int]) -> str:
 
 
 def _instruction(target: Target) -> str:
-    """The largest instruction that is as fast as any, of those that a target has."""
-    return "16x8x8" if target.major >= 9 else "8x8x4"
+    """The fastest instruction that a target has."""
+    return "16x8x4" if target.major >= 9 else "8x8x4"
