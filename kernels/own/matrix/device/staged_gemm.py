@@ -86,13 +86,13 @@ class StagedGemm:
         read, fill = cutlass.Int32(0), cutlass.Int32(staging.stages - 1)
         for step in cutlass.range(steps, unroll=1):
             self.ring.next()
-            ahead = step + (staging.stages - 1)
-            self.ring.fill(first, second, row, column, first_stages, second_stages, ahead, fill)
             self.multiply(
                 self.ring.stage(first_stages, staging.first, read),
                 self.ring.stage(second_stages, staging.second, read),
                 sums,
             )
+            ahead = step + (staging.stages - 1)
+            self.ring.fill(first, second, row, column, first_stages, second_stages, ahead, fill)
             fill = read  # the next step overwrites what this one has read, once all threads have
             read += 1
             if read == staging.stages:
