@@ -8,13 +8,13 @@ from typing import Any
 WARP, GROUP = 32, 128  # threads; four warps multiply together
 HEADS = 64  # heads of a block: the tensor core takes no fewer rows
 WIDTH, VALUES = 576, 512  # elements of a latent, and those of them that are also values
+HALF = VALUES // 2  # columns of the values that a group has
 ROWS_OF_PAGE = (16, 32, 64, 128)
 KEYS = (16, 32, 64, 128)
 _BYTES = 2  # of an element
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 _SMALL = 2 << 10  # bytes for barriers, for factors, and for the alignment of what follows them
 _FEWEST, _MOST = 2, 8
-LOADING, MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,11 @@ class Latent:
     def rows(self) -> int:
         """Latents that one copy loads: a page has no more, and a stage neither."""
         return min(self.keys, self.page)
+
+    @property
+    def piece_bytes(self) -> int:
+        """What a copy loads."""
+        return self.rows * WIDTH * _BYTES
 
     @property
     def query_bytes(self) -> int:

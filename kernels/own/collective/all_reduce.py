@@ -1,4 +1,7 @@
-"""``all_reduce``: the sum over the ranks of one host, each reading the others' memory; for sizes where latency counts."""
+"""``all_reduce``: the sum over the GPUs of one host, each of which reads the memory of the others.
+
+It is for the sizes where latency counts: what a few tokens leave behind each layer of a model.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +46,19 @@ def all_reduce(dtype: DType, world: int, shots: Literal[1, 2] = 1) -> Any:
     """The sum of ``x`` over ``world`` GPUs of one host: ``kernel(x=x, out=out, inputs=inputs, outs=None,
     signals=signals, rank=rank)``, on every rank, each with tensors of the same length.
 
-    ``x`` and ``out`` are ``[n]`` of ``dtype``. The tables ``inputs``, ``outs`` and ``signals`` ``[world]`` of int64, on
-    the device, have the addresses of what each rank calls ``x``, ``out`` and its signals: memory that all of them reach,
-    such as torch's symmetric memory. Signals are zeros before the first launch (64 * ``world`` of 4 bytes), and zeros
-    again behind each: pass the same ones to one launch after another, also of CUDA graphs, and never to two at once.
+    ``x`` and ``out`` are ``[n]`` of ``dtype``. The tables ``inputs``, ``outs`` and ``signals`` ``[world]`` of int64,
+    on the device, have the addresses of what each rank calls ``x``, ``out`` and its signals: memory that all of them
+    reach, such as torch's symmetric memory. A rank's signals are ``64 * world`` integers of 32 bits, zeros before the
+    first launch, and zeros again behind each: pass the same ones to one launch after another, also of CUDA graphs, and
+    never to two at once.
 
     With one shot each rank reads all inputs, and ``out`` is any other memory: pass None for ``outs``. With two shots
-    each rank sums a share, and writes it into everyone's ``out``, which may be ``x``: fewer bytes for long vectors. Sums
-    are computed in float32, in the order of the ranks, and rounded once: all ranks have the same bits, with one shot or
-    two. Ranks wait for each other, in the kernel: a rank that does not launch it leaves the others waiting. When it is
-    done, no rank reads ``x`` any more.
+    each rank sums a share, and writes it into everyone's ``out``, which may be ``x``: fewer bytes for long vectors.
+    Sums are computed in float32, in the order of the ranks, and rounded once: all ranks have the same bits, with one
+    shot or two. Ranks wait for each other, in the kernel: one that does not launch it leaves the others waiting. When
+    it is done, no rank reads ``x`` any more.
     """
     from precast.kernels.own.collective.device.all_reduce import compile_all_reduce
 
-    config = {"dtype": dtype, "world": world, "shots": shots}
+    config: Config = {"dtype": dtype, "world": world, "shots": shots}
     return compile_all_reduce(exchange_of(config), to_cutlass(dtype))

@@ -15,7 +15,7 @@ from precast.kernels.own.attention.latent import GROUP, VALUES
 from precast.kernels.own.device.vectors import at
 
 _VECTOR = VALUES // GROUP  # elements of a thread
-_LOG2_E = math.log2(math.e)
+_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
 
 
 @cute.jit
@@ -24,9 +24,7 @@ def combine(
 ) -> None:
     """Launch; there is at least one head, and at least one split."""
     blocks = cutlass.Int32(out.shape[0]) * cutlass.Int32(out.shape[1])
-    kernel(out_parts, lse_parts, out, lse).launch(
-        grid=[blocks, 1, 1], block=[GROUP, 1, 1], stream=stream, use_pdl=True
-    )
+    kernel(out_parts, lse_parts, out, lse).launch(grid=[blocks, 1, 1], block=[GROUP, 1, 1], stream=stream, use_pdl=True)
 
 
 @cute.kernel
@@ -62,5 +60,6 @@ def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse
     place = cutlass.Int64(sequence) * out.stride[0] + cutlass.Int64(head) * out.stride[1] + thread * _VECTOR
     cute.autovec_copy(result, at(out, place, _VECTOR))
     if cutlass.const_expr(lse is not None):
+        logarithm = base + cute.math.log2(whole) * _LN_2  # minus infinity where nothing was seen
         if thread == 0:
-            lse[sequence, head] = base + cute.math.log(whole)
+            lse[sequence, head] = logarithm

@@ -21,13 +21,12 @@ from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream, mak
 from cutlass.utils import LayoutEnum, SmemAllocator
 
 from precast.kernels.own.attention.device.mla_combine import combine
-from precast.kernels.own.attention.latent import (
-    GROUP, HEADS, LOADING, MULTIPLYING, VALUES, WARP, WIDTH, Latent, column, row,
-)  # fmt: skip
+from precast.kernels.own.attention.device.mla_scores import Scores
+from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums
+from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, WARP, WIDTH, Latent
 
-_HALF = VALUES // 2  # columns of the values that a group has
-_WEIGHED, _FREE = 1, 2  # the barriers of both groups: weights are written, weights may be written; 0 is the block's
-_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
+_LOADING, _MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
+_LOG2_E = math.log2(math.e)
 
 
 class MlaDecode:
@@ -57,9 +56,8 @@ class MlaDecode:
         """Launch one kernel, or two where sequences are split; an empty result takes none."""
         if cute.size(out) > 0:
             splits = cutlass.max(cutlass.Int32(lse_parts.shape[0]), 1)
-            self.launch(
-                q, cache, page_table, seqused_k, out, lse, out_parts, lse_parts, softmax_scale, splits, stream
-            )  # fmt: skip
+            results = (out, lse, out_parts, lse_parts)
+            self.launch(q, cache, page_table, seqused_k, results, softmax_scale * _LOG2_E, splits, stream)
             if splits > 1:
                 combine(out_parts, lse_parts, out, lse, stream)
 
@@ -70,11 +68,8 @@ class MlaDecode:
         cache: cute.Tensor,
         page_table: cute.Tensor,
         seqused_k: cute.Tensor,
-        out: cute.Tensor,
-        lse: cute.Tensor | None,
-        out_parts: cute.Tensor,
-        lse_parts: cute.Tensor,
-        softmax_scale: cutlass.Float32,
+        results: Any,
+        scale: cutlass.Float32,
         splits: cutlass.Int32,
         stream: Any,
     ) -> None:
@@ -84,21 +79,22 @@ class MlaDecode:
             dtype, dtype, k_major, k_major, cutlass.Float32, (1, 1, 1), (HEADS, latent.keys)
         )
         weigh = hopper.make_trivial_tiled_mma(
-            dtype, dtype, k_major, OperandMajorMode.MN, cutlass.Float32, (1, 1, 1), (HEADS, _HALF)
+            dtype, dtype, k_major, OperandMajorMode.MN, cutlass.Float32, (1, 1, 1), (HEADS, HALF)
         )
         tile = (HEADS, latent.keys, WIDTH)
         query_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, dtype, 1)
         stage_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, dtype, latent.stages)
-        weight_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, (HEADS, _HALF, latent.keys), dtype, 1)
-        # The last two dimensions are those of a tile; the one before counts sequences or pages.
+        weight_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, (HEADS, HALF, latent.keys), dtype, 1)
+        # The first two dimensions are those of a tile; the third counts sequences or pages.
         queries = cute.make_tensor(q.iterator, cute.select(q.layout, mode=[1, 2, 0]))
         pages = cute.make_tensor(cache.iterator, cute.select(cache.layout, mode=[1, 2, 0]))
         query_copy, query_tiles = self.copy(queries, cute.slice_(query_layout, (None, None, 0)), HEADS)
         page_copy, page_tiles = self.copy(pages, self.part(stage_layout), latent.rows)
+        out, lse, out_parts, lse_parts = results
         blocks = latent.tiles(cutlass.Int32(out.shape[1])) * splits * cutlass.Int32(out.shape[0])
         self.kernel(
             score, weigh, query_copy, query_tiles, query_layout, page_copy, page_tiles, stage_layout, weight_layout,
-            page_table, seqused_k, out, lse, out_parts, lse_parts, softmax_scale * _LOG2_E, splits,
+            page_table, seqused_k, out, lse, out_parts, lse_parts, scale, splits,
         ).launch(
             grid=[blocks, 1, 1],
             block=[latent.threads, 1, 1],
@@ -133,364 +129,101 @@ class MlaDecode:
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        tile, split, sequence = latent.place(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
-
-        shared = SmemAllocator()
-        asked = shared.allocate_array(cutlass.Int64, 1)
-        full = shared.allocate_array(cutlass.Int64, latent.stages)
-        empty = shared.allocate_array(cutlass.Int64, latent.stages)
-        factors = shared.allocate_array(cutlass.Float32, HEADS)
-        queries = self.view(shared.allocate(latent.query_bytes, byte_alignment=1024), query_layout)
-        stages = self.view(shared.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024), stage_layout)
-        weights = self.view(shared.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout)
+        shared = self.shared(query_layout, stage_layout, weight_layout)
         if warp == 0:
             with cute.arch.elect_one():
-                cute.arch.mbarrier_init(asked, 1)
+                cute.arch.mbarrier_init(shared.asked, 1)
                 for stage in cutlass.range_constexpr(latent.stages):
-                    cute.arch.mbarrier_init(full + stage, 1)
-                    cute.arch.mbarrier_init(empty + stage, 2 * GROUP // WARP)
+                    cute.arch.mbarrier_init(shared.full + stage, 1)
+                    cute.arch.mbarrier_init(shared.empty + stage, 2 * GROUP // WARP)
             cute.arch.mbarrier_init_fence()
         cute.arch.sync_threads()
         # The kernel before may still be writing what this one reads, and reading what it writes.
         cute.arch.griddepcontrol_wait()
 
+        tile, split, sequence = latent.place(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
         room = cutlass.Int32(page_table.shape[1]) * latent.page
         length = cutlass.min(cutlass.max(cutlass.Int32(seqused_k[sequence]), 0), room)
         first, steps = latent.share(latent.steps(length), split, splits)
+        share = Share(sequence, tile, split, splits, length, first, steps)
         score.set(warpgroup.Field.ACCUMULATE, True)
         weigh.set(warpgroup.Field.ACCUMULATE, True)
         if warp >= 2 * GROUP // WARP:
-            cute.arch.setmaxregister_decrease(LOADING)
+            cute.arch.setmaxregister_decrease(_LOADING)
             if warp == 2 * GROUP // WARP:
-                asked_tile = cute.local_tile(query_tiles, (HEADS, WIDTH), (tile, 0, sequence))
-                self.load(
-                    query_copy, asked_tile, queries, page_copy, page_tiles, stages, page_table, sequence, length,
-                    first, steps, asked, full, empty,
-                )  # fmt: skip
+                self.load(query_copy, query_tiles, page_copy, page_tiles, page_table, share, shared)
         elif warp < GROUP // WARP:
-            cute.arch.setmaxregister_increase(MULTIPLYING)
-            self.score(
-                score, weigh, queries, stages, weights, factors, asked, full, empty, length, first, steps, scale,
-                thread, tile, split, sequence, out, lse, out_parts, lse_parts, splits,
-            )  # fmt: skip
+            cute.arch.setmaxregister_increase(_MULTIPLYING)
+            scores = Scores(latent, score, weigh, thread)
+            scores.lead(share, shared, scale, out, lse, lse_parts)
+            scores.store(share, out, out_parts)
         else:
-            cute.arch.setmaxregister_increase(MULTIPLYING)
-            self.weigh(
-                weigh, stages, weights, factors, full, empty, length, first, steps,
-                thread - GROUP, tile, split, sequence, out, out_parts, splits,
-            )  # fmt: skip
+            cute.arch.setmaxregister_increase(_MULTIPLYING)
+            sums = Sums(latent, weigh, 1, thread - GROUP)
+            sums.follow(share, shared)
+            sums.store(share, out, out_parts)
 
     @cute.jit
     def load(
         self,
         query_copy: cute.CopyAtom,
-        query_tile: cute.Tensor,
-        queries: cute.Tensor,
+        query_tiles: cute.Tensor,
         page_copy: cute.CopyAtom,
         page_tiles: cute.Tensor,
-        stages: cute.Tensor,
         page_table: cute.Tensor,
-        sequence: cutlass.Int32,
-        length: cutlass.Int32,
-        first: cutlass.Int32,
-        steps: cutlass.Int32,
-        asked: cute.Pointer,
-        full: cute.Pointer,
-        empty: cute.Pointer,
+        share: Any,
+        shared: Any,
     ) -> None:
         """Fill the stages. The number of a page is fetched before the stage that it goes to is free."""
-        latent = self.latent
-        one = cute.make_layout(1)
+        latent, one = self.latent, cute.make_layout(1)
         pieces = latent.keys // latent.rows
+        asked = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
         to_queries, from_queries = cpasync.tma_partition(
-            query_copy, 0, one, cute.group_modes(queries, 0, 2), cute.group_modes(query_tile, 0, 2)
+            query_copy, 0, one, cute.group_modes(shared.queries, 0, 2), cute.group_modes(asked, 0, 2)
         )
         rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
-        places = cute.flat_divide(stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
+        places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
         to, source = cpasync.tma_partition(
             page_copy, 0, one, cute.group_modes(places, 0, 2), cute.group_modes(rows, 0, 2)
         )
-        if steps > 0:
+        if share.steps > 0:
             with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(asked, latent.query_bytes)
-            cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=asked)
+                cute.arch.mbarrier_arrive_and_expect_tx(shared.asked, latent.query_bytes)
+            cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=shared.asked)
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
         numbers = cute.make_rmem_tensor(pieces, cutlass.Int32)
-        for step in cutlass.range(first, first + steps, unroll=1):
-            there = cutlass.min((length - step * latent.keys + latent.rows - 1) // latent.rows, pieces)
+        for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
+            known = share.length - step * latent.keys
+            there = cutlass.min((known + latent.rows - 1) // latent.rows, pieces)
             for piece in cutlass.range_constexpr(pieces):
                 key = step * latent.keys + cutlass.min(piece, there - 1) * latent.rows
-                numbers[piece] = page_table[sequence, key // latent.page]
-            cute.arch.mbarrier_wait(empty + stage, parity)
+                numbers[piece] = page_table[share.sequence, key // latent.page]
+            cute.arch.mbarrier_wait(shared.empty + stage, parity)
             with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, there * (latent.rows * WIDTH * 2))
+                cute.arch.mbarrier_arrive_and_expect_tx(shared.full + stage, there * latent.piece_bytes)
             for piece in cutlass.range_constexpr(pieces):
                 if piece < there:
                     place = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
                     cute.copy(
                         page_copy, source[None, place, numbers[piece]], to[None, piece, 0, stage],
-                        tma_bar_ptr=full + stage,
+                        tma_bar_ptr=shared.full + stage,
                     )  # fmt: skip
             stage += 1
             if stage == latent.stages:
                 stage = cutlass.Int32(0)
                 parity ^= 1
 
-    @cute.jit
-    def score(
-        self,
-        score: cute.TiledMma,
-        weigh: cute.TiledMma,
-        queries: cute.Tensor,
-        stages: cute.Tensor,
-        weights: cute.Tensor,
-        factors: cute.Pointer,
-        asked: cute.Pointer,
-        full: cute.Pointer,
-        empty: cute.Pointer,
-        length: cutlass.Int32,
-        first: cutlass.Int32,
-        steps: cutlass.Int32,
-        scale: cutlass.Float32,
-        thread: cutlass.Int32,
-        tile: cutlass.Int32,
-        split: cutlass.Int32,
-        sequence: cutlass.Int32,
-        out: cute.Tensor,
-        lse: cute.Tensor | None,
-        out_parts: cute.Tensor,
-        lse_parts: cute.Tensor,
-        splits: cutlass.Int32,
-    ) -> None:
-        """Score each stage, weigh it for both groups, and sum up the first half of the values.
-
-        A weight is ``2 ** (score - most)`` with the largest score of the row so far; when that grows, the sums of
-        both groups are multiplied by a factor first. A row whose scores are all minus infinity counts from zero.
-        """
-        latent = self.latent
-        group = score.get_slice(0)
-        asking = score.make_fragment_A(group.partition_A(queries))
-        latents = score.make_fragment_B(group.partition_B(stages))
-        scores = cute.make_rmem_tensor(score.partition_shape_C((HEADS, latent.keys)), cutlass.Float32)
-        rounded = cute.make_rmem_tensor(scores.shape, self.dtype)
-        mine = score.get_slice(thread).partition_C(cute.slice_(weights, (None, None, 0)))
-        own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, latent.keys // 8)))
-        shared = cute.make_tensor(factors, cute.make_layout(HEADS))
-        total = self.sums(weigh)
-        most, sums = cute.make_rmem_tensor(2, cutlass.Float32), cute.make_rmem_tensor(2, cutlass.Float32)
-        scaling = cute.make_rmem_tensor(2, cutlass.Float32)
-        most.fill(-math.inf)
-        sums.fill(0)
-        stage, parity = cutlass.Int32(0), cutlass.Int32(0)
-        if steps > 0:
-            cute.arch.mbarrier_wait(asked, 0)
-        for step in cutlass.range(first, first + steps, unroll=1):
-            scores.fill(0)
-            cute.arch.mbarrier_wait(full + stage, parity)
-            warpgroup.fence()
-            for k in cutlass.range_constexpr(cute.size(asking, mode=[2])):
-                cute.gemm(score, scores, asking[None, None, k, 0], latents[None, None, k, stage], scores)
-            warpgroup.commit_group()
-            warpgroup.wait_group(0)
-            known = length - step * latent.keys
-            for half in cutlass.range_constexpr(2):
-                best = most[half]
-                for pair in cutlass.range_constexpr(latent.keys // 8):
-                    for i in cutlass.range_constexpr(2):
-                        value = own[i, half, pair] * scale
-                        if column(thread, pair) + i >= known:
-                            value = cutlass.Float32(-math.inf)
-                        own[i, half, pair] = value
-                        best = cute.arch.fmax(best, value)
-                best = cute.arch.warp_reduction_max(best, threads_in_group=4)
-                base = best
-                if best == -math.inf:
-                    base = cutlass.Float32(0)
-                scaling[half] = cute.arch.exp2(most[half] - base)
-                most[half] = best
-                sums[half] = sums[half] * scaling[half]
-                for pair in cutlass.range_constexpr(latent.keys // 8):
-                    for i in cutlass.range_constexpr(2):
-                        weight = cute.arch.exp2(own[i, half, pair] - base)
-                        own[i, half, pair] = weight
-                        sums[half] = sums[half] + weight
-            rounded.store(scores.load().to(self.dtype))
-            cute.arch.barrier(barrier_id=_FREE, number_of_threads=2 * GROUP)
-            cute.autovec_copy(rounded, mine)
-            if thread % 4 == 0:
-                for half in cutlass.range_constexpr(2):
-                    shared[row(thread, half)] = scaling[half]
-            cute.arch.fence_view_async_shared()
-            cute.arch.barrier(barrier_id=_WEIGHED, number_of_threads=2 * GROUP)
-            self.add(weigh, total, scaling, weights, stages, 0, stage)
-            self.release(empty + stage)
-            stage += 1
-            if stage == latent.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
-
-        for half in cutlass.range_constexpr(2):
-            whole = cute.arch.warp_reduction_sum(sums[half], threads_in_group=4)
-            base, inverse = most[half], cutlass.Float32(0)
-            if base == -math.inf:
-                base = cutlass.Float32(0)
-            if whole != 0.0:
-                inverse = 1.0 / whole
-            scaling[half] = inverse
-            sums[half] = (base + cute.math.log2(whole)) * _LN_2  # minus infinity where nothing was seen
-        cute.arch.barrier(barrier_id=_FREE, number_of_threads=2 * GROUP)
-        if thread % 4 == 0:
-            for half in cutlass.range_constexpr(2):
-                head = tile * HEADS + row(thread, half)
-                shared[row(thread, half)] = scaling[half]
-                if head < out.shape[1]:
-                    if splits > 1:
-                        lse_parts[split, sequence, head] = sums[half]
-                    elif cutlass.const_expr(lse is not None):
-                        lse[sequence, head] = sums[half]
-        cute.arch.barrier(barrier_id=_WEIGHED, number_of_threads=2 * GROUP)
-        self.store(total, scaling, thread, tile, split, sequence, 0, steps, out, out_parts, splits)
-
-    @cute.jit
-    def weigh(
-        self,
-        weigh: cute.TiledMma,
-        stages: cute.Tensor,
-        weights: cute.Tensor,
-        factors: cute.Pointer,
-        full: cute.Pointer,
-        empty: cute.Pointer,
-        length: cutlass.Int32,
-        first: cutlass.Int32,
-        steps: cutlass.Int32,
-        thread: cutlass.Int32,
-        tile: cutlass.Int32,
-        split: cutlass.Int32,
-        sequence: cutlass.Int32,
-        out: cute.Tensor,
-        out_parts: cute.Tensor,
-        splits: cutlass.Int32,
-    ) -> None:
-        """Sum up the second half of the values, with the weights of the first group."""
-        latent = self.latent
-        shared = cute.make_tensor(factors, cute.make_layout(HEADS))
-        scaling = cute.make_rmem_tensor(2, cutlass.Float32)
-        total = self.sums(weigh)
-        stage, parity = cutlass.Int32(0), cutlass.Int32(0)
-        for step in cutlass.range(first, first + steps, unroll=1):
-            cute.arch.barrier_arrive(barrier_id=_FREE, number_of_threads=2 * GROUP)
-            cute.arch.mbarrier_wait(full + stage, parity)
-            known = length - step * latent.keys
-            if known < latent.keys:
-                self.clear(stages, known, thread, stage)
-            cute.arch.barrier(barrier_id=_WEIGHED, number_of_threads=2 * GROUP)
-            for half in cutlass.range_constexpr(2):
-                scaling[half] = shared[row(thread, half)]
-            self.add(weigh, total, scaling, weights, stages, 1, stage)
-            self.release(empty + stage)
-            stage += 1
-            if stage == latent.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
-        cute.arch.barrier_arrive(barrier_id=_FREE, number_of_threads=2 * GROUP)
-        cute.arch.barrier(barrier_id=_WEIGHED, number_of_threads=2 * GROUP)
-        for half in cutlass.range_constexpr(2):
-            scaling[half] = shared[row(thread, half)]
-        self.store(total, scaling, thread, tile, split, sequence, 1, steps, out, out_parts, splits)
-
-    @cute.jit
-    def clear(self, stages: cute.Tensor, known: cutlass.Int32, thread: cutlass.Int32, stage: cutlass.Int32) -> None:
-        """Zero the values behind the end of a sequence: a weight of zero would not hide what stands there, say NaN."""
-        for key in cutlass.range(known, self.latent.keys, unroll=1):
-            for part in cutlass.range_constexpr(VALUES // GROUP):
-                stages[key, part * GROUP + thread, stage] = self.dtype(0)
-        cute.arch.fence_view_async_shared()
-
-    @cute.jit
-    def add(
-        self,
-        weigh: cute.TiledMma,
-        total: cute.Tensor,
-        scaling: cute.Tensor,
-        weights: cute.Tensor,
-        stages: cute.Tensor,
-        part: cutlass.Constexpr,
-        stage: cutlass.Int32,
-    ) -> None:
-        """Multiply a group's sums by a factor for each row, and add the weighted values of a stage."""
-        self.multiply(total, scaling)
-        # Values are the same elements, with the columns first.
-        turned = cute.make_tensor(stages.iterator, cute.select(stages.layout, mode=[1, 0, 2]))
-        columns = cute.local_tile(turned, (_HALF, self.latent.keys), (part, 0, None))
-        group = weigh.get_slice(0)
-        first = weigh.make_fragment_A(group.partition_A(weights))
-        second = weigh.make_fragment_B(group.partition_B(columns))
-        warpgroup.fence()
-        for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
-            cute.gemm(weigh, total, first[None, None, k, 0], second[None, None, k, stage], total)
-        warpgroup.commit_group()
-        warpgroup.wait_group(0)
-
-    @cute.jit
-    def multiply(self, total: cute.Tensor, scaling: cute.Tensor) -> None:
-        """Multiply the sums of each row by its factor."""
-        own = cute.make_tensor(total.iterator, cute.make_layout((2, 2, _HALF // 8)))
-        for half in cutlass.range_constexpr(2):
-            for pair in cutlass.range_constexpr(_HALF // 8):
-                for i in cutlass.range_constexpr(2):
-                    own[i, half, pair] = own[i, half, pair] * scaling[half]
-
-    @cute.jit
-    def release(self, empty: cute.Pointer) -> None:
-        """One arrival of this warp: it has read the stage."""
-        if cute.arch.lane_idx() == 0:
-            cute.arch.mbarrier_arrive(empty)
-
-    @cute.jit
-    def store(
-        self,
-        total: cute.Tensor,
-        scaling: cute.Tensor,
-        thread: cutlass.Int32,
-        tile: cutlass.Int32,
-        split: cutlass.Int32,
-        sequence: cutlass.Int32,
-        part: cutlass.Constexpr,
-        steps: cutlass.Int32,
-        out: cute.Tensor,
-        out_parts: cute.Tensor,
-        splits: cutlass.Int32,
-    ) -> None:
-        """Divide a group's sums, and write them to the result, or to the workspace: a split without latents has none."""
-        self.multiply(total, scaling)
-        for half in cutlass.range_constexpr(2):
-            head = tile * HEADS + row(thread, half)
-            if head < out.shape[1]:
-                if splits > 1:
-                    if steps > 0:
-                        place = cute.crd2idx((split, sequence, head, part * _HALF), out_parts.layout)
-                        self.write(total, half, thread, out_parts, place)
-                else:
-                    place = cutlass.Int64(sequence) * out.stride[0] + head * out.stride[1] + part * _HALF
-                    self.write(total, half, thread, out, place)
-
-    @cute.jit
-    def write(
-        self, total: cute.Tensor, half: cutlass.Constexpr, thread: cutlass.Int32, to: cute.Tensor, place: Any
-    ) -> None:
-        """Write a thread's share of a row, two neighbouring elements at a time."""
-        own = cute.make_tensor(total.iterator, cute.make_layout((2, 2, _HALF // 8)))
-        pair_of = cute.make_rmem_tensor(2, to.element_type)
-        for pair in cutlass.range_constexpr(_HALF // 8):
-            pair_of.store(own[None, half, pair].load().to(to.element_type))
-            start = to.iterator + cute.assume(place + column(thread, pair), divby=2)
-            cute.autovec_copy(pair_of, cute.make_tensor(start, cute.make_layout(2)))
-
-    def sums(self, weigh: Any) -> Any:
-        """A group's sums, zero."""
-        total = cute.make_rmem_tensor(weigh.partition_shape_C((HEADS, _HALF)), cutlass.Float32)
-        total.fill(0)
-        return total
+    def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
+        """Divide the shared memory."""
+        latent, memory = self.latent, SmemAllocator()
+        asked = memory.allocate_array(cutlass.Int64, 1)
+        full = memory.allocate_array(cutlass.Int64, latent.stages)
+        empty = memory.allocate_array(cutlass.Int64, latent.stages)
+        factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
+        queries = self.view(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout)
+        stages = self.view(memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024), stage_layout)
+        weights = self.view(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout)
+        return Shared(queries, stages, weights, factors, asked, full, empty)
 
     def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
         """How TMA copies whole rows of a tensor, and the tensor for it."""
@@ -513,27 +246,23 @@ def compile_mla_decode(latent: Latent, dtype: Any, *, lse: bool) -> Any:
     batch, heads, splits = cute.sym_int(), cute.sym_int(), cute.sym_int()
 
     def rows(dtype: Any, shape: Any, align: int) -> Any:
-        divisible = align * 8 // dtype.width
-        free = tuple(cute.sym_int64(divisibility=divisible) for _ in shape[:-1])
+        free = tuple(cute.sym_int64(divisibility=align * 8 // dtype.width) for _ in shape[:-1])
         return make_fake_tensor(dtype, shape, (*free, 1), assumed_align=align)
 
-    def compact(*shape: Any) -> Any:
+    def compact(align: int, *shape: Any) -> Any:
         order = tuple(reversed(range(len(shape))))
-        return make_fake_compact_tensor(cutlass.Float32, shape, stride_order=order, assumed_align=16)
+        return make_fake_compact_tensor(cutlass.Float32, shape, stride_order=order, assumed_align=align)
 
-    operation = MlaDecode(latent, dtype)
     return cute.compile(
-        operation.mla_decode,
+        MlaDecode(latent, dtype).mla_decode,
         rows(dtype, (batch, heads, WIDTH), 16),
         rows(dtype, (cute.sym_int(), latent.page, WIDTH), 16),
         rows(cutlass.Int32, (batch, cute.sym_int()), 4),
         make_fake_tensor(cutlass.Int32, (batch,), (1,), assumed_align=4),
         rows(dtype, (batch, heads, VALUES), 16),
         rows(cutlass.Float32, (batch, heads), 4) if lse else None,
-        compact(splits, batch, heads, VALUES),
-        make_fake_compact_tensor(
-            cutlass.Float32, (splits, batch, heads), stride_order=(2, 1, 0), assumed_align=4
-        ),
+        compact(16, splits, batch, heads, VALUES),
+        compact(4, splits, batch, heads),
         cutlass.Float32(1.0),
         make_fake_stream(use_tvm_ffi_env_stream=True),
         options="--enable-tvm-ffi",

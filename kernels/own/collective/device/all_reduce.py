@@ -73,9 +73,8 @@ class AllReduce:
         # What is shorter than a vector is left to the first block: with two shots, to that of the first rank.
         rest = cutlass.Int32(n - whole * exchange.vector)
         alone = block + rank * (exchange.shots - 1)
-        if alone == 0:
-            if thread < rest:
-                self.add(sources, out, targets, whole * exchange.vector + thread, 1)
+        if alone == 0 and thread < rest:
+            self.add(sources, out, targets, whole * exchange.vector + thread, 1)
         self.meet(signals, rank, block, thread)
 
     @cute.jit
