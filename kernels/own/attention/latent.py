@@ -99,15 +99,15 @@ class Latent:
         """Why there is no such kernel, ending in what would work; None where there is.
 
         >>> Latent(keys=128, page=64).refusal()
-        'keys is 128: only 1 stages of so many latents fit in shared memory, and 2 are needed; use 64 or fewer'
+        'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
         """
         for name, value, allowed in (("page", self.page, ROWS_OF_PAGE), ("keys", self.keys, KEYS)):
             if value not in allowed:
                 return f"{name} is {value}: use one of {', '.join(map(str, allowed))}"
         if self.stages < _FEWEST:
             return (
-                f"keys is {self.keys}: only {self.stages} stages of so many latents fit in shared memory, and "
-                f"{_FEWEST} are needed; use 64 or fewer"
+                f"keys is {self.keys}: shared memory holds {self.stages} stages of so many latents, and {_FEWEST} are "
+                f"needed; use 64 or fewer"
             )
         return None
 

@@ -29,7 +29,7 @@ def supports(config: Config, target: Target) -> str | None:
 
     >>> some = {"dtype": "bfloat16", "page": 64, "lse": False}
     >>> supports({**some, "keys": 128}, Target.parse("sm_90a"))
-    'keys is 128: only 1 stages of so many latents fit in shared memory, and 2 are needed; use 64 or fewer'
+    'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
     """
     return configs.not_among(config, "dtype", ("bfloat16", "float16")) or latent_of(config).refusal()
 
