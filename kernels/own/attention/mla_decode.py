@@ -27,7 +27,7 @@ _UNUSED = -1  # what stands in the table behind a sequence's last page
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "page": 64, "lse": False}
+    >>> some = {"dtype": "bfloat16", "page": 64, "lse": False, "cluster": 1}
     >>> supports({**some, "keys": 128}, Target.parse("sm_90a"))
     'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
     """
@@ -36,19 +36,20 @@ def supports(config: Config, target: Target) -> str | None:
 
 def latent_of(config: Config) -> Latent:
     """How a config divides the work."""
-    return Latent(keys=configs.integer(config, "keys"), page=configs.integer(config, "page"))
+    return Latent(**{name: configs.integer(config, name) for name in ("keys", "page", "cluster")})
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """No sequence, one, lengths around a page, heads that fill no tile, few and many splits, and the sizes of a model.
 
-    ``uneven`` sequences have other lengths than the longest, among them none; ``padding`` stands between rows.
+    Sequences are of so many ``kinds``: one, and all are as long as ``keys``; more, and some are shorter, among them
+    one of none. ``padding`` stands between rows.
     """
     page = configs.integer(config, "page")
-    shapes = [(0, 16, page, 0, 0, 0), (1, 16, 1, 0, 0, 0), (1, 128, page - 1, 0, 0, 8), (3, 16, page + 1, 2, 0, 0)]
-    shapes += [(9, 7, 3 * page, 0, 1, 24), (9, 65, 2 * page + 5, 4, 1, 0), (1, 16, 1031, 5, 0, 0)]
-    shapes += [(1, 128, 4096, 32, 0, 0), (31, 16, 999, 3, 1, 8), (128, 16, 4096, 0, 0, 0), (128, 128, 4096, 0, 0, 0)]
-    names = ("batch", "heads", "keys", "splits", "uneven", "padding")
+    shapes = [(0, 16, page, 1, 1, 0), (1, 16, 1, 1, 1, 0), (1, 128, page - 1, 1, 1, 8), (3, 16, page + 1, 2, 1, 0)]
+    shapes += [(9, 7, 3 * page, 1, 8, 24), (9, 65, 2 * page + 5, 4, 8, 0), (1, 16, 1031, 5, 1, 0)]
+    shapes += [(1, 128, 4096, 32, 1, 0), (31, 16, 999, 3, 8, 8), (128, 16, 4096, 1, 1, 0), (128, 128, 4096, 1, 1, 0)]
+    names = ("batch", "heads", "keys", "splits", "kinds", "padding")
     return [dict(zip(names, shape, strict=True)) for shape in shapes]
 
 
@@ -59,27 +60,26 @@ def large(config: Config) -> Problem:
     True
     """
     keys = (1 << 31) // WIDTH + 3 * configs.integer(config, "page") + 5
-    return {"batch": 1, "heads": 16, "keys": keys, "splits": 64, "uneven": 0, "padding": 0}
+    return {"batch": 1, "heads": 16, "keys": keys, "splits": 64, "kinds": 1, "padding": 0}
 
 
 def lengths(config: Config, problem: Problem) -> list[int]:
     """How many latents each sequence has.
 
-    >>> lengths({"page": 64}, {"batch": 8, "keys": 200, "uneven": 1})
+    >>> lengths({"page": 64}, {"batch": 8, "keys": 200, "kinds": 8})
     [200, 0, 1, 63, 64, 65, 101, 199]
     """
     keys, page = problem["keys"], configs.integer(config, "page")
-    if not problem["uneven"]:
-        return [keys] * problem["batch"]
-    others = [keys, 0, 1, page - 1, page, page + 1, keys // 2 | 1, keys - 1]
-    return [min(keys, others[i % len(others)]) for i in range(problem["batch"])]
+    kinds = [keys, 0, 1, page - 1, page, page + 1, keys // 2 | 1, keys - 1][: problem["kinds"]]
+    return [min(keys, kinds[i % len(kinds)]) for i in range(problem["batch"])]
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """Every argument by name. What the cache holds behind the end of a sequence is NaN, and belongs to no page."""
     import torch
 
-    batch, heads, splits, pad = (problem[name] for name in ("batch", "heads", "splits", "padding"))
+    batch, heads, splits = (problem[name] for name in ("batch", "heads", "splits"))
+    pad = problem.get("padding", 0)
     dtype, page, used = str(config["dtype"]), configs.integer(config, "page"), lengths(config, problem)
     counts = [-(-length // page) for length in used]
     generator = torch.Generator(device="cpu").manual_seed(seed)
@@ -92,7 +92,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         values = tensors.normal((count * page, WIDTH), dtype, device=device, seed=seed + 1 + i)
         values[length:] = math.nan
         cache[own.long().to(device)] = values.view(count, page, WIDTH)
-    parts = max(splits, 0)
+    parts = splits if splits > 1 else 0
     return {
         "q": tensors.normal((batch, heads, WIDTH + pad), dtype, device=device, seed=seed).mul_(_PEAKED)[..., :WIDTH],
         "cache": cache,
@@ -140,7 +140,7 @@ def tolerance(config: Config) -> Tolerance:
 def cost(config: Config, problem: Problem) -> Cost:
     """Two products of every head with every latent; latents, queries and results once each.
 
-    >>> some = {"batch": 1, "heads": 16, "keys": 1000, "uneven": 0}
+    >>> some = {"batch": 1, "heads": 16, "keys": 1000, "kinds": 1}
     >>> cost({"dtype": "bfloat16", "page": 64}, some)
     Cost(flops=34816000, bytes=1186816)
     """
@@ -180,7 +180,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     cost=cost,
     peer=peer,
 )
-def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64) -> Any:
+def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64, cluster: Tuned[int] = 1) -> Any:
     """Attention of one token a sequence to latents: ``kernel(q=q, cache=cache, page_table=page_table,
     seqused_k=seqused_k, out=out, out_parts=out_parts, lse_parts=lse_parts, softmax_scale=192**-0.5)``.
 
@@ -198,4 +198,4 @@ def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int]
     """
     from precast.kernels.own.attention.device.mla_decode import compile_mla_decode
 
-    return compile_mla_decode(Latent(keys=keys, page=page), to_cutlass(dtype), lse=lse)
+    return compile_mla_decode(Latent(keys=keys, page=page, cluster=cluster), to_cutlass(dtype), lse=lse)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.kernels.own.attention.latent import (
+    CLUSTERS,
     GROUP,
     HALF,
     HEADS,
@@ -19,7 +20,9 @@ from precast.kernels.own.attention.latent import (
     row,
 )
 
-SIZES = [Latent(keys=keys, page=page) for keys in KEYS for page in ROWS_OF_PAGE]
+SIZES = [
+    Latent(keys=keys, page=page, cluster=cluster) for keys in KEYS for page in ROWS_OF_PAGE for cluster in CLUSTERS
+]
 BUILT = [latent for latent in SIZES if latent.refusal() is None]
 
 
@@ -31,6 +34,7 @@ def test_which_sizes_are_built() -> None:
         assert shared + 2048 <= 227 << 10, "shared memory of a block, with barriers and factors"
         assert latent.stages >= 2, "one is loaded while another is read"
         assert latent.keys % latent.rows == 0 and latent.page % latent.rows == 0
+        assert latent.rows % (8 * latent.cluster) == 0, "each block of a cluster loads whole rows of a swizzle"
         assert latent.piece_bytes * (latent.keys // latent.rows) == latent.stage_bytes
         assert latent.stage_bytes % 1024 == latent.query_bytes % 1024 == latent.weight_bytes % 1024 == 0, "of swizzles"
 
@@ -49,11 +53,15 @@ def test_every_step_of_a_sequence_is_in_one_split(latent: Latent, length: int, s
     assert steps * latent.keys >= length > (steps - 1) * latent.keys or length == steps == 0
 
 
-@given(st.integers(1, 300), st.integers(1, 9), st.integers(1, 9))
-def test_every_tile_of_heads_has_its_blocks(heads: int, splits: int, batch: int) -> None:
-    latent = Latent(keys=64, page=64)
+@given(st.sampled_from(CLUSTERS), st.integers(1, 300), st.integers(1, 9), st.integers(1, 9))
+def test_every_tile_of_heads_has_its_blocks(cluster: int, heads: int, splits: int, batch: int) -> None:
+    latent = Latent(keys=64, page=64, cluster=cluster)
     tiles = latent.tiles(heads)
-    assert tiles * HEADS >= heads > (tiles - 1) * HEADS
+    assert tiles * HEADS >= heads > (tiles - cluster) * HEADS and tiles % cluster == 0
+    for block in range(0, tiles * splits * batch, cluster):
+        together = [latent.place(block + i, tiles, splits) for i in range(cluster)]
+        assert len({place[1:] for place in together}) == 1, "those of a cluster have one sequence and split"
+        assert [place[0] % cluster for place in together] == list(range(cluster))
     places = {latent.place(block, tiles, splits) for block in range(tiles * splits * batch)}
     assert places == {(t, s, b) for t in range(tiles) for s in range(splits) for b in range(batch)}
 

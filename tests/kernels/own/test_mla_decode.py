@@ -106,11 +106,11 @@ def test_a_right_kernel_passes_verify_and_a_wrong_one_does_not(config: dict[str,
 def test_torch_computes_the_same_of_even_sequences_only() -> None:
     config, declaration = full(CONFIGS[0]), declaration_of(mla_decode)
     assert declaration.inputs and declaration.peer and declaration.reference
-    even = {"batch": 3, "heads": 4, "keys": 37, "splits": 0, "uneven": 0, "padding": 0}
+    even = {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 1, "padding": 0}
     values = declaration.inputs(config, even, device="cpu", seed=1)
     (call,) = declaration.peer(config, values).values()
     torch.testing.assert_close(call().double(), declaration.reference(config, values)["out"], rtol=0.02, atol=0.02)
-    values = declaration.inputs(config, {**even, "uneven": 1}, device="cpu", seed=1)
+    values = declaration.inputs(config, {**even, "kinds": 8}, device="cpu", seed=1)
     assert declaration.peer(config, values) == {}
 
 
@@ -119,6 +119,7 @@ def test_torch_computes_the_same_of_even_sequences_only() -> None:
     [
         ({"dtype": "float32"}, "dtype is float32: use one of bfloat16, float16"),
         ({"page": 8}, "page is 8: use one of 16, 32, 64, 128"),
+        ({"cluster": 4}, "cluster is 4: use one of 1, 2"),
         ({"keys": 48}, "keys is 48: use one of 16, 32, 64, 128"),
         ({"keys": 128}, "shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer"),
     ],
@@ -133,9 +134,9 @@ def test_what_cannot_be_built_is_refused(changed: dict[str, Any], reason: str) -
 def test_it_compiles_without_spills_and_with_the_arguments_that_it_declares(
     tmp_path: Path, use: Callable[[Path], None]
 ) -> None:
-    configs: list[dict[str, Any]] = [{**CONFIGS[0], "keys": 64}, {**CONFIGS[1], "keys": 32}]
+    configs: list[dict[str, Any]] = [{**CONFIGS[0], "keys": 64, "cluster": 2}, {**CONFIGS[1], "keys": 32}]
     entries = [
-        {"kernel": "mla_decode", "config": config, "tuned": {"keys": chosen["keys"]}}
+        {"kernel": "mla_decode", "config": config, "tuned": {k: v for k, v in chosen.items() if k not in config}}
         for config, chosen in zip(CONFIGS, configs, strict=True)
     ]
     manifest = {"version": 1, "name": "mla", "targets": ["sm_90a"], "kernels": entries}

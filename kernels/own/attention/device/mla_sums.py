@@ -73,7 +73,7 @@ class Sums:
             self.hear(scaling, shared)
             self.multiply(scaling)
             self.add(shared, stage)
-            release(shared.empty + stage)
+            release(shared.empty + stage, latent)
             stage += 1
             if stage == latent.stages:
                 stage = cutlass.Int32(0)
@@ -145,7 +145,22 @@ class Sums:
 
 
 @cute.jit
-def release(empty: cute.Pointer) -> None:
-    """One arrival of this warp: it has read the stage."""
-    if cute.arch.lane_idx() == 0:
-        cute.arch.mbarrier_arrive(empty)
+def release(empty: cute.Pointer, latent: Latent) -> None:
+    """One arrival of this warp at each block that loads into the stage: it has been read."""
+    lane = cute.arch.lane_idx()
+    if cutlass.const_expr(latent.cluster > 1):
+        if lane < latent.cluster:
+            cute.arch.mbarrier_arrive(empty, lane)
+    else:
+        if lane == 0:
+            cute.arch.mbarrier_arrive(empty)
+
+
+@cute.jit
+def sync(latent: Latent) -> None:
+    """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
+    if cutlass.const_expr(latent.cluster > 1):
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+    else:
+        cute.arch.sync_threads()
