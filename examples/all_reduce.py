@@ -64,7 +64,7 @@ def graph_of(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
     call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's own thread goes on asking for events
         for _ in range(LAUNCHES):
             call()
     return graph

@@ -13,7 +13,7 @@ import pytest
 from precast import loader
 
 pytestmark = pytest.mark.skipif("all_reduce" not in loader.ops(), reason="no cache has all_reduce")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "all_reduce.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "all_reduce.py"
 LENGTHS = (0, 1, 7, 8, 4099, 40_000)  # few enough blocks for eight ranks to run on one GPU at once
 SIGNALS = 64
 
