@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,10 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.attention.mla_decode import mla_decode
-from precast.loader.format.config import complete
+from precast.loader.format.config import Config, complete
 from precast.loader.format.target import Target
 from tests.helpers.builds import command
+from tests.helpers.machine_code import instructions
 
 SM90 = Target.parse("sm_90a")
 CONFIGS: list[dict[str, Any]] = [{"dtype": "bfloat16", "page": 16, "lse": True}, {"dtype": "float16"}]
@@ -30,7 +32,7 @@ def full(config: dict[str, Any]) -> dict[str, Any]:
     return complete(keys_of(mla_decode), config, op="mla_decode")
 
 
-def few(config: dict[str, Any]) -> list[dict[str, int]]:
+def few(config: Config) -> list[dict[str, int]]:
     problems = declaration_of(mla_decode).problems
     assert problems
     return [dict(p) for p in problems(config) if p["batch"] * p["heads"] * p["keys"] < 100_000]
@@ -85,7 +87,7 @@ def test_a_right_kernel_passes_verify_and_a_wrong_one_does_not(config: dict[str,
     config, declared = full(config), declaration_of(mla_decode)
     assert declared.inputs
     names = list(declared.inputs(config, few(config)[0], device="cpu", seed=0))
-    declaration = replace(declared, problems=lambda config: few(config)[:5], large=None)
+    declaration = replace(declared, problems=lambda config: few(config)[:4], large=None)
 
     def stand_in(spoil: str) -> Callable[..., None]:
         def launch(*arguments: Any) -> None:
@@ -157,3 +159,10 @@ def test_it_compiles_without_spills_and_with_the_arguments_that_it_declares(
         assert len(kernel.artifact.resources) == 2, "one kernel for the shares, one that adds them up"
         for resources in kernel.artifact.resources:
             assert (resources.stack, resources.local) == (0, 0), f"{config} spills"
+        code = instructions(tmp_path / "cache", kernel.artifact, tmp_path)
+        products = Counter({n.split("x16")[0]: c for n, c in code.items() if n.startswith("HGMMA")})
+        steps = 2 * config["keys"] // 16  # of both groups, each with half of the columns
+        assert products == {f"HGMMA.64x{config['keys']}": 576 // 16, "HGMMA.64x256": steps}
+        together = sum(count for name, count in code.items() if name.startswith("UTMALDG") and "MULTICAST" in name)
+        pieces = config["keys"] // min(config["keys"], kernel.config["page"])
+        assert together == (576 // 64 * pieces if kernel.config["cluster"] == 2 else 0)
