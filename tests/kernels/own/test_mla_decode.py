@@ -105,17 +105,6 @@ def test_a_right_kernel_passes_verify_and_a_wrong_one_does_not(config: dict[str,
         assert any(not check.passed for check in verify(stand_in(name), declaration, config, device="cpu"))
 
 
-def test_torch_computes_the_same_of_even_sequences_only() -> None:
-    config, declaration = full(CONFIGS[0]), declaration_of(mla_decode)
-    assert declaration.inputs and declaration.peer and declaration.reference
-    even = {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 1, "padding": 0}
-    values = declaration.inputs(config, even, device="cpu", seed=1)
-    (call,) = declaration.peer(config, values).values()
-    torch.testing.assert_close(call().double(), declaration.reference(config, values)["out"], rtol=0.02, atol=0.02)
-    values = declaration.inputs(config, {**even, "kinds": 8}, device="cpu", seed=1)
-    assert declaration.peer(config, values) == {}
-
-
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
