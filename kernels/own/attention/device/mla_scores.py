@@ -93,16 +93,20 @@ class Scores(Sums):
         scale: cutlass.Float32,
     ) -> None:
         """Turn the scores of a stage into weights, those behind the ``known`` latents into zeros."""
-        own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, self.latent.keys // 8)))
+        pairs = self.latent.keys // 8
+        own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
+        scores.store(scores.load() * scale)
+        if known < self.latent.keys:
+            for half in cutlass.range_constexpr(2):
+                for pair in cutlass.range_constexpr(pairs):
+                    for i in cutlass.range_constexpr(2):
+                        if column(self.thread, pair) + i >= known:
+                            own[i, half, pair] = cutlass.Float32(-math.inf)
         for half in cutlass.range_constexpr(2):
             best = most[half]
-            for pair in cutlass.range_constexpr(self.latent.keys // 8):
+            for pair in cutlass.range_constexpr(pairs):
                 for i in cutlass.range_constexpr(2):
-                    value = own[i, half, pair] * scale
-                    if column(self.thread, pair) + i >= known:
-                        value = cutlass.Float32(-math.inf)
-                    own[i, half, pair] = value
-                    best = cute.arch.fmax(best, value)
+                    best = cute.arch.fmax(best, own[i, half, pair])
             best = cute.arch.warp_reduction_max(best, threads_in_group=4)
             base = best
             if best == -math.inf:
@@ -110,7 +114,7 @@ class Scores(Sums):
             scaling[half] = cute.arch.exp2(most[half] - base)
             most[half] = best
             total = whole[half] * scaling[half]
-            for pair in cutlass.range_constexpr(self.latent.keys // 8):
+            for pair in cutlass.range_constexpr(pairs):
                 for i in cutlass.range_constexpr(2):
                     weight = cute.arch.exp2(own[i, half, pair] - base)
                     own[i, half, pair] = weight

@@ -99,11 +99,13 @@ class Sums:
 
     @cute.jit
     def multiply(self, scaling: cute.Tensor) -> None:
-        """Multiply each row by its factor."""
-        for half in cutlass.range_constexpr(2):
-            for pair in cutlass.range_constexpr(HALF // 8):
-                for i in cutlass.range_constexpr(2):
-                    self.own[i, half, pair] = self.own[i, half, pair] * scaling[half]
+        """Multiply each row by its factor; behind the first steps most warps have none but one."""
+        own = self.own
+        if cute.arch.vote_any_sync(scaling[0] != 1.0 or scaling[1] != 1.0):
+            for half in cutlass.range_constexpr(2):
+                for pair in cutlass.range_constexpr(HALF // 8):
+                    for i in cutlass.range_constexpr(2):
+                        own[i, half, pair] = own[i, half, pair] * scaling[half]
 
     @cute.jit
     def add(self, shared: Any, stage: cutlass.Int32) -> None:
