@@ -11,7 +11,9 @@ WIDTH, VALUES = 576, 512  # elements of a latent, and those of them that are als
 HALF = VALUES // 2  # columns of the values that a group has
 ROWS_OF_PAGE = (16, 32, 64, 128)
 KEYS = (16, 32, 64, 128)
-CLUSTERS = (1, 2)
+PITCH = (
+    HALF + 8
+)  # numbers from a row of sums to the next in shared memory: a warp writes to all banks, and once to each
 _BYTES = 2  # of an element
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 _SMALL = 2 << 10  # bytes for barriers, for factors, and for the alignment of what follows them
@@ -23,8 +25,7 @@ class Latent:
     """A block takes ``HEADS`` heads of a sequence, and ``keys`` latents of it at a time, from pages of ``page`` rows.
 
     One group of four warps scores the latents, and each of two groups sums up half of the columns of the values. The
-    ``cluster`` blocks that have other heads of a sequence may load its latents together, each a part for all of them.
-    The methods take plain integers or the DSL's: device code calls them with the latter.
+    methods take plain integers or the DSL's: device code calls them with the latter.
 
     >>> Latent(keys=64, page=64).stages, Latent(keys=32, page=64).stages
     (2, 4)
@@ -32,7 +33,6 @@ class Latent:
 
     keys: int
     page: int
-    cluster: int = 1
 
     @property
     def threads(self) -> int:
@@ -87,13 +87,8 @@ class Latent:
         return first, steps * (split + 1) // splits - first
 
     def tiles(self, heads: Any) -> Any:
-        """Blocks that the heads of a sequence take; in the last cluster some may have none.
-
-        >>> [Latent(keys=64, page=64, cluster=2).tiles(heads) for heads in (16, 128, 129)]
-        [2, 2, 4]
-        """
-        step = HEADS * self.cluster
-        return (heads + step - 1) // step * self.cluster
+        """Blocks that the heads of a sequence take."""
+        return (heads + HEADS - 1) // HEADS
 
     def place(self, block: Any, tiles: Any, splits: Any) -> tuple[Any, Any, Any]:
         """A block's tile of heads, split and sequence. Blocks that read the same latents stand next to each other.
@@ -109,8 +104,7 @@ class Latent:
         >>> Latent(keys=128, page=64).refusal()
         'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
         """
-        known = {"page": (self.page, ROWS_OF_PAGE), "keys": (self.keys, KEYS), "cluster": (self.cluster, CLUSTERS)}
-        for name, (value, allowed) in known.items():
+        for name, value, allowed in (("page", self.page, ROWS_OF_PAGE), ("keys", self.keys, KEYS)):
             if value not in allowed:
                 return f"{name} is {value}: use one of {', '.join(map(str, allowed))}"
         if self.stages < _FEWEST:

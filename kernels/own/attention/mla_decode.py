@@ -27,7 +27,7 @@ _UNUSED = -1  # what stands in the table behind a sequence's last page
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "page": 64, "lse": False, "cluster": 1}
+    >>> some = {"dtype": "bfloat16", "page": 64, "lse": False}
     >>> supports({**some, "keys": 128}, Target.parse("sm_90a"))
     'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
     """
@@ -36,7 +36,7 @@ def supports(config: Config, target: Target) -> str | None:
 
 def latent_of(config: Config) -> Latent:
     """How a config divides the work."""
-    return Latent(**{name: configs.integer(config, name) for name in ("keys", "page", "cluster")})
+    return Latent(keys=configs.integer(config, "keys"), page=configs.integer(config, "page"))
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -180,7 +180,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     cost=cost,
     peer=peer,
 )
-def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64, cluster: Tuned[int] = 1) -> Any:
+def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64) -> Any:
     """Attention of one token a sequence to latents: ``kernel(q=q, cache=cache, page_table=page_table,
     seqused_k=seqused_k, out=out, out_parts=out_parts, lse_parts=lse_parts, softmax_scale=192**-0.5)``.
 
@@ -198,4 +198,4 @@ def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int]
     """
     from precast.kernels.own.attention.device.mla_decode import compile_mla_decode
 
-    return compile_mla_decode(Latent(keys=keys, page=page, cluster=cluster), to_cutlass(dtype), lse=lse)
+    return compile_mla_decode(Latent(keys=keys, page=page), to_cutlass(dtype), lse=lse)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.kernels.own.attention.latent import (
-    CLUSTERS,
     GROUP,
     HALF,
     HEADS,
     KEYS,
+    PITCH,
     ROWS_OF_PAGE,
     VALUES,
     Latent,
@@ -20,9 +20,7 @@ from precast.kernels.own.attention.latent import (
     row,
 )
 
-SIZES = [
-    Latent(keys=keys, page=page, cluster=cluster) for keys in KEYS for page in ROWS_OF_PAGE for cluster in CLUSTERS
-]
+SIZES = [Latent(keys=keys, page=page) for keys in KEYS for page in ROWS_OF_PAGE]
 BUILT = [latent for latent in SIZES if latent.refusal() is None]
 
 
@@ -34,7 +32,7 @@ def test_which_sizes_are_built() -> None:
         assert shared + 2048 <= 227 << 10, "shared memory of a block, with barriers and factors"
         assert latent.stages >= 2, "one is loaded while another is read"
         assert latent.keys % latent.rows == 0 and latent.page % latent.rows == 0
-        assert latent.rows % (8 * latent.cluster) == 0, "each block of a cluster loads whole rows of a swizzle"
+        assert 2 * HEADS * PITCH * 4 <= latent.stages * latent.stage_bytes, "results take the place of the stages"
         assert latent.piece_bytes * (latent.keys // latent.rows) == latent.stage_bytes
         assert latent.stage_bytes % 1024 == latent.query_bytes % 1024 == latent.weight_bytes % 1024 == 0, "of swizzles"
 
@@ -53,15 +51,11 @@ def test_every_step_of_a_sequence_is_in_one_split(latent: Latent, length: int, s
     assert steps * latent.keys >= length > (steps - 1) * latent.keys or length == steps == 0
 
 
-@given(st.sampled_from(CLUSTERS), st.integers(1, 300), st.integers(1, 9), st.integers(1, 9))
-def test_every_tile_of_heads_has_its_blocks(cluster: int, heads: int, splits: int, batch: int) -> None:
-    latent = Latent(keys=64, page=64, cluster=cluster)
+@given(st.integers(1, 300), st.integers(1, 9), st.integers(1, 9))
+def test_every_tile_of_heads_has_its_blocks(heads: int, splits: int, batch: int) -> None:
+    latent = Latent(keys=64, page=64)
     tiles = latent.tiles(heads)
-    assert tiles * HEADS >= heads > (tiles - cluster) * HEADS and tiles % cluster == 0
-    for block in range(0, tiles * splits * batch, cluster):
-        together = [latent.place(block + i, tiles, splits) for i in range(cluster)]
-        assert len({place[1:] for place in together}) == 1, "those of a cluster have one sequence and split"
-        assert [place[0] % cluster for place in together] == list(range(cluster))
+    assert tiles * HEADS >= heads > (tiles - 1) * HEADS
     places = {latent.place(block, tiles, splits) for block in range(tiles * splits * batch)}
     assert places == {(t, s, b) for t in range(tiles) for s in range(splits) for b in range(batch)}
 
@@ -85,3 +79,17 @@ def test_every_sum_is_in_one_thread() -> None:
                 found.update((row(thread, half), start + i) for i in range(2))
     assert found == {(r, c): 1 for r in range(HEADS) for c in range(HALF)}
     assert 2 * HALF == VALUES
+
+
+def test_results_are_written_to_shared_memory_without_conflicts() -> None:
+    """Eight bytes a lane: each half of a warp touches every bank once. What is read is aligned to 16 bytes."""
+    for warp in range(4):
+        for half in range(2):
+            for pair in range(HALF // 8):
+                for lanes in (range(16), range(16, 32)):
+                    places = [row(32 * warp + i, half) * PITCH + column(32 * warp + i, pair) for i in lanes]
+                    assert sorted((place + i) % 32 for place in places for i in range(2)) == list(range(32))
+    assert PITCH % 4 == 0
+    assert {row(32 * warp + i, half) // 16 for warp in range(4) for i in range(32) for half in range(2)} == set(
+        range(4)
+    )

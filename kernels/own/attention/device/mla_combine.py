@@ -11,7 +11,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 
-from precast.kernels.own.attention.latent import GROUP, VALUES
+from precast.kernels.own.attention.latent import GROUP, VALUES, WARP
 from precast.kernels.own.device.vectors import at
 
 _VECTOR = VALUES // GROUP  # elements of a thread
@@ -29,29 +29,36 @@ def combine(
 
 @cute.kernel
 def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse: cute.Tensor | None) -> None:
-    """Parts are weighed by the logarithms of their sums. One of minus infinity has seen nothing, and is not read."""
+    """Parts are weighed by the logarithms of their sums. One of minus infinity has seen nothing: what stands there is
+    read with the others, which are on their way at the same time, and left out.
+    """
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
     cute.arch.griddepcontrol_wait()
+    cute.arch.griddepcontrol_launch_dependents()
     heads = cutlass.Int32(out.shape[1])
     splits, sequence, head = cutlass.Int32(lse_parts.shape[0]), block // heads, block % heads
     most = cutlass.Float32(-math.inf)
-    for split in cutlass.range(splits, unroll=4):
+    for split in cutlass.range(thread % WARP, splits, WARP, unroll=1):
         most = cute.arch.fmax(most, lse_parts[split, sequence, head])
+    most = cute.arch.warp_reduction_max(most)
     base = most
     if most == -math.inf:
         base = cutlass.Float32(0)
     whole = cutlass.Float32(0)
     total, part = cute.make_rmem_tensor(_VECTOR, cutlass.Float32), cute.make_rmem_tensor(_VECTOR, cutlass.Float32)
     total.fill(0)
-    for split in cutlass.range(splits, unroll=4):
+    for split in cutlass.range(splits, unroll=8):
         own = lse_parts[split, sequence, head]
-        if own != -math.inf:
-            place = cutlass.Int64(split) * out_parts.stride[0] + cutlass.Int64(block) * VALUES + thread * _VECTOR
-            cute.autovec_copy(at(out_parts, place, _VECTOR), part)
-            weight = cute.arch.exp2((own - base) * _LOG2_E)
-            whole += weight
-            total.store(total.load() + part.load() * weight)
+        place = cutlass.Int64(split) * out_parts.stride[0] + cutlass.Int64(block) * VALUES + thread * _VECTOR
+        cute.autovec_copy(at(out_parts, place, _VECTOR), part)
+        weight = cute.arch.exp2((own - base) * _LOG2_E)
+        whole += weight
+        for i in cutlass.range_constexpr(_VECTOR):
+            value = part[i] * weight
+            if own == -math.inf:
+                value = cutlass.Float32(0)
+            total[i] = total[i] + value
     inverse = cutlass.Float32(0)
     if whole != 0.0:
         inverse = 1.0 / whole

@@ -22,7 +22,7 @@ from cutlass.utils import LayoutEnum, SmemAllocator
 
 from precast.kernels.own.attention.device.mla_combine import combine
 from precast.kernels.own.attention.device.mla_scores import Scores
-from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums, sync
+from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums
 from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, WARP, WIDTH, Latent
 
 _LOADING, _MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
@@ -88,8 +88,8 @@ class MlaDecode:
         # The first two dimensions are those of a tile; the third counts sequences or pages.
         queries = cute.make_tensor(q.iterator, cute.select(q.layout, mode=[1, 2, 0]))
         pages = cute.make_tensor(cache.iterator, cute.select(cache.layout, mode=[1, 2, 0]))
-        query_copy, query_tiles = self.copy(queries, cute.slice_(query_layout, (None, None, 0)), HEADS, 1)
-        page_copy, page_tiles = self.copy(pages, self.part(stage_layout), latent.rows, latent.cluster)
+        query_copy, query_tiles = self.copy(queries, cute.slice_(query_layout, (None, None, 0)), HEADS)
+        page_copy, page_tiles = self.copy(pages, self.part(stage_layout), latent.rows)
         out, lse, out_parts, lse_parts = results
         blocks = latent.tiles(cutlass.Int32(out.shape[1])) * splits * cutlass.Int32(out.shape[0])
         self.kernel(
@@ -98,7 +98,6 @@ class MlaDecode:
         ).launch(
             grid=[blocks, 1, 1],
             block=[latent.threads, 1, 1],
-            cluster=[latent.cluster, 1, 1],
             stream=stream,
             min_blocks_per_mp=1,
             use_pdl=True,
@@ -136,10 +135,9 @@ class MlaDecode:
                 cute.arch.mbarrier_init(shared.asked, 1)
                 for stage in cutlass.range_constexpr(latent.stages):
                     cute.arch.mbarrier_init(shared.full + stage, 1)
-                    cute.arch.mbarrier_init(shared.empty + stage, latent.cluster * 2 * GROUP // WARP)
+                    cute.arch.mbarrier_init(shared.empty + stage, 2 * GROUP // WARP)
             cute.arch.mbarrier_init_fence()
-        # Before the first load: blocks that load together write into each other's memory and barriers.
-        sync(latent)
+        cute.arch.sync_threads()
         # The kernel before may still be writing what this one reads, and reading what it writes.
         cute.arch.griddepcontrol_wait()
 
@@ -158,15 +156,12 @@ class MlaDecode:
             cute.arch.setmaxregister_increase(_MULTIPLYING)
             scores = Scores(latent, score, weigh, thread)
             scores.lead(share, shared, scale, out, lse, lse_parts)
-            scores.store(share, out, out_parts)
+            scores.store(share, shared, out, out_parts)
         else:
             cute.arch.setmaxregister_increase(_MULTIPLYING)
             sums = Sums(latent, weigh, 1, thread - GROUP)
             sums.follow(share, shared)
-            sums.store(share, out, out_parts)
-        # A block's shared memory must outlive what others have yet to signal to it.
-        if cutlass.const_expr(latent.cluster > 1):
-            sync(latent)
+            sums.store(share, shared, out, out_parts)
 
     @cute.jit
     def load(
@@ -188,12 +183,9 @@ class MlaDecode:
         )
         rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
         places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
-        part = share.tile % latent.cluster
         to, source = cpasync.tma_partition(
-            page_copy, part, cute.make_layout(latent.cluster), cute.group_modes(places, 0, 2),
-            cute.group_modes(rows, 0, 2),
-        )  # fmt: skip
-        everyone = {"mcast_mask": cutlass.Int16((1 << latent.cluster) - 1)} if latent.cluster > 1 else {}
+            page_copy, 0, one, cute.group_modes(places, 0, 2), cute.group_modes(rows, 0, 2)
+        )
         if share.steps > 0:
             with cute.arch.elect_one():
                 cute.arch.mbarrier_arrive_and_expect_tx(shared.asked, latent.query_bytes)
@@ -214,12 +206,13 @@ class MlaDecode:
                     place = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
                     cute.copy(
                         page_copy, source[None, place, numbers[piece]], to[None, piece, 0, stage],
-                        tma_bar_ptr=shared.full + stage, **everyone,
+                        tma_bar_ptr=shared.full + stage,
                     )  # fmt: skip
             stage += 1
             if stage == latent.stages:
                 stage = cutlass.Int32(0)
                 parity ^= 1
+        cute.arch.griddepcontrol_launch_dependents()
 
     def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
         """Divide the shared memory."""
@@ -229,14 +222,14 @@ class MlaDecode:
         empty = memory.allocate_array(cutlass.Int64, latent.stages)
         factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
         queries = self.view(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout)
-        stages = self.view(memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024), stage_layout)
+        room = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
         weights = self.view(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout)
-        return Shared(queries, stages, weights, factors, asked, full, empty)
+        rows = cute.recast_ptr(room, dtype=cutlass.Float32)
+        return Shared(queries, self.view(room, stage_layout), weights, rows, factors, asked, full, empty)
 
-    def copy(self, tensor: Any, layout: Any, rows: int, parts: int) -> Any:
-        """How TMA copies whole rows of a tensor, or parts of them for all blocks of a cluster; the tensor for it."""
-        operation = cpasync.CopyBulkTensorTileG2SMulticastOp if parts > 1 else cpasync.CopyBulkTensorTileG2SOp
-        return cpasync.make_tiled_tma_atom(operation(), tensor, layout, (rows, WIDTH), num_multicast=parts)
+    def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
+        """How TMA copies whole rows of a tensor, and the tensor for it."""
+        return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), tensor, layout, (rows, WIDTH))
 
     def part(self, layout: Any) -> Any:
         """The layout of what one copy writes of a stage: all of it, or the rows of a page."""

@@ -71,7 +71,7 @@ class Scores(Sums):
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.multiply(scaling)
             self.add(shared, stage)
-            release(shared.empty + stage, latent)
+            release(shared.empty + stage)
             stage += 1
             if stage == latent.stages:
                 stage = cutlass.Int32(0)

@@ -12,7 +12,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import warpgroup
 
-from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, Latent, column, row
+from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, PITCH, VALUES, WARP, Latent, column, row
+from precast.kernels.own.device.vectors import at
 
 WEIGHED, FREE = 1, 2  # the barriers of both groups: weights are written, weights may be written; 0 is the block's
 
@@ -37,12 +38,14 @@ class Share:
 class Shared:
     """The shared memory of a block: operands in the order that wgmma reads, factors of rows, and barriers.
 
-    ``asked`` is for the queries; ``full`` and ``empty`` have one barrier for each stage.
+    ``rows`` is where the stages are, for the results that take their place. ``asked`` is the barrier of the queries;
+    ``full`` and ``empty`` have one for each stage.
     """
 
     queries: Any
     stages: Any
     weights: Any
+    rows: Any
     factors: Any
     asked: Any
     full: Any
@@ -73,7 +76,7 @@ class Sums:
             self.hear(scaling, shared)
             self.multiply(scaling)
             self.add(shared, stage)
-            release(shared.empty + stage, latent)
+            release(shared.empty + stage)
             stage += 1
             if stage == latent.stages:
                 stage = cutlass.Int32(0)
@@ -123,46 +126,45 @@ class Sums:
         warpgroup.wait_group(0)
 
     @cute.jit
-    def store(self, share: Any, out: cute.Tensor, out_parts: cute.Tensor) -> None:
-        """Write to the result, or to the workspace: of a split without latents nothing is read, and nothing written."""
+    def store(self, share: Any, shared: Any, out: cute.Tensor, out_parts: cute.Tensor) -> None:
+        """Write to the result, or to the workspace: a split without latents has nothing to write there.
+
+        Rows go through shared memory, where no stage is needed any more, so that a warp writes long pieces of each.
+        """
+        own, rows = self.own, shared.rows + self.part * (HEADS * PITCH)
         for half in cutlass.range_constexpr(2):
-            head = share.tile * HEADS + row(self.thread, half)
-            if head < out.shape[1]:
-                if share.splits > 1:
-                    if share.steps > 0:
-                        place = cute.crd2idx((share.split, share.sequence, head, 0), out_parts.layout)
-                        self.write(half, out_parts, place)
-                else:
-                    self.write(half, out, cutlass.Int64(share.sequence) * out.stride[0] + head * out.stride[1])
+            for pair in cutlass.range_constexpr(HALF // 8):
+                start = row(self.thread, half) * PITCH + column(self.thread, pair)
+                two = cute.make_tensor(rows + cute.assume(start, divby=2), cute.make_layout(2))
+                cute.autovec_copy(own[None, half, pair], two)
+        cute.arch.sync_warp()  # a warp has rows of its own
+        if share.splits > 1:
+            if share.steps > 0:
+                place = cute.crd2idx((share.split, share.sequence, 0, 0), out_parts.layout)
+                self.write(share, rows, out_parts, place, out_parts.stride[2])
+        else:
+            self.write(share, rows, out, cutlass.Int64(share.sequence) * out.stride[0], out.stride[1])
 
     @cute.jit
-    def write(self, half: cutlass.Constexpr, to: cute.Tensor, place: Any) -> None:
-        """Write one of a thread's rows, two neighbouring elements at a time."""
-        two = cute.make_rmem_tensor(2, to.element_type)
-        for pair in cutlass.range_constexpr(HALF // 8):
-            two.store(self.own[None, half, pair].load().to(to.element_type))
-            start = place + self.part * HALF + column(self.thread, pair)
-            target = to.iterator + cute.assume(start, divby=2)
-            cute.autovec_copy(two, cute.make_tensor(target, cute.make_layout(2)))
+    def write(self, share: Any, rows: cute.Pointer, to: cute.Tensor, place: Any, apart: Any) -> None:
+        """Write a warp's rows, 16 bytes a lane, each to its head: they are ``apart``, and the first is at ``place``."""
+        vector = 128 // to.element_type.width
+        result = cute.make_rmem_tensor(vector, to.element_type)
+        for i in cutlass.range(WARP // 2, unroll=4):
+            number = row(self.thread, 0) // 16 * 16 + i
+            head = share.tile * HEADS + number
+            if head < cute.size(to, mode=[cute.rank(to) - 2]):
+                for piece in cutlass.range_constexpr(HALF // (WARP * vector)):
+                    start = (piece * WARP + self.thread % WARP) * vector
+                    source = rows + cute.assume(number * PITCH + start, divby=4)
+                    numbers = cute.make_tensor(source, cute.make_layout(vector)).load()
+                    result.store(numbers.to(to.element_type))
+                    target = place + cutlass.Int64(head) * apart + self.part * HALF + start
+                    cute.autovec_copy(result, at(to, target, vector))
 
 
 @cute.jit
-def release(empty: cute.Pointer, latent: Latent) -> None:
-    """One arrival of this warp at each block that loads into the stage: it has been read."""
-    lane = cute.arch.lane_idx()
-    if cutlass.const_expr(latent.cluster > 1):
-        if lane < latent.cluster:
-            cute.arch.mbarrier_arrive(empty, lane)
-    else:
-        if lane == 0:
-            cute.arch.mbarrier_arrive(empty)
-
-
-@cute.jit
-def sync(latent: Latent) -> None:
-    """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
-    if cutlass.const_expr(latent.cluster > 1):
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-    else:
-        cute.arch.sync_threads()
+def release(empty: cute.Pointer) -> None:
+    """One arrival of this warp: it has read the stage."""
+    if cute.arch.lane_idx() == 0:
+        cute.arch.mbarrier_arrive(empty)
