@@ -32,7 +32,7 @@ def test_which_sizes_are_built() -> None:
         assert shared + 2048 <= 227 << 10, "shared memory of a block, with barriers and factors"
         assert latent.stages >= 2, "one is loaded while another is read"
         assert latent.keys % latent.rows == 0 and latent.page % latent.rows == 0
-        assert 2 * HEADS * PITCH * 4 <= latent.stages * latent.stage_bytes, "results take the place of the stages"
+        assert latent.stages * latent.stage_bytes >= 2 * HEADS * PITCH * 4, "results take the place of the stages"
         assert latent.piece_bytes * (latent.keys // latent.rows) == latent.stage_bytes
         assert latent.stage_bytes % 1024 == latent.query_bytes % 1024 == latent.weight_bytes % 1024 == 0, "of swizzles"
 
