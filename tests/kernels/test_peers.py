@@ -50,6 +50,7 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         {"dtype": "float32", "head_dim": 64, "lse": True},
         {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
     ),
+    ("mla_decode", {"dtype": "float32"}, {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 1}),
 ]
 NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_offset": 1.0}, {"rows": 3}),
@@ -69,6 +70,7 @@ NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         {"dtype": "float32", "head_dim": 64, "layout": "varlen"},
         {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
     ),
+    ("mla_decode", {"dtype": "float32"}, {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 8}),
 ]
 
 
