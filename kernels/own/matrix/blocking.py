@@ -18,7 +18,7 @@ _FIRST = (64, 128, 192, 256)
 _DEPTHS = (128, 256, 512)  # bytes: a row of TMA's swizzle, or some
 # Registers: of a fourth of an SM, of which each has every fourth warp; the most of a thread; what it needs beside its
 # sums; and what a thread that loads keeps of its own where the others need more than their share.
-_REGISTERS, _LARGEST, _OTHERS, _KEPT = 16384, 255, 26, 24
+_REGISTERS, _LARGEST, _OTHERS, _KEPT = 16384, 255, 26, 40
 _HELD = 64  # sums that a thread holds while it adds those of several blocks
 
 
@@ -80,7 +80,7 @@ class Blocking:
         """Of a thread that multiplies.
 
         >>> [Blocking(tokens=m, rows=256, depth=64, swap=True).registers for m in (128, 144)]
-        [168, 240]
+        [168, 232]
         """
         share = self._share(self.warps + self.loaders)
         if not self.lends:

@@ -114,21 +114,26 @@ class GemmSm90a:
             full, empty, steps, share, neighbour, token_tile, row_tile, token_clusters,
         )  # fmt: skip
         multiplying = (mma, first_stages, second_stages, full, empty, steps, share, sums)
-        if cutlass.const_expr(blocking.lends):  # a group as a whole gives registers away, or takes them
+        storing = (sums, out, share, neighbour, token_tile, row_tile)
+        if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
             if warp < blocking.warps:
                 cute.arch.setmaxregister_increase(blocking.registers)
                 self.multiply(*multiplying)
+                self.sync()
+                self.store(*storing)
             else:
                 cute.arch.setmaxregister_decrease(blocking.kept)
                 if warp == blocking.warps:
                     self.load(*loading)
-        elif warp == blocking.warps:
-            self.load(*loading)
+                self.sync()
         else:
-            self.multiply(*multiplying)
-        self.sync()
-        if warp < blocking.warps:
-            self.store(sums, out, share, neighbour, token_tile, row_tile)
+            if warp == blocking.warps:
+                self.load(*loading)
+            else:
+                self.multiply(*multiplying)
+            self.sync()
+            if warp < blocking.warps:
+                self.store(*storing)
         # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
         if cutlass.const_expr(blocking.cluster > 1):
             self.sync()
