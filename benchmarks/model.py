@@ -35,8 +35,9 @@ def shares(group: Group, declaration: Declaration, speeds: Speeds) -> tuple[list
         for number, one in measured:
             config = {**group.config, **one.tuned}
             problem = filled(dict(sizes), declaration.problems(config) if declaration.problems else ())
-            assert one.tiling
-            modelled[number] = microseconds(declaration, config, problem, one.tiling, speeds)
+            tile = declaration.tile(config, group.target) if declaration.tile else None
+            assert one.tiling and tile
+            modelled[number] = microseconds(declaration, config, problem, tile, one.tiling, speeds)
             each.setdefault(number, []).append(best / one.times[sizes])
         first = min(modelled, key=lambda number: modelled[number])
         chosen.append(best / group.candidates[first].times[sizes])

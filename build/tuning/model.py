@@ -16,6 +16,7 @@ from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes,
 from precast.build.tuning.contest import Contest
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.cases import filled
+from precast.kernels.authoring.tile import Tile
 from precast.loader.format.config import Config
 from precast.loader.format.tiling import Tiling
 
@@ -53,11 +54,11 @@ class Model:
         candidates = []
         for one in contest.contestants:
             config = {**contest.config, **one.tuned}
-            tile = declaration.tile(config) if declaration.tile else None
+            tile = declaration.tile(config, contest.target) if declaration.tile else None
             tiling = tile.on(self.profile.answer) if tile else None
-            if tiling is None or declaration.cost is None:
+            if tile is None or tiling is None or declaration.cost is None:
                 return None
-            times = self._times(declaration, config, problems, tiling)
+            times = self._times(declaration, config, problems, tile, tiling)
             candidates.append(Candidate(tuned=one.tuned, code=one.code, date=_NEVER, times=times, tiling=tiling))
         return Group(
             op=contest.op,
@@ -68,20 +69,22 @@ class Model:
         )
 
     def _times(
-        self, declaration: Declaration, config: Config, problems: Sequence[Problem], tiling: Tiling
+        self, declaration: Declaration, config: Config, problems: Sequence[Problem], tile: Tile, tiling: Tiling
     ) -> dict[Sizes, float]:
         declared = declaration.problems(config) if declaration.problems else ()
         return {
-            sizes_of(given): round(microseconds(declaration, config, filled(given, declared), tiling, self.speeds), 2)
+            sizes_of(given): round(
+                microseconds(declaration, config, filled(given, declared), tile, tiling, self.speeds), 2
+            )
             for given in problems
         }
 
 
-def microseconds(declaration: Declaration, config: Config, problem: Problem, tiling: Tiling, speeds: Speeds) -> float:
+def microseconds(
+    declaration: Declaration, config: Config, problem: Problem, tile: Tile, tiling: Tiling, speeds: Speeds
+) -> float:
     """The time of a problem: what it costs whole, and what each wave of tiles costs, which are computed in full."""
-    assert declaration.cost is not None and declaration.tile is not None
-    tile = declaration.tile(config)
-    assert tile is not None
+    assert declaration.cost is not None
     whole = declaration.cost(config, problem)
     part = declaration.cost(config, {name: tile.sizes.get(name, size) for name, size in problem.items()})
     tiles = 1

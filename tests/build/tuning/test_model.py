@@ -21,6 +21,7 @@ from precast.kernels.authoring.tile import Tile
 from precast.loader.errors import TargetError
 from precast.loader.format.target import Target
 
+SM100 = Target.parse("sm_100a")
 SHIPPED = Path(__file__).parents[3] / "manifests" / "tuning" / "gemm-h200.json"
 
 
@@ -28,7 +29,7 @@ def cost(config: Any, p: Any) -> Cost:
     return Cost(flops=2 * p["m"] * p["n"] * p["k"], bytes=2 * (p["m"] * p["k"] + p["k"] * p["n"] + p["m"] * p["n"]))
 
 
-def tile(config: Any) -> Tile:
+def tile(config: Any, target: Target = SM100) -> Tile:
     return Tile(sizes={"m": config["rows"], "n": 128})
 
 
@@ -40,9 +41,10 @@ SPEEDS = speeds_named("B200")
 
 def time(rows: int, m: int, n: int = 4096, k: int = 4096, speeds: Speeds = SPEEDS) -> float:
     config: dict[str, Any] = {"rows": rows, "dtype": "bfloat16"}
-    tiling = tile(config).on({"max_active_clusters_1": 148}.get)
+    cut = tile(config)
+    tiling = cut.on({"max_active_clusters_1": 148}.get)
     assert tiling
-    return microseconds(PRODUCT, config, {"m": m, "n": n, "k": k, "padding": 0}, tiling, speeds)
+    return microseconds(PRODUCT, config, {"m": m, "n": n, "k": k, "padding": 0}, cut, tiling, speeds)
 
 
 def test_a_tile_that_is_mostly_padding_is_slow_and_a_large_one_is_fast_where_it_is_full() -> None:
@@ -103,8 +105,11 @@ def test_it_is_held_against_what_was_measured() -> None:
         problem = {**dict(sizes), "padding": 0}
 
         def modelled(case: Any, problem: Any = problem) -> float:
-            assert gemm is not None
-            return microseconds(gemm, {**group.config, **case[0].tuned}, problem, case[0].tiling, speeds)
+            assert gemm is not None and gemm.tile is not None
+            config = {**group.config, **case[0].tuned}
+            cut = gemm.tile(config, group.target)
+            assert cut is not None
+            return microseconds(gemm, config, problem, cut, case[0].tiling, speeds)
 
         shares.append(min(t for _, t in times) / min(times, key=modelled)[1])
     assert math.exp(statistics.fmean(map(math.log, shares))) > 0.9
