@@ -1,0 +1,1 @@
+"""Their device code. Importing a module of this package starts the DSL."""

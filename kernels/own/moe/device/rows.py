@@ -1,0 +1,52 @@
+"""Rows of a matrix in segments: what ``moe_permute`` writes and ``moe_finalize`` reads."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_tensor
+
+from precast.kernels.own.device.vectors import ALIGN
+
+
+@cute.jit
+def fetch_rows(rows: cute.Tensor, token: cutlass.Int32, segments: cute.Tensor, topk: cutlass.Constexpr) -> cute.Tensor:
+    """The rows of a token's choices, in registers; -1 for one that is none of the segments'."""
+    total = cutlass.Int32(segments.shape[0] * segments.shape[1])
+    found = cute.make_rmem_tensor(topk, cutlass.Int32)
+    for j in cutlass.range_constexpr(topk):
+        found[j] = (rows.iterator + cutlass.Int64(token) * topk + j).load()
+    for j in cutlass.range_constexpr(topk):
+        if found[j] >= total:
+            found[j] = cutlass.Int32(-1)
+    return found
+
+
+@cute.jit
+def row_offset(segments: cute.Tensor, row: cutlass.Int32) -> cutlass.Int64:
+    """Where a row begins."""
+    most = cutlass.Int32(segments.shape[1])
+    segment = row // most
+    return cutlass.Int64(segment) * segments.stride[0] + cutlass.Int64(row - segment * most) * segments.stride[1]
+
+
+def fake_matrix(dtype: Any, tokens: Any, hidden: int) -> Any:
+    """Stands for ``[tokens, hidden]`` with a free row stride."""
+    stride = cute.sym_int64(divisibility=ALIGN * 8 // dtype.width)
+    return make_fake_tensor(dtype, (tokens, hidden), (stride, 1), assumed_align=ALIGN)
+
+
+def fake_segments(dtype: Any, segments: Any, rows: Any, hidden: int) -> Any:
+    """Stands for ``[segments, rows, hidden]`` with free strides of segments and rows."""
+    strides = tuple(cute.sym_int64(divisibility=ALIGN * 8 // dtype.width) for _ in range(2))
+    return make_fake_tensor(dtype, (segments, rows, hidden), (*strides, 1), assumed_align=ALIGN)
+
+
+def fake_choices(dtype: Any, tokens: Any, topk: int) -> Any:
+    """Stands for ``[tokens, topk]`` of four bytes each."""
+    return make_fake_compact_tensor(dtype, (tokens, topk), stride_order=(1, 0), assumed_align=4)
