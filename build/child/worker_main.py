@@ -159,13 +159,12 @@ def _is_installed(name: str) -> bool:
 def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict[str, Any], list[bytes]]:
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import load
-    from precast.kernels.authoring.schema import call
     from precast.loader.attach.returned import numbered
 
     source = FunctionRef.parse(request["source"])
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
-    returned = call(function, request["config"])
+    returned = _returned_by(function, request["config"])
     symbols = request["symbols"]
     compiled = catcher.take()
     form = None
@@ -190,6 +189,18 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "returns": form,
     }
     return reply, objects
+
+
+def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
+    """What a function returns. One that does not know precast may go on to launch: it is stopped there."""
+    from precast.build.child.record_main import without_gpu
+    from precast.kernels.adapters.first_launch import compiled_until_launch
+    from precast.kernels.authoring.declare import is_declared
+    from precast.kernels.authoring.schema import call
+
+    if is_declared(function):
+        return call(function, config)
+    return compiled_until_launch(lambda: call(function, config), tensors=without_gpu)
 
 
 def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:

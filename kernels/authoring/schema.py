@@ -16,6 +16,7 @@ from precast.loader.errors import ConfigError
 from precast.loader.format.config import Key, complete
 from precast.loader.format.patterns import NAME
 
+
 _LOOSE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
@@ -74,7 +75,10 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
             "wrap it in a function with named parameters"
         ) from None
     names = _names(function)
-    return tuple(_parameter(function, p, names) for p in signature.parameters.values())
+    found = list(signature.parameters.values())
+    if len(found) > 1 and found[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        found.pop()  # beside named parameters it takes what callers have too much
+    return tuple(_parameter(function, p, names) for p in found)
 
 
 def name_of(function: Callable[..., Any]) -> str:
