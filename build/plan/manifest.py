@@ -22,6 +22,8 @@ keys: see ``precast.build.plan.matrix``.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +49,7 @@ EMITS = ("object", "cubin")
 ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
 _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 
@@ -286,14 +289,24 @@ def _tuning(node: Node, base: Path) -> tuple[TuningPath, ...]:
 
 
 def _folder(node: Node, base: Path) -> Path:
-    folder = base / yaml_fields.text(node)
+    """A folder of ``path``, relative to the manifest; ``${NAME}`` in it is a variable of the environment."""
+    text = yaml_fields.text(node)
+    for name in _VARIABLE.findall(text):
+        if not os.environ.get(name):
+            raise ManifestError(
+                f"{text!r} names the variable {name}, which is not set: set it to the folder that is meant, "
+                f"such as {name}=/path/to/folder",
+                node.at,
+            )
+        text = text.replace(f"${{{name}}}", os.environ[name])
+    folder = base / text
     try:
         found = folder.is_dir()
     except OSError:  # a name too long, or a folder that may not be searched
         found = False
     if not found:
         raise ManifestError(
-            f"{yaml_fields.text(node)!r} is not a folder beside the manifest: create it or correct the path", node.at
+            f"{text!r} is not a folder beside the manifest: create it or correct the path", node.at
         )
     return folder.resolve()
 

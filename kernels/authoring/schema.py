@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from precast.kernels.authoring import dtypes, hints
@@ -159,4 +160,6 @@ def _key(parameter: inspect.Parameter, hint: Hint) -> Key:
         key = replace(key, type=f"{key.type}?", choices=choices)
     if hint.type.startswith("dtype") and default is not None:
         default = dtypes.name_of(default)
+    if isinstance(default, Enum):
+        default = default.name
     return replace(key, has_default=True, default=key.normal(default))
