@@ -27,6 +27,7 @@ def compiled_until_launch(run: Callable[[], Any], *, tensors: Tensors = without_
 
         @functools.cache
         def begin(module: Any) -> None:
+            stack.enter_context(_without_values())
             stack.enter_context(viewing())
             stack.enter_context(tensors())
 
@@ -35,6 +36,19 @@ def compiled_until_launch(run: Callable[[], Any], *, tensors: Tensors = without_
             return run()
         except _Launched as launched:
             return launched.compiled
+
+
+def _without_values() -> Any:
+    """While it is entered, a copy to the host of a tensor without memory is that tensor: to read it is still an error."""
+    from torch import Tensor
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutValues(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            copies = function is Tensor.cpu or (function is Tensor.to and "cpu" in map(str, args[1:]))
+            return args[0] if copies and args[0].is_meta else function(*args, **(kwargs or {}))
+
+    return WithoutValues()
 
 
 class _Launched(BaseException):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from precast.kernels.adapters.first_launch import compiled_until_launch
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
@@ -21,6 +21,7 @@ from precast.loader.format.target import Target
 
 _GDN_DECODE = "flashinfer.gdn_kernels.gdn_decode_pretranspose"
 _GDN_PREFILL = "flashinfer.gdn_kernels.delta_rule_dsl.delta_rule_sm90"
+_GDN_PREFILL_BLACKWELL = "flashinfer.gdn_kernels.blackwell.gdn_prefill"
 _KDA_DECODE = "flashinfer.kda_kernels.recurrent_kda"
 _DIM = 128
 _SCALE = _DIM**-0.5
@@ -57,6 +58,11 @@ def supports_prefill(config: Config, target: Target) -> str | None:
     return reason
 
 
+def supports_prefill_blackwell(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return supports_prefill(config, target) or heads_refusal(config)
+
+
 def supports_kda(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = library.FLASHINFER.obstacle()
@@ -80,8 +86,8 @@ def decode_problems(config: Config) -> Sequence[Problem]:
 
 
 def prefill_problems(config: Config) -> Sequence[Problem]:
-    """One token, an empty sequence, chunks of 64 and one more, several lengths; at last the heads of Qwen3-Next."""
-    small = [{"first": n, "second": m, "query_heads": 2, "value_heads": 4} for n, m in ((1, 0), (64, 65), (130, 7))]
+    """One token, chunks of 64 and one more, several lengths; at last the heads of Qwen3-Next."""
+    small = [{"first": n, "second": m, "query_heads": 2, "value_heads": 4} for n, m in ((1, 2), (64, 65), (130, 7))]
     return [*small, {"first": 700, "second": 1, "query_heads": 16, "value_heads": 32}]
 
 
@@ -401,8 +407,8 @@ def gdn_prefill(dtype: DType, initial: bool = False, indexed: bool = False) -> A
     ``out``. ``decay`` and ``beta`` are flat ``[tokens * state_heads]`` of float32, between zero and one, where
     ``state_heads`` is the larger number of query and value heads. ``offsets`` is int64, ``[sequences + 1]``.
     ``state_out`` and with ``initial`` ``state`` are ``[sequences, state_heads, 128, 128]`` of float32, ``[value, key]``, or
-    with ``indexed`` pools of them, in which ``slots``, int64, has the place of each sequence. ``tensor_maps`` is a
-    workspace of 128 bytes for each multiprocessor of the GPU. ``checkpoints``, ``checkpoint_starts`` are None,
+    with ``indexed`` pools of them, in which ``slots``, int64, has the place of each sequence. The state of a sequence without tokens is not
+    written. ``tensor_maps`` is a workspace of 128 bytes for each multiprocessor of the GPU. ``checkpoints``, ``checkpoint_starts`` are None,
     ``all_checkpoints`` is 1, ``checkpoint_tokens`` 0, ``blocks`` is ``sequences * state_heads``.
     """
     run = library.FLASHINFER.module(_GDN_PREFILL).delta_rule_prefill_dsl_sm90
@@ -424,6 +430,43 @@ def gdn_prefill(dtype: DType, initial: bool = False, indexed: bool = False) -> A
             of(sequences + 1, dtype=torch.int64), _SCALE, state_indices=slots,
         )  # fmt: skip
 
+    return compiled_until_launch(launch)
+
+
+@kernel(
+    op="flashinfer.gdn_prefill_blackwell",
+    imports=[_GDN_PREFILL_BLACKWELL],
+    targets=["sm_100a", "sm_103a"],
+    supports=supports_prefill_blackwell,
+    speed_only=GRID,  # a persistent grid whose blocks take one head of a sequence after another
+)
+def gdn_prefill_blackwell(
+    dtype: DType, query_heads: int, value_heads: int, initial: bool = False, indexed: bool = False
+) -> Any:
+    """The gated delta rule for sequences that stand behind one another, of a fixed number of heads.
+
+    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. Of contiguous ``[tokens,
+    heads, 128]`` are passed ``q``, ``k``, ``v`` and ``out``; states are ``[sequences, heads, 128, 128]`` of float32.
+    """
+    run = library.FLASHINFER.module(_GDN_PREFILL_BLACKWELL).chunk_gated_delta_rule_sm100
+
+    def launch() -> Any:
+        import torch
+
+        tokens, sequences, heads = 256, 3, max(query_heads, value_heads)
+
+        def of(*shape: int, dtype: Any = torch.float32) -> Any:
+            return torch.empty(shape, dtype=dtype, device="cuda")
+
+        few, many = (of(tokens, n, _DIM, dtype=to_torch(dtype)) for n in (query_heads, value_heads))
+        states, gates = of(sequences, heads, _DIM, _DIM), of(tokens, heads)
+        slots = of(sequences, dtype=torch.int32) if indexed else None
+        return run(
+            few, few, many, gates, gates, of(tokens, heads, _DIM, dtype=to_torch(dtype)),
+            of(sequences + 1, dtype=torch.int32), states if initial else None, states, _SCALE, state_indices=slots,
+        )  # fmt: skip
+
+    library.without_disk_cache()
     return compiled_until_launch(launch)
 
 
