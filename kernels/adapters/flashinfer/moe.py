@@ -7,7 +7,7 @@ experts of a token give, times the router's scales.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,6 +254,52 @@ def finalize_cost(config: Config, problem: Problem) -> Cost:
     return Cost(2 * rows * hidden * inner, 2 * (rows * inner + used * hidden * inner + tokens * hidden))
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's product of groups of rows, behind a copy of the rows and before what is made of them."""
+    from torch.nn.functional import silu
+
+    top_k, ends = configs.integer(config, "top_k"), _ends(config, inputs)
+
+    def layer() -> Any:
+        rows = inputs["x"][inputs["routes"] // top_k]
+        both = _grouped()(rows, inputs["weights"].transpose(1, 2), offs=ends).unflatten(-1, (-1, 2, _PAIR))
+        return (both[..., 0, :] * silu(both[..., 1, :])).flatten(-2)
+
+    return {"torch index, grouped_mm, silu, mul": layer} if _grouped() else {}
+
+
+def finalize_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's product of groups of rows, scaled and added."""
+    import torch
+
+    tile, top_k, ends = configs.integer(config, "tile_rows"), configs.integer(config, "top_k"), _ends(config, inputs)
+    limits = inputs["tile_limits"].repeat_interleave(tile)
+    held = torch.arange(limits.numel(), device=limits.device) < limits
+    scales = inputs["scales"].flatten()[inputs["routes"]] * held
+    tokens, dtype = inputs["routes"] // top_k, inputs["out"].dtype
+
+    def layer() -> Any:
+        rows = _grouped()(inputs["inner"], inputs["weights"].transpose(1, 2), offs=ends)
+        return inputs["out"].index_add(0, tokens, rows * scales.unsqueeze(1).to(dtype))
+
+    return {"torch grouped_mm, mul, index_add": layer} if _grouped() else {}
+
+
+def _grouped() -> Any:
+    import torch
+
+    return getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+
+
+def _ends(config: Config, inputs: Mapping[str, Any]) -> Any:
+    """The row behind the last tile of each expert."""
+    import torch
+
+    experts = torch.arange(inputs["weights"].shape[0], device=inputs["tile_experts"].device)
+    tiles = torch.searchsorted(inputs["tile_experts"], experts.to(torch.int32), right=True)
+    return (tiles * configs.integer(config, "tile_rows")).to(torch.int32)
+
+
 _INDICES = {
     "tile_idx_to_expert_idx_ptr": "tile_experts", "tile_idx_to_mn_limit_ptr": "tile_limits",
     "token_id_mapping_ptr": "routes", "num_non_exiting_tiles_ptr": "tiles", "b_ptr": "weights", "l": "experts",
@@ -273,6 +319,7 @@ _INDICES = {
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    peer=peer,
     arguments={**_INDICES, "a_ptr": "x", "c_ptr": "out", "orig_m": "tokens", "n": "columns", "k": "hidden"},
     speed_only=GRID,  # a static persistent grid of clusters, none of which waits for another
 )
@@ -315,6 +362,7 @@ def moe_gather_gemm(
     reference=finalize_reference,
     tolerance=finalize_tolerance,
     cost=finalize_cost,
+    peer=finalize_peer,
     arguments={
         **_INDICES, "a_ptr": "inner", "out_ptr": "out", "token_final_scales_ptr": "scales", "n": "hidden",
         "k": "columns", "num_tokens": "tokens",
