@@ -305,9 +305,7 @@ def _folder(node: Node, base: Path) -> Path:
     except OSError:  # a name too long, or a folder that may not be searched
         found = False
     if not found:
-        raise ManifestError(
-            f"{text!r} is not a folder beside the manifest: create it or correct the path", node.at
-        )
+        raise ManifestError(f"{text!r} is not a folder beside the manifest: create it or correct the path", node.at)
     return folder.resolve()
 
 

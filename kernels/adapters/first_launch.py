@@ -39,7 +39,7 @@ def compiled_until_launch(run: Callable[[], Any], *, tensors: Tensors = without_
 
 
 def _without_values() -> Any:
-    """While it is entered, a copy to the host of a tensor without memory is that tensor: to read it is still an error."""
+    """While it is entered, a copy of a tensor without memory to the host is that tensor: reading it stays an error."""
     from torch import Tensor
     from torch.overrides import TorchFunctionMode
 
@@ -65,6 +65,7 @@ def _ending() -> Iterator[None]:
     from cutlass.base_dsl.compiler import CompileCallable
     from cutlass.base_dsl.dsl import BaseDSL
 
+    dsl: Any = BaseDSL
     compile_call, run_jit = CompileCallable.__call__, BaseDSL._func
     calls: dict[type, Any] = {}
     compiling = 0
@@ -87,10 +88,10 @@ def _ending() -> Iterator[None]:
     def run_directly(*args: Any, **kwargs: Any) -> Any:
         return run_jit(*args, **kwargs) if compiling else None
 
-    CompileCallable.__call__, BaseDSL._func = compile_one, run_directly
+    CompileCallable.__call__, dsl._func = compile_one, run_directly
     try:
         yield
     finally:
-        CompileCallable.__call__, BaseDSL._func = compile_call, run_jit
+        CompileCallable.__call__, dsl._func = compile_call, run_jit
         for kind, call in calls.items():
             kind.__call__ = call

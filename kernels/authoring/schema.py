@@ -17,7 +17,6 @@ from precast.loader.errors import ConfigError
 from precast.loader.format.config import Key, complete
 from precast.loader.format.patterns import NAME
 
-
 _LOOSE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 

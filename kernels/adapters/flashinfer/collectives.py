@@ -1,7 +1,9 @@
-"""FlashInfer's kernels for several GPUs on one NVLink: ``all_reduce_publish``, ``all_reduce_norm``, ``gemm_all_reduce``.
+"""FlashInfer's kernels for several GPUs on one NVLink: ``all_reduce_publish``, ``all_reduce_norm``,
+``gemm_all_reduce``.
 
-A sum over GPUs is two launches: each GPU writes its part into all mailboxes at once, through an address of multicast memory;
-then each sums what its own mailbox holds. What makes the mailboxes, and gives their addresses, is the library's own.
+A sum over GPUs is two launches: each GPU writes its part into all mailboxes at once, through an address of multicast
+memory; then each sums what its own mailbox holds. What makes the mailboxes, and gives their addresses, is the
+library's own.
 """
 
 from __future__ import annotations
@@ -101,9 +103,9 @@ def gemm_all_reduce(
 ) -> Any:
     """A product of matrices, summed over GPUs: each tile as soon as all have it.
 
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``a`` is ``[m, k, 1]``,
-    ``b`` ``[n, k, 1]`` and ``c`` ``[m, n, 1]``; ``c_mc`` is the multicast address of ``c`` of all GPUs, and the two flags
-    are int32, one for each tile and one more for each multiprocessor.
+    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``a`` is ``[m, k,
+    1]``, ``b`` ``[n, k, 1]`` and ``c`` ``[m, n, 1]``; ``c_mc`` is the multicast address of ``c`` of all GPUs, and the
+    two flags are int32, one for each tile and one more for each multiprocessor.
     """
     import cutlass.cute as cute
     import torch.distributed

@@ -44,12 +44,13 @@ def size_refusal(config: Config) -> str | None:
     speed_only=GRID,  # a persistent grid of clusters, none of which waits for another
 )
 def grouped_gemm_fp8(n: int, k: int, groups: int, rows: int = 4096) -> Any:
-    """Rows of FP8 times the matrix of their group: ``a`` ``[m, k]``, ``b`` ``[groups, n, k]``, ``out`` ``[m, n]`` bfloat16.
+    """Rows of FP8 times the matrix of their group: ``a`` ``[m, k]``, ``b`` ``[groups, n, k]``, ``out`` ``[m, n]``
+    bfloat16.
 
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``a`` has a float32 scale
-    for each row and 128 elements of ``k``, ``b`` for each 128 by 128; the int32 ``m_indices`` has the group of each row. The
-    number of rows is known at the call: the library chooses the tile for about ``rows`` of them, and if 128 divides
-    ``rows``, it must divide the number of rows.
+    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``a`` has a float32
+    scale for each row and 128 elements of ``k``, ``b`` for each 128 by 128; the int32 ``m_indices`` has the group of
+    each row. The number of rows is known at the call: the library chooses the tile for about ``rows`` of them, and if
+    128 divides ``rows``, it must divide the number of rows.
     """
     module = library.FLASHINFER.module(_CONTIGUOUS)
 

@@ -68,8 +68,9 @@ def tile_refusal(config: Config, *, step: int) -> str | None:
 class Routes:
     """Rows sorted by expert, as the library's ``moe_sort`` gives them.
 
-    ``experts`` and ``limits`` have an item for each tile: its expert, and the row behind its last. ``rows`` has, for each
-    row of the tiles, ``token * top_k + place``, and 0 where a tile has no more. ``tiles`` says how many there are.
+    ``experts`` and ``limits`` have an item for each tile: its expert, and the row behind its last. ``rows`` has, for
+    each row of the tiles, ``token * top_k + place``, and 0 where a tile has no more. ``tiles`` says how many there
+    are.
     """
 
     experts: Sequence[int]
@@ -112,7 +113,7 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def finalize_problems(config: Config) -> Sequence[Problem]:
-    """One token, tiles that are not full, experts without tokens, odd widths, and layers of Qwen3-30B-A3B and Mixtral."""
+    """One token, tiles that are not full, experts without tokens, odd widths, layers of Qwen3-30B-A3B and Mixtral."""
     shapes = [(1, 2, 64, 64), (3, 4, 128, 96), (130, 8, 512, 160), (1024, 128, 2048, 768), (2048, 8, 4096, 1792)]
     step = 2 * configs.integer(config, "tile_columns") if config["paired"] else 1
     return [
@@ -227,7 +228,7 @@ def tolerance(config: Config) -> Tolerance:
 
 
 def finalize_tolerance(config: Config) -> Tolerance:
-    """Sums in float32; each of ``top_k`` is rounded to the stored dtype, and so is each partial sum, less than 4 in size."""
+    """Sums in float32; each of ``top_k`` is rounded to the stored dtype, and so is each partial sum, below 4."""
     top_k, dtype = configs.integer(config, "top_k"), str(config["dtype"])
     half = rounding.tolerance(dtype, 0.0).rtol
     return Tolerance(rtol=2 * half, atol=_SUM + 2 * top_k * half)
@@ -336,9 +337,10 @@ def moe_gather_gemm(
 
     All tensors are contiguous and passed as addresses. ``x`` is ``[tokens, hidden]``, ``weights`` ``[experts, columns,
     hidden]`` with 32 rows of the up projection before 32 of the gate and so on, ``out`` ``[rows, columns / 2]``. The
-    int32 ``tile_experts`` and ``tile_limits`` have for each tile of ``tile_rows`` rows its expert and the row behind its
-    last, ``routes`` ``[rows]`` has ``token * top_k + place``, ``tiles`` ``[1]`` how many tiles there are. Rows behind a
-    limit are left with any values. 8 divides ``hidden``, 64 ``columns``, ``tile_rows`` ``rows``. ``stream`` is the handle of the stream.
+    int32 ``tile_experts`` and ``tile_limits`` have for each tile of ``tile_rows`` rows its expert and the row behind
+    its last, ``routes`` ``[rows]`` has ``token * top_k + place``, ``tiles`` ``[1]`` how many tiles there are. Rows
+    behind a limit are left with any values. 8 divides ``hidden``, 64 ``columns``, ``tile_rows`` ``rows``. ``stream``
+    is the handle of the stream.
     """
     return _compiled(
         f"{_GATHER}:_get_compiled_gather_kernel",
@@ -381,10 +383,10 @@ def moe_gemm_finalize(
     """``moe_gemm_finalize(inner, weights, out, tile_experts, tile_limits, routes, tiles, scales, rows, hidden, columns,
     experts, tokens, out_rows, stream)``: the second layer of a mixture of experts, added to ``out``.
 
-    All tensors are contiguous and passed as addresses. ``inner`` is ``[rows, columns]``, ``weights`` ``[experts, hidden,
-    columns]``, ``out`` ``[tokens, hidden]``, which the caller fills with zeros; ``out_rows`` is ``tokens``. ``scales``
-    are the router's, float32 ``[tokens, top_k]``; the other arrays are those of ``moe_gather_gemm``. Sums are made by
-    atomic additions in ``dtype``, in any order. 8 divides ``hidden`` and ``columns``; ``paired``, which
+    All tensors are contiguous and passed as addresses. ``inner`` is ``[rows, columns]``, ``weights`` ``[experts,
+    hidden, columns]``, ``out`` ``[tokens, hidden]``, which the caller fills with zeros; ``out_rows`` is ``tokens``.
+    ``scales`` are the router's, float32 ``[tokens, top_k]``; the other arrays are those of ``moe_gather_gemm``. Sums
+    are made by atomic additions in ``dtype``, in any order. 8 divides ``hidden`` and ``columns``; ``paired``, which
     has two blocks share rows, is for an even number of tiles of ``hidden``.
     """
     return _compiled(

@@ -14,8 +14,8 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     """The call of a kernel with what its declaration's ``inputs`` made.
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
-    in their order. What stands in the order of the signature is passed without names, which costs the host less. A stream
-    that they leave out is the current one of each call.
+    in their order. What stands in the order of the signature is passed without names, which costs the host less. A
+    stream that they leave out is the current one of each call.
     """
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}

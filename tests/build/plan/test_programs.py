@@ -63,8 +63,8 @@ def test_a_call_is_planned_for_each_value_and_target(plan: Plan) -> None:
 
 def test_a_call_for_other_targets_than_those_asked_for_is_left_out(plan: Plan) -> None:
     """Also where no other call is left."""
-    plain = '  - {kernel: scale, config: {dtype: float32}}\n'
-    done = plan(plain + f'{CALL}    with: {{value: 1}}\n    targets: sm_100a\n', "-t", "sm_90a")
+    plain = "  - {kernel: scale, config: {dtype: float32}}\n"
+    done = plan(plain + f"{CALL}    with: {{value: 1}}\n    targets: sm_100a\n", "-t", "sm_90a")
     assert done.returncode == 0, done.stderr
     assert [v["op"] for v in json.loads(done.stdout)["variants"]] == ["scale"]
 

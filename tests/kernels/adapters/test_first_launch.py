@@ -117,7 +117,11 @@ def test_examples_of_cutlass_build(tmp_path: Path) -> None:
         pytest.skip("CUTLASS_EXAMPLES does not name a clone's folder examples/python/CuTeDSL")
     text = (ROOT / "manifests" / "cutlass-examples.yaml").read_text()
     head, entries = text.split("kernels:\n", 1)
-    wanted = [e for e in entries.split("  - compile: ")[1:] if "elementwise" in e or "hopper.kernel.dense_gemm.dense_gemm:" in e]
+    wanted = [
+        e
+        for e in entries.split("  - compile: ")[1:]
+        if "elementwise" in e or "hopper.kernel.dense_gemm.dense_gemm:" in e
+    ]
     manifest = tmp_path / "some.yaml"
     manifest.write_text(head + "kernels:\n" + "".join(f"  - compile: {entry}" for entry in wanted))
     arguments = ["build", str(manifest), "-o", str(tmp_path / "cache"), "-t", "sm_90a", "-j", "1"]

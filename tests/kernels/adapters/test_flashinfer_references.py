@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels.adapters.flashinfer import delta_rule, moe
+from precast.kernels.adapters.flashinfer import delta_rule, gdn, moe
 
 torch = pytest.importorskip("torch")
 
@@ -35,7 +35,7 @@ def test_every_route_stands_once_in_a_tile_of_its_expert(
 def test_two_layers_make_a_mixture_of_experts() -> None:
     """Both references, one after the other, are the sum over the experts of each token."""
     tokens, experts, hidden, inner, top_k, tile = 8, 3, 16, 64, 2, 4
-    config = {"dtype": "float32", "top_k": top_k, "tile_rows": tile}
+    config: dict[str, Any] = {"dtype": "float32", "top_k": top_k, "tile_rows": tile}
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(tokens, hidden, generator=draw, dtype=torch.float64)
     first = torch.randn(experts, 2 * inner, hidden, generator=draw, dtype=torch.float64)
@@ -74,8 +74,8 @@ def test_a_prompt_is_its_tokens_one_after_another(indexed: bool) -> None:
     """The prefill of a sequence of one token is the decode step with the same decay."""
     config: dict[str, Any] = {"dtype": "bfloat16", "initial": True, "indexed": indexed}
     problem = {"first": 1, "second": 1, "query_heads": 2, "value_heads": 4}
-    values = delta_rule.prefill_inputs(config, problem, device="cpu", seed=2)
-    found = delta_rule.prefill_reference(config, values)
+    values = gdn.prefill_inputs(config, problem, device="cpu", seed=2)
+    found = gdn.prefill_reference(config, values)
     q, k, v = values["q"].permute(0, 2, 1), values["k"].permute(1, 2, 0), values["v"].permute(1, 2, 0)
     decay, beta = values["decay"].view(2, 4), values["beta"].view(2, 4)
     state, read = delta_rule.step(
