@@ -17,9 +17,9 @@ from systems import SYSTEMS
 HEAD = """# Kernels
 
 This page is written by `make kernels` from the manifests and from `benchmarks/results`: do not edit it. It has a row
-for each op: what it computes, what it is built for, how many variants the manifests ship, how many of these were launched
-on which GPU and compared with their reference ([verifying.md](verifying.md)), and how fast it is beside what others
-have for the same.
+for each op: what it computes, what it is built for, how many variants the manifests ship, how many of these were
+launched on which GPU and compared with their reference ([verifying.md](verifying.md)), and how fast it is beside what
+others have for the same.
 
 ```sh
 precast build manifests/norms.yaml -o cache         # a manifest that has the op; anywhere

@@ -290,15 +290,19 @@ def _tuning(node: Node, base: Path) -> tuple[TuningPath, ...]:
 
 def _folder(node: Node, base: Path) -> Path:
     """A folder of ``path``, relative to the manifest; ``${NAME}`` in it is a variable of the environment."""
-    text = yaml_fields.text(node)
-    for name in _VARIABLE.findall(text):
-        if not os.environ.get(name):
+
+    def value(match: re.Match[str]) -> str:
+        found = dict(os.environ).get(match[1])
+        if not found:
             raise ManifestError(
-                f"{text!r} names the variable {name}, which is not set: set it to the folder that is meant, "
-                f"such as {name}=/path/to/folder",
+                f"{text!r} names the variable {match[1]}, which is not set: set it to the folder that is meant, "
+                f"such as {match[1]}=/path/to/folder",
                 node.at,
             )
-        text = text.replace(f"${{{name}}}", os.environ[name])
+        return found
+
+    text = yaml_fields.text(node)
+    text = _VARIABLE.sub(value, text)
     folder = base / text
     try:
         found = folder.is_dir()

@@ -65,9 +65,10 @@ def _ending() -> Iterator[None]:
     from cutlass.base_dsl.compiler import CompileCallable
     from cutlass.base_dsl.dsl import BaseDSL
 
+    compiler: Any = CompileCallable
     dsl: Any = BaseDSL
-    compile_call, run_jit = CompileCallable.__call__, BaseDSL._func
-    calls: dict[type, Any] = {}
+    compile_call, run_jit = compiler.__call__, dsl._func
+    calls: dict[Any, Any] = {}
     compiling = 0
 
     def launch(compiled: Any, *args: Any, **kwargs: Any) -> None:
@@ -88,10 +89,10 @@ def _ending() -> Iterator[None]:
     def run_directly(*args: Any, **kwargs: Any) -> Any:
         return run_jit(*args, **kwargs) if compiling else None
 
-    CompileCallable.__call__, dsl._func = compile_one, run_directly
+    compiler.__call__, dsl._func = compile_one, run_directly
     try:
         yield
     finally:
-        CompileCallable.__call__, dsl._func = compile_call, run_jit
+        compiler.__call__, dsl._func = compile_call, run_jit
         for kind, call in calls.items():
             kind.__call__ = call
