@@ -1,4 +1,4 @@
-"""Ask FlashAttention-4 for attention over blocks of 256 queries by 128 keys: some partly masked, some whole, the rest left out."""
+"""Ask FlashAttention-4 for attention over a list of blocks, of 256 queries by 128 keys."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ def hadamard(dtype: DType, width: int) -> Any:
     """The Hadamard transform of each row, times ``scale``: ``(x, out, scale, processors)``, both ``[rows, width]``.
 
     A row that is no power of two wide counts as filled up with zeros. Rows are aligned to as many elements as divide
-    ``width`` and 16 bytes. ``processors`` is the number of multiprocessors of the GPU for rows of 32768 in 16 bits, and 0
-    for others. At least one row.
+    ``width`` and 16 bytes. ``processors`` is the number of multiprocessors of the GPU for rows of 32768 in 16 bits, and
+    0 for others. At least one row.
     """
     return QUACK.call(
         "quack.transform.hadamard:HadamardTransform.compile",
