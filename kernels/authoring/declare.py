@@ -225,6 +225,15 @@ def attach(function: F, declaration: Declaration) -> F:
     return function
 
 
+def is_declared(function: Callable[..., Any]) -> bool:
+    """Whether a function has a declaration of its own.
+
+    >>> is_declared(len)
+    False
+    """
+    return isinstance(getattr(function, _ATTRIBUTE, None), Declaration)
+
+
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
     """The declaration of a function. One without ``@kernel`` gets the given op, and its config keys by its signature.
 

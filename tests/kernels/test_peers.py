@@ -37,6 +37,16 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.fused_add_rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    (
+        "flashinfer.moe_gather_gemm",
+        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
+        {"tiles": 2, "experts": 3, "hidden": 24, "inner": 64},
+    ),
+    (
+        "flashinfer.moe_gemm_finalize",
+        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
+        {"tokens": 70, "experts": 4, "hidden": 16, "inner": 64},
+    ),
     ("gemm", {"dtype": "float32", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),
     ("gemm", {"dtype": "float32", "out_dtype": "float32", "batched": True}, {"m": 5, "n": 16, "k": 24, "l": 2}),
     ("gemm", {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}, {"m": 16, "n": 16, "k": 32}),
