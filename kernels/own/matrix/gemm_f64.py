@@ -78,7 +78,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     return products.cost("float64", "float64", problem)
 
 
-def tile(config: Config) -> Tile | None:
+def tile(config: Config, target: Target) -> Tile | None:
     """One block for each tile; None for products of batches, whose problems have one axis more."""
     if config["batched"]:
         return None

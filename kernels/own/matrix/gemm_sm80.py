@@ -70,7 +70,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     return products.cost(str(config["dtype"]), str(config["out_dtype"]), problem)
 
 
-def tile(config: Config) -> Tile:
+def tile(config: Config, target: Target) -> Tile:
     """One block for each tile."""
     m, n, _ = configs.integers(config, "tile")
     return Tile(sizes={"m": m, "n": n}, per_sm=staging_of(config).at_once)

@@ -21,7 +21,7 @@ from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchan
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 from tests.helpers.builds import command
-from tests.helpers.machine_code import instructions
+from tests.helpers.gpu.machine_code import instructions
 
 EXCHANGES = [
     Exchange(world=world, shots=shots, vector=vector) for world in WORLDS for shots in (1, 2) for vector in (4, 8)

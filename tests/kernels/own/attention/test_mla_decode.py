@@ -21,7 +21,7 @@ from precast.kernels.own.attention.mla_decode import mla_decode
 from precast.loader.format.config import Config, complete
 from precast.loader.format.target import Target
 from tests.helpers.builds import command
-from tests.helpers.machine_code import instructions
+from tests.helpers.gpu.machine_code import instructions
 
 SM90 = Target.parse("sm_90a")
 CONFIGS: list[dict[str, Any]] = [{"dtype": "bfloat16", "page": 16, "lse": True}, {"dtype": "float16"}]
