@@ -27,7 +27,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov bench check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels bench check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,9 @@ cov: test-environment ## the whole suite, with its branch coverage, which must r
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
 	@$(TEST)/bin/python -m coverage report
 	@$(TEST)/bin/python -m coverage report --include='loader/format/*,loader/machine/*,loader/resolve/*' --fail-under=100
+
+kernels: test-environment ## plan all manifests, and write docs/kernels.md
+	@$(TEST)/bin/python benchmarks/kernel_list.py --plan $(ARGS)
 
 bench: test-environment ## measure a CACHE on this GPU, and write docs/performance.md
 	@$(TEST)/bin/python benchmarks/performance.py $(if $(CACHE),--cache $(CACHE)) $(ARGS)

@@ -10,13 +10,13 @@ export PRECAST_CACHE_PATH=$cache PYTHONDONTWRITEBYTECODE=1
 precast() { timeout 500 "$python" -m precast.cli.main "$@"; }
 step() { local name=$1 start=$SECONDS; shift; "$@" > "$out/$name.txt" 2>&1; echo "$name: status $?, $((SECONDS - start)) s"; }
 
-step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --op rmsnorm_fp8 --op add_rmsnorm --timeout 60 --json
+step verify-small precast verify "$cache" --op rotary_paged --op act_and_mul --op rmsnorm_fp8 --op fused_add_rmsnorm --timeout 60 --json
 tail -n 3 "$out/verify-small.txt"
 if [ -z "${QUICK:-}" ]; then
     step verify-products precast verify "$cache" --op gemm_gated --op gemm_act --small --timeout 60 --json
     tail -n 3 "$out/verify-products.txt"
 fi
-for op in gemm_gated gemm add_rmsnorm act_and_mul attention; do
+for op in gemm_gated gemm fused_add_rmsnorm act_and_mul attention; do
     step "tune-$op" precast tune "$here/manifests/llama.yaml" --cache "$cache" --op "$op" -o "$out/llama-h200.json" --timeout 20
     tail -n 1 "$out/tune-$op.txt"
 done

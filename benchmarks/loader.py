@@ -62,7 +62,7 @@ def section(name: str) -> Iterator[Result]:
     """Run one section, printing as it goes."""
     module = importlib.import_module(f"loader_sections.{name}")
     print(f"\n{name}: {(module.__doc__ or '').partition(chr(10))[0]}")
-    from tests.helpers.device import no_device
+    from tests.helpers.gpu.device import no_device
 
     reason = no_device() if getattr(module, "GPU", False) else ""
     if reason:

@@ -29,6 +29,8 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.record import Product
 from precast.build.store.store import Store
+from precast.kernels.adapters.scripts.contract import contract, script
+from precast.kernels.authoring.launching.cases import source_of
 from precast.loader.attach.returned import first_op
 from precast.loader.errors import PrecastError
 from precast.loader.format.artifact import Artifact
@@ -58,9 +60,19 @@ class _Rebuilt:
 
 
 def export(
-    cache: Cache, op: str, artifact: Artifact, *, store: Store, plan: Plan | None = None, seconds: float = 600.0
+    cache: Cache,
+    op: str,
+    artifact: Artifact,
+    *,
+    store: Store,
+    plan: Plan | None = None,
+    kernel_script: bool = False,
+    seconds: float = 600.0,
 ) -> Export:
-    """All files of one artifact. ``plan`` is needed where its function is in a folder that a manifest names."""
+    """All files of one artifact. ``plan`` is needed where its function is in a folder that a manifest names.
+
+    With ``kernel_script`` also a file with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
+    """
     toolchain = find_toolchain()
     name = artifact.symbol.removeprefix(_ENTRY)[:80] if artifact.kind == "object" else f"{op}_{artifact.key[:16]}"
     content = cache.read(artifact.blob)
@@ -94,8 +106,21 @@ def export(
         left_out["ptx"] = str(error)
         if artifact.kind == "object" and not product:
             left_out["o"] = f"it is not in the store {store.path}, and {error}"
+    if kernel_script:
+        try:
+            files["kernel.py"] = _kernel_script(op, artifact).encode()
+        except PrecastError as error:
+            left_out["kernel.py"] = str(error)
     files["README.md"] = readme(name, op, artifact, sorted(files), left_out).encode()
     return Export(files, left_out)
+
+
+def _kernel_script(op: str, artifact: Artifact) -> str:
+    """The text of a kernel script, which is made once to see whether it can be."""
+    source = source_of(op, artifact)
+    given = "" if source.distribution else str(source)
+    contract(op, artifact.config, source=given)
+    return script(op, artifact.config, source=given)
 
 
 def _device_code(toolchain: Toolchain, content: bytes, artifact: Artifact) -> tuple[bytes, ...]:

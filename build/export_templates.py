@@ -46,6 +46,7 @@ _KINDS = {
     ".cubin": "the device code: what Nsight Compute, cuobjdump and cuModuleLoadData read",
     ".o": "the object, as the compiler wrote it, to be linked with the runtime library and libtvm_ffi.so",
     ".ptx": "the PTX, from compiling the variant again, which gave the same device code, byte for byte",
+    ".py": "kernel_fn, reference_fn and get_inputs of the kernel, for scripts that verify or time kernel files",
     ".sass": "the device code as nvdisasm shows it",
     ".so": "the kernel's library, as it is in the cache",
 }

@@ -89,7 +89,7 @@ class Kernels:
         gated = {"m": tokens, "n": INTER, "k": HIDDEN}
         return cls(
             norm=get("flashinfer.rmsnorm", hidden=HIDDEN, pdl=True),
-            add_norm=get("add_rmsnorm", {"rows": tokens}, hidden=HIDDEN),
+            add_norm=get("fused_add_rmsnorm", {"rows": tokens}, hidden=HIDDEN),
             qkv=gemm(QUERIES + 2 * KEYS, HIDDEN),
             rotary=get("rotary_paged", {"tokens": tokens}, **heads),
             attention=get("attention", lengths, head_dim=SIZE, heads_per_kv=HEADS // KV_HEADS, causal=True),

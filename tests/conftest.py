@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.device import no_device
+from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
 GPU_TESTS = Path(__file__).parent / "gpu"

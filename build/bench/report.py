@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from precast.build.bench.roofline import Standing, standing
@@ -16,6 +17,7 @@ from precast.loader.format.config import Config, config_text, to_json, to_value
 from precast.loader.format.index import check_version
 from precast.loader.format.patterns import OP_NAME, SHA256
 from precast.loader.format.target import Capability, parse_capability
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 
 FORMAT = "precast-bench"
@@ -80,8 +82,8 @@ class Report:
         for row in self.rows:
             yield row, standing(row.timing, row.dtype, self.ceilings) if self.ceilings else None
 
-    def measurements(self) -> Measurements:
-        """What ``precast tune`` takes: the times by op and problem."""
+    def measurements(self, tilings: Mapping[str, Tiling] = MappingProxyType({})) -> Measurements:
+        """What ``precast tune`` takes: the times by op and problem. ``tilings`` are those that are known, by key."""
         table: dict[str, dict[tuple[tuple[str, int], ...], dict[str, float]]] = {}
         for row in self.rows:
             place = tuple(sorted(row.timing.problem.items()))
@@ -89,7 +91,13 @@ class Report:
         return Measurements(
             {
                 op: tuple(
-                    Measured(gpu=self.gpu, capability=self.capability, problem=dict(place), times=times)
+                    Measured(
+                        gpu=self.gpu,
+                        capability=self.capability,
+                        problem=dict(place),
+                        times=times,
+                        tilings={key: t for key in times if (t := tilings.get(key)) and t.cuts(dict(place))},
+                    )
                     for place, times in rows.items()
                 )
                 for op, rows in table.items()

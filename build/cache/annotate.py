@@ -70,8 +70,7 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
                     raise FormatError(
                         f"cache {cache.name!r} has no artifact {unknown[0][:12]} of {op}: measure this very cache"
                     )
-                old = table.get(row.place)
-                table[row.place] = replace(row, times={**old.times, **row.times}) if old else row
+                table[row.place] = _joined(table.get(row.place), row)
     changed = {
         op: OpIndex.of(
             op=op,
@@ -84,6 +83,13 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
     }
     _write(cache, changed)
     return {op: sum(len(m.times) for m in table.values()) for op, table in tables.items()}
+
+
+def _joined(old: Measured | None, new: Measured) -> Measured:
+    """Two rows of one place; the later one counts."""
+    if old is None:
+        return new
+    return replace(new, times={**old.times, **new.times}, tilings={**old.tilings, **new.tilings})
 
 
 def add_evidence(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:

@@ -12,7 +12,7 @@ _LIMIT = 40_000
 # Modules whose frames say nothing about an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
     "precast.build", "precast.loader", "precast.kernels.authoring", "precast.kernels.adapters.scripts.meta_tensors",
-    "importlib", "runpy", "functools", "contextlib", "cutlass", "torch",
+    "precast.kernels.adapters.first_launch", "importlib", "runpy", "functools", "contextlib", "cutlass", "torch",
 )  # fmt: skip
 _LIBRARIES = ("cutlass.operators",)  # a library of kernels, though it stands inside the compiler's package
 

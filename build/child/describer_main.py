@@ -16,7 +16,7 @@ from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.child.serve import Answer, serve
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
-from precast.kernels.authoring.declare import Declaration, declaration_of
+from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared
 from precast.kernels.authoring.extras import extra_hint
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.loader.errors import PrecastError
@@ -64,7 +64,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
             "parts": list(declared.parts),
             "speed_only": list(declared.speed_only),
             "imports": list(declared.imports),
-            "declared": _is_declared(function),
+            "declared": is_declared(function),
             "has_supports": declared.supports is not None,
         }
     except PrecastError as error:
@@ -117,14 +117,6 @@ def _refusal(declared: Declaration, row: dict[str, Any], facts: FactRecorder) ->
 
 def _use_gpu_of(target: Target, facts: FactRecorder) -> None:
     facts.use_profile(**profile_of(target).to_json())
-
-
-def _is_declared(function: Callable[..., Any]) -> bool:
-    try:
-        declaration_of(function)
-    except PrecastError:
-        return False
-    return True
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:

@@ -9,8 +9,8 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -159,13 +159,12 @@ def _is_installed(name: str) -> bool:
 def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict[str, Any], list[bytes]]:
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import load
-    from precast.kernels.authoring.schema import call
     from precast.loader.attach.returned import numbered
 
     source = FunctionRef.parse(request["source"])
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
-    returned = call(function, request["config"])
+    returned = _returned_by(function, request["config"])
     symbols = request["symbols"]
     compiled = catcher.take()
     form = None
@@ -190,6 +189,27 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "returns": form,
     }
     return reply, objects
+
+
+def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
+    """What a function returns. One that does not know precast may go on to launch: it is stopped there."""
+    from precast.kernels.adapters.first_launch import compiled_until_launch
+    from precast.kernels.authoring.declare import is_declared
+    from precast.kernels.authoring.schema import call
+
+    if is_declared(function):
+        return call(function, config)
+    return compiled_until_launch(lambda: call(function, config), tensors=_on_no_gpu)
+
+
+@contextmanager
+def _on_no_gpu() -> Iterator[None]:
+    from precast.build.child.fake_cuda import install_fake_cuda
+    from precast.build.child.record_main import without_gpu
+
+    install_fake_cuda()  # for good: this process compiles one variant
+    with without_gpu():
+        yield
 
 
 def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:

@@ -22,6 +22,8 @@ keys: see ``precast.build.plan.matrix``.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +49,7 @@ EMITS = ("object", "cubin")
 ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
 _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 
@@ -286,15 +289,27 @@ def _tuning(node: Node, base: Path) -> tuple[TuningPath, ...]:
 
 
 def _folder(node: Node, base: Path) -> Path:
-    folder = base / yaml_fields.text(node)
+    """A folder of ``path``, relative to the manifest; ``${NAME}`` in it is a variable of the environment."""
+
+    def value(match: re.Match[str]) -> str:
+        found = dict(os.environ).get(match[1])
+        if not found:
+            raise ManifestError(
+                f"{text!r} names the variable {match[1]}, which is not set: set it to the folder that is meant, "
+                f"such as {match[1]}=/path/to/folder",
+                node.at,
+            )
+        return found
+
+    text = yaml_fields.text(node)
+    text = _VARIABLE.sub(value, text)
+    folder = base / text
     try:
         found = folder.is_dir()
     except OSError:  # a name too long, or a folder that may not be searched
         found = False
     if not found:
-        raise ManifestError(
-            f"{yaml_fields.text(node)!r} is not a folder beside the manifest: create it or correct the path", node.at
-        )
+        raise ManifestError(f"{text!r} is not a folder beside the manifest: create it or correct the path", node.at)
     return folder.resolve()
 
 

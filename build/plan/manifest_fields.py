@@ -17,7 +17,7 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "path": (
             "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
-            "them first."
+            "them first. `${NAME}` in one is a variable of the environment."
         ),
         "tuning": (
             "Files of measurements, relative to the manifest: one, or a list. Every build puts what they say of its "

@@ -84,9 +84,7 @@ def record_programs(
     A kernel that several programs ask for is built once. ``limit`` is how many seconds one call or script may take.
     """
     runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles)]
-    if not runs:
-        return list(manifests)
-    recordings = _recordings(runs, limit, notes)
+    recordings = _recordings(runs, limit, notes) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):

@@ -27,8 +27,9 @@ QUICK, CAREFUL = 3, 15
 NEAR = 1.4
 """A candidate that takes more than this times the best is not timed again."""
 
-HOPELESS = 3.0
-"""One whose first launch takes more than this times the best so far is not launched again."""
+HOPELESS, LONG = 3.0, 200.0
+"""One whose first launch takes more than this times the best so far, and this many microseconds, is not launched again.
+A first launch holds some of the host's time, which tells nothing of what is shorter."""
 
 
 class Timer(Protocol):
@@ -176,7 +177,7 @@ class Tuner:
                     problem=problem,
                     launches=launches,
                     check=check,
-                    enough=HOPELESS * best if launches == QUICK else 0.0,
+                    enough=max(HOPELESS * best, LONG) if launches == QUICK and best else 0.0,
                 )
             except Lost as error:
                 lost.add(one.key)

@@ -20,6 +20,13 @@ def command(
         typer.Option(help="The manifest it was built from, where its kernel is not installed; may be repeated."),
     ] = None,
     store: Annotated[Path | None, typer.Option(help="Where built variants are kept.", envvar="PRECAST_STORE")] = None,
+    kernel_script: Annotated[
+        bool,
+        typer.Option(
+            "--script",
+            help="Also write kernel.py, with kernel_fn, reference_fn and get_inputs; this imports the kernel.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write one variant of a cache as files for C++ and NVIDIA's tools.
@@ -41,7 +48,7 @@ def command(
         raise NoSuchArtifact(f"{key!r} stands for {len(found)} artifacts: give the key of one, such as {keys}")
     ((op, artifact),) = found
     plan = plan_files(manifest) if manifest else None
-    made = export(opened, op, artifact, store=Store(store or default_store()), plan=plan)
+    made = export(opened, op, artifact, store=Store(store or default_store()), plan=plan, kernel_script=kernel_script)
     made.write(output)
     for kind, reason in made.left_out.items():
         print(f"not written: {kind}: {reason}", file=sys.stderr)

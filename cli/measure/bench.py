@@ -17,6 +17,7 @@ from precast.cli.shared.sizes import sizes
 if TYPE_CHECKING:
     from precast.build.bench.report import Report
     from precast.build.bench.rounds import Variant
+    from precast.loader.format.tiling import Tiling
     from precast.loader.machine.driver import Device
     from precast.loader.resolve.cache import Cache
 
@@ -91,7 +92,7 @@ def command(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no measurements were written") from None
     if output is not None:
-        output.write_bytes(report.measurements().encode())
+        output.write_bytes(report.measurements(_tilings(opened, report, device)).encode())
     if svg is not None:
         _draw(report, svg)
     emit(report.to_json(), _said(report, cache, output), as_json)
@@ -134,6 +135,16 @@ def _measure(
         report = rounds(launches, fit, device, progress, problems=given, count=times, extras=extras)
     apart = tuple((name_of(o, a), f"left out: {reasons[a.key]}") for o, a in found if reasons[a.key])
     return replace(report, left_out=(*apart, *report.left_out))
+
+
+def _tilings(cache: Cache, report: Report, device: Device) -> dict[str, Tiling]:
+    """How those that were timed cut a problem on this device, by key, where their authors say it."""
+    from precast.kernels.authoring.launching.cases import tiling
+
+    timed = {row.key for row in report.rows}
+    artifacts = ((op, one) for op in {row.op for row in report.rows} for one in cache.op(op).artifacts)
+    found = {one.key: tiling(op, one, device) for op, one in artifacts if one.key in timed}
+    return {key: one for key, one in found.items() if one is not None}
 
 
 def _said(report: Report, cache: Path, output: Path | None) -> str:

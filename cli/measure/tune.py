@@ -59,6 +59,9 @@ def command(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Compare what each candidate writes with the reference.")
     ] = True,
+    model: Annotated[
+        str, typer.Option("--model", help="Measure nothing: work out times for this GPU, such as B200.", metavar="GPU")
+    ] = "",
     prune: Annotated[
         bool, typer.Option("--prune", help="Measure nothing: say which candidates no measured problem needs.")
     ] = False,
@@ -81,7 +84,8 @@ def command(
     from precast.cli.shared.sizes import sizes
     from precast.loader.resolve.cache import Cache
 
-    measuring = {"-o": output, "--op": op, "--where": where, "--problem": problem, "--prune": prune, "--cover": cover}
+    options = {"-o": output, "--op": op, "--where": where, "--problem": problem}
+    measuring = {**options, "--model": model, "--prune": prune, "--cover": cover}
     if cache is None:
         if given := [name for name, value in measuring.items() if value]:
             raise typer.BadParameter(f"{given[0]} is for measuring: name the cache with --cache, and manifests")
@@ -89,13 +93,18 @@ def command(
         return
     if cover and not prune:
         raise typer.BadParameter("--cover goes with --prune")
+    if model and prune:
+        raise typer.BadParameter("--model and --prune exclude each other")
     manifests = [read_manifest(path) for path in paths]
     file, opened = _output(output, manifests), Cache(cache)
     if prune:
         found = _contests(opened, manifests, op or (), where or (), lambda artifact: "")
         tell_pruned(opened, manifests, found, file, within=within / 100, smallest=cover, as_json=as_json)
+        return
+    wanted = [sizes(text) for text in problem or ()]
+    if model:
+        _model(opened, manifests, file, op or (), where or (), wanted, model, as_json)
     else:
-        wanted = [sizes(text) for text in problem or ()]
         _measure(opened, manifests, file, op or (), where or (), wanted, timeout, check, as_json)
 
 
@@ -173,6 +182,26 @@ def _measure(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"{path} has what was measured; run this again to go on") from None
     _tell(tuner, file, path, as_json)
+
+
+def _model(
+    cache: Cache,
+    manifests: list[Manifest],
+    path: Path,
+    ops: Sequence[str],
+    where: Sequence[str],
+    problems: Sequence[Problem],
+    gpu: str,
+    as_json: bool,
+) -> None:
+    from precast.build.tuning.model import Model
+    from precast.cli.measure.modelled import tell_modelled
+
+    made = Model.of(gpu)
+    runs = made.gpu.capability
+    foreign = lambda artifact: "" if artifact.target.runs_on(runs) else f"built for {artifact.target}"  # noqa: E731
+    found = _with_problems(cache, _contests(cache, manifests, ops, where, foreign), problems)
+    tell_modelled(cache, found, path, made, as_json)
 
 
 def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Problem]) -> list[Contest]:

@@ -128,7 +128,7 @@ class Declaration:
     special_values: tuple[str, ...] = SPECIAL_VALUES
     deterministic: bool = True
     cost: Callable[[Config, Problem], Cost] | None = None
-    tile: Callable[[Config], Tile | None] | None = None
+    tile: Callable[[Config, Target], Tile | None] | None = None
     peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def kernel(
     special_values: Sequence[str] = SPECIAL_VALUES,
     deterministic: bool = True,
     cost: Callable[[Config, Problem], Cost] | None = None,
-    tile: Callable[[Config], Tile | None] | None = None,
+    tile: Callable[[Config, Target], Tile | None] | None = None,
     peer: Peers | None = None,
     arguments: Names | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
@@ -223,6 +223,15 @@ def attach(function: F, declaration: Declaration) -> F:
         where = name_of(function)
         raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
     return function
+
+
+def is_declared(function: Callable[..., Any]) -> bool:
+    """Whether a function has a declaration of its own.
+
+    >>> is_declared(len)
+    False
+    """
+    return isinstance(getattr(function, _ATTRIBUTE, None), Declaration)
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:

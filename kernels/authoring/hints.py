@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Annotated, Any, TypeVar
 
 from precast.kernels.authoring import dtypes
@@ -113,6 +114,8 @@ def _read_class(cls: type) -> Hint:
         name = dtypes.CUTLASS_NAMES.get(cls.__name__, "")
         kind = next((k for prefix, k in _SCALARS.items() if name.startswith(prefix)), None)
         return _PLAIN[kind] if kind else CUTLASS
+    if issubclass(cls, Enum):
+        return Hint("str", lambda name: cls[name], choices=tuple(cls.__members__))
     if issubclass(cls, _NEVER):
         raise DeclarationError(f"{cls.__name__} {_CANNOT}")
     return ANY

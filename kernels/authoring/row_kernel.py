@@ -117,6 +117,7 @@ class RowKernel:
     targets: tuple[str, ...] = ()
     supports: Callable[[Config, Target], str | None] | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
+    large: Callable[[Config], Problem] | None = None
     special_values: Sequence[str] = SPECIAL_VALUES
     deterministic: bool = True
     peer: Peers | None = None
@@ -131,6 +132,7 @@ class RowKernel:
             targets=self.targets,
             supports=self.supports,
             problems=self.problems,
+            large=self.large,
             inputs=self.inputs,
             outputs=self.outputs,
             in_place=tuple(tensor.name for tensor in self._tensors if tensor.role == "in_out"),

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from precast.kernels.authoring import dtypes, hints
@@ -74,7 +75,10 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
             "wrap it in a function with named parameters"
         ) from None
     names = _names(function)
-    return tuple(_parameter(function, p, names) for p in signature.parameters.values())
+    found = list(signature.parameters.values())
+    if len(found) > 1 and found[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        found.pop()  # beside named parameters it takes what callers have too much
+    return tuple(_parameter(function, p, names) for p in found)
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -155,4 +159,6 @@ def _key(parameter: inspect.Parameter, hint: Hint) -> Key:
         key = replace(key, type=f"{key.type}?", choices=choices)
     if hint.type.startswith("dtype") and default is not None:
         default = dtypes.name_of(default)
+    if isinstance(default, Enum):
+        default = default.name
     return replace(key, has_default=True, default=key.normal(default))

@@ -16,7 +16,9 @@ from precast.cli import main
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader import session
-from precast.loader.machine.driver import CurrentDriver
+from precast.loader.format.artifact import Artifact
+from precast.loader.format.tiling import Tiling
+from precast.loader.machine.driver import CurrentDriver, Device
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
@@ -94,6 +96,24 @@ def test_the_measurements_go_to_tune_and_the_report_is_read_again(
     assert run("tune", place, tmp_path / "times.json") == 0
     (row,) = Cache(place).op("scale").tuning
     assert set(row.times) == keys and set(row.times.values()) == {10.0}
+    assert not row.tilings, "the author of scale says nothing of tiles"
+
+
+def test_the_measurements_say_how_variants_cut_a_problem(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Tiling(tile={"n": 4}, at_once=132)
+    asked = []
+
+    def tiling(op: str, artifact: Artifact, device: Device) -> Tiling:
+        asked.append((op, device.ordinal))
+        return cut
+
+    monkeypatch.setattr("precast.kernels.authoring.launching.cases.tiling", tiling)
+    assert run("bench", place, "--op", "scale", "-o", tmp_path / "times.json") == 0
+    assert run("tune", place, tmp_path / "times.json") == 0
+    (row,) = Cache(place).op("scale").tuning
+    assert dict(row.tilings) == dict.fromkeys(row.times, cut) and set(asked) == {("scale", 0)}
 
 
 def test_the_picture_is_drawn_where_there_is_a_roof(

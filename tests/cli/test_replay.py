@@ -19,8 +19,8 @@ from precast.loader.format.index import OpIndex
 from precast.loader.machine.machine import Machines
 from precast.loader.watch.dump_folder import HEADER, block_name, find_call
 from tests.helpers.caches import Native, demo, echo_cache
-from tests.helpers.device import no_device
 from tests.helpers.echo import HOPPER, RAISE
+from tests.helpers.gpu.device import no_device
 
 MODULE = """
 from precast.kernels import DType, kernel

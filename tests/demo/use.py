@@ -39,7 +39,7 @@ def main() -> int:
 
 def order(variant: Any) -> Any:
     """The order in which people look for a variant."""
-    return variant.target, list(variant.config.items())
+    return variant.target, [(key, str(value)) for key, value in variant.config.items()]
 
 
 def attempt(op: str, variant: Any) -> str:
@@ -86,27 +86,114 @@ def device_capability() -> Any:
 
 
 def error_of(op: str, kernel: Any, variant: Any) -> float:
-    """Launch on fresh random inputs into a poisoned output, and compare with float64."""
+    """Launch on fresh random inputs into poisoned outputs, and compare with float64."""
     import torch
 
-    dtype = getattr(torch, variant.config["dtype"])
-    rows, hidden = 33, variant.config.get("hidden", 4096)
-    x = torch.randn(rows, hidden, dtype=dtype, device="cuda")
-    out = torch.full_like(x, float("nan"))
-    if op == "scale":
-        x, out = x.flatten(), out.flatten()
-        kernel(x, out, FACTOR)
-        expected = x.double() * FACTOR
-    elif op == "rmsnorm":
-        weight = torch.randn(hidden, dtype=dtype, device="cuda")
-        kernel(x, weight, out, EPS)
-        exact = x.double()
-        expected = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + EPS) * weight.double()
-    else:
+    if op not in REFERENCES:
         raise SystemExit(f"the demo does not know {op}: add its reference to {__file__}")
+    config = variant.config
+    dtype = getattr(torch, config["dtype"])
+    hidden = config.get("hidden") or config.get("width") or 4096
+    shape = (33, 2 * hidden) if op == "silu_and_mul_fp8" else (33, hidden)
+    x = torch.randn(shape, dtype=dtype, device="cuda")
+    found, expected = REFERENCES[op](kernel, x, config)
     allowed = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[dtype]
-    torch.testing.assert_close(out.double(), expected, rtol=allowed, atol=allowed)
-    return float((out.double() - expected).abs().max())
+    if op in ("quantize_fp8", "silu_and_mul_fp8"):
+        allowed = 0.07  # of float8, whose steps are a sixteenth
+    torch.testing.assert_close(found.double(), expected, rtol=allowed, atol=allowed)
+    return float((found.double() - expected).abs().max())
+
+
+def poisoned(*shape: int, like: Any) -> Any:
+    """An output that holds NaN."""
+    import torch
+
+    return torch.full(shape, float("nan"), dtype=like.dtype, device=like.device)
+
+
+def scaled(kernel: Any, x: Any, config: Any) -> Any:
+    out = poisoned(x.numel(), like=x)
+    kernel(x.flatten(), out, FACTOR)
+    return out, x.flatten().double() * FACTOR
+
+
+def added(kernel: Any, x: Any, config: Any) -> Any:
+    out, y = poisoned(x.numel(), like=x), x.flatten().flip(0)
+    kernel(x.flatten(), y, out)
+    return out, x.flatten().double() + y.double()
+
+
+def applied(kernel: Any, x: Any, config: Any) -> Any:
+    import torch
+
+    out = poisoned(x.numel(), like=x)
+    kernel(x.flatten(), out)
+    return out, getattr(torch.nn.functional, config["function"])(x.flatten().double())
+
+
+def normed(kernel: Any, x: Any, config: Any) -> Any:
+    import torch
+
+    weight, out = torch.randn_like(x[0]), poisoned(*x.shape, like=x)
+    kernel(x, weight, out, EPS)
+    exact = x.double()
+    return out, exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + EPS) * weight.double()
+
+
+def layer_normed(kernel: Any, x: Any, config: Any) -> Any:
+    import torch
+
+    weight, bias, out = torch.randn_like(x[0]), torch.randn_like(x[0]), poisoned(*x.shape, like=x)
+    kernel(x, weight, bias, out, EPS)
+    return out, torch.nn.functional.layer_norm(x.double(), x.shape[1:], weight.double(), bias.double(), EPS)
+
+
+def softmaxed(kernel: Any, x: Any, config: Any) -> Any:
+    out = poisoned(*x.shape, like=x)
+    kernel(x, out)
+    return out, x.double().softmax(-1)
+
+
+def reduced(kernel: Any, x: Any, config: Any) -> Any:
+    function = config["function"]
+    out = poisoned(len(x), like=x) if function != "argmax" else x[:, 0].long().fill_(-1)
+    kernel(x, out)
+    found = getattr(x.double(), "amax" if function == "max" else function)(-1)
+    return out, found.double()
+
+
+def quantized(kernel: Any, x: Any, config: Any) -> Any:
+    """The values that stand for those of ``x``."""
+    import torch
+
+    blocks = config.get("block", 128) == 128
+    columns = config["width"]
+    out = torch.empty(len(x), columns, dtype=torch.float8_e4m3fn, device=x.device)
+    scale = torch.full((columns // 128, len(x)) if blocks else (len(x),), float("nan"), device=x.device)
+    kernel(x, out, scale)
+    exact = x.double()
+    if columns < x.shape[1]:
+        exact = torch.nn.functional.silu(exact[:, :columns]) * exact[:, columns:]
+    by_column = scale.T.repeat_interleave(128, dim=1) if blocks else scale[:, None]
+    return out.double() * by_column, exact
+
+
+def dequantized(kernel: Any, x: Any, config: Any) -> Any:
+    import torch
+
+    stored, out = x.to(torch.float8_e4m3fn), poisoned(*x.shape, like=x)
+    blocks = config["block"] == 128
+    scale = torch.rand((x.shape[1] // 128, len(x)) if blocks else (len(x),), device=x.device)
+    kernel(stored, scale, out)
+    by_column = scale.T.repeat_interleave(128, dim=1) if blocks else scale[:, None]
+    return out, stored.double() * by_column.double()
+
+
+REFERENCES = {
+    "scale": scaled, "add": added, "apply": applied, "rmsnorm": normed, "layernorm": layer_normed, "softmax": softmaxed,
+    "reduce": reduced, "quantize_fp8": quantized, "silu_and_mul_fp8": quantized, "dequantize_fp8": dequantized,
+}  # fmt: skip
+"""What calls a kernel of an op, and gives what it found and what is expected."""
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from precast.loader.format.target import Capability
 
 # Ops whose parts only make sense in sequence: a separate test launches them.
 CHAINED = ("attention_bwd",)
+# Ops that several ranks launch together, or none: a separate test is all ranks.
+TOGETHER = ("all_reduce",)
 
 
 def runnable() -> list[Any]:
     """Every object for the current device that can be launched alone, in a stable order."""
-    return [(op, v) for op, v in objects() if op.rpartition(".")[0] not in CHAINED]
+    return [(op, v) for op, v in objects() if op.rpartition(".")[0] not in CHAINED and op not in TOGETHER]
 
 
 def chained() -> list[Any]:

@@ -27,6 +27,7 @@ from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm, problems, supports
+from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
 
@@ -46,7 +47,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**QUACK, "cluster": [2]}, "sm_90a", r"cluster has 1 sides: write its \(m, n\)"),
     ({**OWN, "tile": [16, 64, 64, 1]}, "sm_90a", r"\(m, n, k\)"),
     (OWN, "sm_100a", "for sm_90a, not sm_100a"),
-    ({**OWN, "dtype": "float8_e4m3fn"}, "sm_90a", "use dtype bfloat16 or float16"),
+    ({**OWN, "dtype": "float8_e5m2"}, "sm_90a", "use dtype bfloat16, float16, float8_e4m3fn"),
     ({**OWN, "b_major": "n"}, "sm_90a", "b_major 'k', not 'n': use library operators"),
     ({**OWN, "batched": True}, "sm_90a", "batched False"),
     ({**OWN, "cluster": [2, 2]}, "sm_90a", "make one of them 1"),
@@ -76,6 +77,10 @@ SAMPLE: list[tuple[str, dict[str, Any]]] = [
     ("sm_90a", {**OWN, "tile": [256, 128]}),
     ("sm_90a", {**OWN, "tile": [192, 176], "swap": False, "cluster": [2, 1], "split": 2}),
     ("sm_90a", {**OWN, "tile": [128, 256], "dtype": "float16", "out_dtype": "float16"}),
+    ("sm_90a", {**OWN, **FP8, "tile": [16, 64, 256], "split": 2, "residents": 2}),
+    ("sm_90a", {**OWN, **FP8, "tile": [176, 128], "cluster": [2, 1], "out_dtype": "float32"}),
+    ("sm_90a", {**OWN, "tile": [104, 128], "split": 2}),
+    ("sm_90a", {**OWN, **FP8, "tile": [200, 256], "cluster": [2, 1], "split": 2}),
     ("sm_90a", {**QUACK, "pingpong": True, "cluster": [2, 1]}),
     ("sm_90a", {**QUACK, "tile": [192, 256], "swap": True, "cluster": [1, 2], "swizzle": 4}),
     ("sm_90a", {**QUACK, **FP8, "tile": [128, 256], "cluster": [2, 1]}),
@@ -198,6 +203,9 @@ def test_compiles_to_tensor_core_code_that_does_not_spill(
     ).stdout
     assert re.search(r"\b[HQ]GMMA\." if target == "sm_90a" else r"\bUTC[A-Z]*MMA\b", sass)
     assert "UTMALDG" in sass, "matrices are loaded by TMA"
+    if config.get("library") == "precast":
+        assert ("QGMMA" in sass) == (config["dtype"] == "float8_e4m3fn")
+        assert ("USETMAXREG" in sass) == blocking_of(full(config)).lends
     if config.get("library") == "precast":
         shares = config.get("split", 1) * math.prod(config.get("cluster", [1]))
         assert ("UCGABAR_ARV" in sass) == (shares > 1), "blocks of a cluster wait for each other"

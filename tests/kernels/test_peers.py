@@ -13,7 +13,19 @@ from precast.loader.format.config import complete
 
 SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("scale", {"dtype": "float32"}, {"n": 1000}),
+    ("scale", {"dtype": "float32", "rank": 2}, {"rows": 3, "columns": 50}),
+    ("add", {"dtype": "float32"}, {"n": 1000}),
+    *(
+        ("apply", {"dtype": "float32", "function": function}, {"n": 1000})
+        for function in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square")
+    ),
     ("rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    ("softmax", {"dtype": "float32", "width": 256}, {"rows": 3}),
+    *(
+        ("reduce", {"dtype": "float32", "width": 256, "function": function}, {"rows": 3})
+        for function in ("sum", "mean", "max", "argmax")
+    ),
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 256, "residual": True}, {"rows": 3}),
     ("quack.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
@@ -25,6 +37,16 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.fused_add_rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
+    (
+        "flashinfer.moe_gather_gemm",
+        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
+        {"tiles": 2, "experts": 3, "hidden": 24, "inner": 64},
+    ),
+    (
+        "flashinfer.moe_gemm_finalize",
+        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
+        {"tokens": 70, "experts": 4, "hidden": 16, "inner": 64},
+    ),
     ("gemm", {"dtype": "float32", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),
     ("gemm", {"dtype": "float32", "out_dtype": "float32", "batched": True}, {"m": 5, "n": 16, "k": 24, "l": 2}),
     ("gemm", {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}, {"m": 16, "n": 16, "k": 32}),
@@ -38,6 +60,7 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         {"dtype": "float32", "head_dim": 64, "lse": True},
         {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
     ),
+    ("mla_decode", {"dtype": "float32"}, {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 1}),
 ]
 NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("quack.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_offset": 1.0}, {"rows": 3}),
@@ -57,6 +80,7 @@ NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         {"dtype": "float32", "head_dim": 64, "layout": "varlen"},
         {"batch": 2, "queries": 5, "keys": 33, "kv_heads": 2},
     ),
+    ("mla_decode", {"dtype": "float32"}, {"batch": 3, "heads": 4, "keys": 37, "splits": 1, "kinds": 8}),
 ]
 
 

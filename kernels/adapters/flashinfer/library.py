@@ -18,8 +18,13 @@ _WIDEST = 65_536
 
 def compiled(source: str, **arguments: Any) -> Any:
     """Call one of its compile functions, with its cache on disk disabled."""
-    os.environ["FLASHINFER_CUTE_DSL_DISABLE_CACHE"] = "1"
+    without_disk_cache()
     return FLASHINFER.call(source, **arguments)
+
+
+def without_disk_cache() -> None:
+    """Disable its cache on disk: what it holds may be compiled for another target, or by someone else."""
+    os.environ["FLASHINFER_CUTE_DSL_DISABLE_CACHE"] = "1"
 
 
 def sm_version() -> int:

@@ -205,24 +205,26 @@ def _cost(config: Config, problem: Problem, columns: int) -> Cost:
     return Cost(2 * m * columns * k, (m * k + columns * k + m * n) * bits(str(config["dtype"])) // 8)
 
 
-def act_tile(config: Config) -> Tile:
+def act_tile(config: Config, target: Target) -> Tile:
     """What a cluster of blocks works on: along m and n of the problem.
 
-    >>> act_tile({"tile": (128, 192), "cluster": (2, 1), "pingpong": True})
-    Tile(sizes={'m': 256, 'n': 192}, blocks=2, per_sm=1)
+    >>> wide = {"tile": (256, 192), "cluster": (2, 1)}
+    >>> [act_tile(wide, Target.parse(name)).sizes["m"] for name in ("sm_90a", "sm_100a")]
+    [512, 256]
     """
-    return _tile(config, 1)
+    return _tile(config, target, 1)
 
 
-def gated_tile(config: Config) -> Tile:
+def gated_tile(config: Config, target: Target) -> Tile:
     """The same; two columns of ``b`` are one of ``out``, which is what n counts."""
-    return _tile(config, 2)
+    return _tile(config, target, 2)
 
 
-def _tile(config: Config, columns: int) -> Tile:
-    # On sm_100a two blocks share 256 rows, and count twice here. It only matters between measured sizes, for speed.
+def _tile(config: Config, target: Target, columns: int) -> Tile:
     tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
-    return Tile(sizes={"m": tile[0] * cluster[0], "n": tile[1] * cluster[1] // columns}, blocks=cluster[0] * cluster[1])
+    shared = 2 if target.major != 9 and tile[0] == 256 else 1  # two blocks have a tile of 256 rows together
+    sizes = {"m": tile[0] * cluster[0] // shared, "n": tile[1] * cluster[1] // columns}
+    return Tile(sizes=sizes, blocks=cluster[0] * cluster[1])
 
 
 def interleave(weight: Any) -> Any:

@@ -100,6 +100,36 @@ def noting_addresses() -> Iterator[dict[int, Any]]:
 
 
 @contextlib.contextmanager
+def viewing() -> Iterator[None]:
+    """While the block runs, the DSL's views and pointers keep the tensor that they were made of.
+
+    They may be made of tensors without memory. The tensor is their attribute ``tensor_behind``.
+    """
+    from cutlass.cute.runtime import _Pointer, _Tensor
+
+    begin, begin_pointer = _Tensor.__init__, _Pointer.__init__
+
+    def remember(view: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        if is_without_memory(tensor):
+            kwargs["enable_tvm_ffi"] = False
+            begin(view, Handed(tensor), *args, **kwargs)
+        else:
+            begin(view, tensor, *args, **kwargs)
+        view.tensor_behind = tensor
+
+    def remember_pointer(pointer: Any, address: Any, *args: Any, **kwargs: Any) -> None:
+        begin_pointer(pointer, address, *args, **kwargs)
+        pointer.tensor_behind = addresses.get(int(address), address)
+
+    _Tensor.__init__, _Pointer.__init__ = remember, remember_pointer
+    try:
+        with noting_addresses() as addresses:
+            yield
+    finally:
+        _Tensor.__init__, _Pointer.__init__ = begin, begin_pointer
+
+
+@contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
     """While the block runs, code that asks for a CUDA device gets this one, and sees it as a CUDA device."""
     import torch

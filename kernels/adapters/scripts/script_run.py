@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import Handed, is_without_memory, noting_addresses
+from precast.kernels.adapters.scripts.meta_tensors import viewing
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.format.patterns import PART
 
@@ -112,11 +112,9 @@ class ScriptRun:
         """
         from cutlass.base_dsl.compiler import CompileCallable
         from cutlass.base_dsl.dsl import BaseDSL
-        from cutlass.cute.runtime import _Pointer, _Tensor
         from cutlass.cutlass_dsl import CuTeDSL
 
-        compile_call, begin, run_jit = CompileCallable.__call__, _Tensor.__init__, BaseDSL._func
-        begin_pointer = _Pointer.__init__
+        compile_call, run_jit = CompileCallable.__call__, BaseDSL._func
         settings = CuTeDSL._get_dsl().envar
         for_ffi = settings.enable_tvm_ffi
 
@@ -126,34 +124,20 @@ class ScriptRun:
             compiled = None if stubs else compile_call(callable_, function, *args, **kwargs)
             return LaunchRecorder(self, function, compiled)
 
-        def remember(view: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
-            if is_without_memory(tensor):
-                kwargs["enable_tvm_ffi"] = False
-                begin(view, Handed(tensor), *args, **kwargs)
-            else:
-                begin(view, tensor, *args, **kwargs)
-            view._precast_tensor = tensor
-
-        def remember_pointer(pointer: Any, address: Any, *args: Any, **kwargs: Any) -> None:
-            begin_pointer(pointer, address, *args, **kwargs)
-            pointer._precast_tensor = addresses.get(int(address), address)
-
         def refuse(*args: Any, **kwargs: Any) -> Any:
             raise SourceError(
                 f"{self.name}: a @cute.jit function is called directly: compile it once with cute.compile, "
                 "and have kernel_fn call what that returns"
             )
 
-        CompileCallable.__call__, _Tensor.__init__ = compile_one, remember
-        _Pointer.__init__ = remember_pointer
+        CompileCallable.__call__ = compile_one
         settings.enable_tvm_ffi = True
         BaseDSL._func = refuse if stubs else run_jit
         try:
-            with noting_addresses() as addresses:
+            with viewing():
                 yield
         finally:
-            CompileCallable.__call__, _Tensor.__init__ = compile_call, begin
-            _Pointer.__init__ = begin_pointer
+            CompileCallable.__call__ = compile_call
             settings.enable_tvm_ffi, BaseDSL._func = for_ffi, run_jit
 
 
@@ -203,8 +187,8 @@ def taken(function: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """The tensor behind a view made by ``from_dlpack`` or a pointer to it; a number of the DSL as Python's own."""
-    if hasattr(value, "_precast_tensor"):
-        return value._precast_tensor
+    if hasattr(value, "tensor_behind"):
+        return value.tensor_behind
     number = getattr(value, "value", None)
     return number if isinstance(number, (int, float)) and type(value).__module__.startswith("cutlass") else value
 

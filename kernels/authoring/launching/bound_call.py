@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from precast.loader.format.signature import Argument, Signature
@@ -14,18 +14,33 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     """The call of a kernel with what its declaration's ``inputs`` made.
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
-    in their order. What stands in the order of the signature is passed without names, which costs the host less.
+    in their order. What stands in the order of the signature is passed without names, which costs the host less. A
+    stream that they leave out is the current one of each call.
     """
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
-    if not taken <= set(values):
+    streams = _streams(signature) - set(values)
+    if not taken - streams <= set(values):
         return functools.partial(launch, *values.values())
     assert isinstance(signature, Signature)
     given = [a for a in signature.passed if a.name in values]
     first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
     ordered = [_as_passed(a, values[a.name]) for a, _ in first]
     named = {a.name: _as_passed(a, values[a.name]) for a in given[len(first) :]}
-    return functools.partial(launch, *ordered, **named)
+    call = functools.partial(launch, *ordered, **named)
+    return functools.partial(_on_current, call, streams) if streams else call
+
+
+def _streams(signature: Signature | None) -> set[str]:
+    """The arguments that are streams, of a kernel that takes one from its caller."""
+    return {a.name for a in signature.passed if a.kind == "stream"} if isinstance(signature, Signature) else set()
+
+
+def _on_current(call: Callable[..., Any], streams: Set[str]) -> Any:
+    import torch
+
+    current = int(torch.cuda.current_stream().cuda_stream)
+    return call(**dict.fromkeys(streams, current))
 
 
 def _as_passed(argument: Argument, value: Any) -> Any:

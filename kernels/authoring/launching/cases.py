@@ -103,7 +103,7 @@ def obstacle(artifact: Artifact, device: Device) -> str:
 def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
     """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
     declaration = declaration_for(op, artifact)
-    tile = declaration.tile(artifact.config) if declaration.tile else None
+    tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
     ask = session.default.machines.on(device.ordinal).ask
     return tile.on(ask) if tile and ask else None
 

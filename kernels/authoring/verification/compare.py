@@ -66,7 +66,9 @@ def _bits(tensor: Any) -> Any:
     """The bytes of each element."""
     import torch
 
-    return tensor.contiguous().view(-1).view(torch.uint8).view(tensor.numel(), tensor.element_size())
+    flat = tensor.contiguous()
+    flat = flat.as_strided((flat.numel(),), (1,))  # the stride of a dimension of one element may be any
+    return flat.view(torch.uint8).view(tensor.numel(), tensor.element_size())
 
 
 def _pieces(found: Any, *others: Any) -> Iterator[tuple[Any, ...]]:

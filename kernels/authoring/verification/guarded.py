@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _GUARD = {"cuda": 1 << 16, "cpu": 1 << 12}  # bytes before and behind: more than a block writes; less for a function
+_PIECE = 1 << 28  # bytes that are looked at together
 _ALIGN = 512  # what torch aligns its memory on a GPU to: where a tensor stands is kept modulo this
 
 
@@ -53,7 +54,8 @@ class Guarded:
             lengths = (1 if stride == 0 else length for length, stride in zip(view.shape, view.stride(), strict=True))
             shape, strides = (*lengths, size), (*(stride * size for stride in view.stride()), 1)
             outside.as_strided(shape, strides, outside.storage_offset() + offset).fill_(False)
-        return int(((inside != self.pattern) & outside).sum())
+        pieces = zip(inside.split(_PIECE), outside.split(_PIECE), strict=True)  # whole, they might not fit beside it
+        return sum(int(((written != self.pattern) & free).sum()) for written, free in pieces)
 
 
 def enclose(

@@ -110,6 +110,7 @@ def act_and_mul(
 ) -> Any:
     """``act_and_mul(x, out)``: ``out`` is an activation of the first half of ``x``, times the second half.
 
+    What others call ``silu_and_mul``, ``gelu_and_mul`` and ``gelu_tanh_and_mul`` is this op with that ``activation``.
     ``x`` is ``[rows, 2 * width]``, as the product with ``cat(gate, up)`` makes it, and ``out`` ``[rows, width]``; row
     strides are their own and keep rows aligned to 16 bytes.
     """

@@ -1,1 +1,1 @@
-"""Kernels of an attention layer: its positions and its cache."""
+"""Kernels of an attention layer: its positions, its cache, and attention to a cache of latents."""

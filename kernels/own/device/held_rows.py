@@ -1,50 +1,42 @@
-"""Rows that stay in the registers of the lanes that share them, in float32: how they are read, and reduced."""
+"""Rows that stay in the registers of the lanes that share them, in float32: how they are read, and added to."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 
+from precast.kernels.own.device.rows import Rows
 from precast.kernels.own.device.vectors import at
-from precast.kernels.own.rows import WARP, Split
 
 
-class HeldRows:
-    """The rows of a block, each lane with its vectors of one."""
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-
-    def room(self) -> cute.Tensor:
-        """Registers for this lane's vectors."""
-        return cute.make_rmem_tensor((self.split.vector, self.split.steps), cutlass.Float32)
+class HeldRows(Rows):
+    """The rows of a block, each lane with its vectors of one, in float32."""
 
     @cute.jit
-    def fetch(self, tensor: cute.Tensor, base: cutlass.Int64, into: cute.Tensor) -> None:
-        """Load this lane's vectors in float32; where it has none, zeros."""
-        split = self.split
-        for i in cutlass.range_constexpr(split.steps):
-            index = split.index(cute.arch.thread_idx()[0], i)
-            held = cute.make_rmem_tensor(split.vector, tensor.element_type)
-            held.fill(0)
-            if index < split.vectors:
-                cute.autovec_copy(at(tensor, base + index * split.vector, split.vector), held)
-            into[None, i].store(held.load().to(cutlass.Float32))
+    def read(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
+        """This lane's vectors in float32; where it has none, zeros."""
+        values = self.room(cutlass.Float32)
+        for i in cutlass.range_constexpr(self.depth):
+            held = cute.make_rmem_tensor(self.split.vector, tensor.element_type)
+            self.fetch_one(tensor, base, 0, i, held)
+            values[None, i].store(held.load().to(cutlass.Float32))
+        return values
 
     @cute.jit
     def accumulate(self, residual: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, mine: Any) -> None:
         """Add the residual to what is held, and store the sum, rounded, in its place."""
-        split = self.split
-        for i in cutlass.range_constexpr(split.steps):
-            index = split.index(cute.arch.thread_idx()[0], i)
-            if index < split.vectors:
-                place = at(residual, base + index * split.vector, split.vector)
-                held = cute.make_rmem_tensor(split.vector, residual.element_type)
+        vector = self.split.vector
+        for i in cutlass.range_constexpr(self.depth):
+            index = self.index(0, i)
+            if index < self.split.vectors:
+                place = at(residual, base + index * vector, vector)
+                held = cute.make_rmem_tensor(vector, residual.element_type)
                 cute.autovec_copy(place, held)
                 total = values[None, i].load() + held.load().to(cutlass.Float32)
                 values[None, i].store(total)
@@ -53,25 +45,9 @@ class HeldRows:
                     cute.autovec_copy(held, place)
 
     @cute.jit
-    def shared(self, mine: cutlass.Float32, largest: cutlass.Constexpr) -> cutlass.Float32:
-        """The sum of what the lanes of a row have, or the largest: by shuffles in a warp, by shared memory across."""
-        split = self.split
-        width = min(split.lanes, WARP)
-        if cutlass.const_expr(largest):
-            found = cute.arch.warp_reduction_max(mine, threads_in_group=width)
-        else:
-            found = cute.arch.warp_reduction_sum(mine, threads_in_group=width)
-        if cutlass.const_expr(split.warps > 1):
-            thread = cute.arch.thread_idx()[0]
-            parts = cute.make_tensor(
-                cute.arch.alloc_smem(cutlass.Float32, split.threads // WARP), cute.make_layout(split.threads // WARP)
-            )
-            if thread % WARP == 0:
-                parts[thread // WARP] = found
-            cute.arch.sync_threads()
-            start = split.first_warp(thread)
-            found = parts[start]
-            for warp in cutlass.range_constexpr(1, split.warps):
-                other = parts[start + warp]
-                found = cute.arch.fmax(found, other) if largest else found + other
-        return found
+    def normalise(self, values: cute.Tensor, weights: cute.Tensor, eps: cutlass.Float32) -> None:
+        """Divide what is held by the root of its row's mean square, and multiply it by the weights."""
+        held = values.load()
+        total = self.shared((held * held).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0), operator.add)
+        factor = cute.math.rsqrt(total * (1.0 / self.columns) + eps)
+        values.store(held * factor * weights.load())

@@ -15,8 +15,10 @@ _SMALL = 1 << 10  # bytes for barriers, and for the alignment of what follows th
 _FEWEST, _STAGES = 2, 16
 _CLUSTER = 8  # blocks that every GPU of the architecture can hold in a cluster
 _FIRST = (64, 128, 192, 256)
-_DEPTHS = (64, 128, 256)
-_REGISTERS, _OTHERS = 65536, 40  # of an SM; what a thread needs beside its sums
+_DEPTHS = (128, 256, 512)  # bytes: a row of TMA's swizzle, or some
+# Registers: of a fourth of an SM, of which each has every fourth warp; the most of a thread; what it needs beside its
+# sums; and what a thread that loads keeps of its own where the others need more than their share.
+_REGISTERS, _LARGEST, _OTHERS, _KEPT = 16384, 255, 26, 40
 _HELD = 64  # sums that a thread holds while it adds those of several blocks
 
 
@@ -27,6 +29,7 @@ class Blocking:
     The tensor core takes 64 of its first side and any multiple of 8 of its second: the weights stand first with
     ``swap``, else the tokens. ``split`` blocks share the k of one tile. ``across`` blocks with other weights load the
     same tokens together, or ``along`` blocks with other tokens the same weights. ``residents`` blocks fit on an SM.
+    ``width`` is the bytes of a number that is multiplied.
 
     >>> Blocking(tokens=16, rows=64, depth=128, swap=True, split=2, residents=2).stages
     5
@@ -40,6 +43,7 @@ class Blocking:
     along: int = 1
     across: int = 1
     residents: int = 1
+    width: int = 2
 
     @property
     def first(self) -> int:
@@ -62,9 +66,36 @@ class Blocking:
         return 4 * self.groups
 
     @property
+    def lends(self) -> bool:
+        """Whether the sums take more registers than an equal share: those that load then give theirs away."""
+        return self.sums + _OTHERS > self._share(self.warps + 1)
+
+    @property
+    def loaders(self) -> int:
+        """One warp that loads; four where they lend registers, which only such a group can."""
+        return 4 if self.lends else 1
+
+    @property
+    def registers(self) -> int:
+        """Of a thread that multiplies.
+
+        >>> [Blocking(tokens=m, rows=256, depth=64, swap=True).registers for m in (128, 144)]
+        [168, 232]
+        """
+        share = self._share(self.warps + self.loaders)
+        if not self.lends:
+            return share
+        return min(_LARGEST, _eights((share * (self.groups + 1) - _KEPT) // self.groups))
+
+    @property
+    def kept(self) -> int:
+        """Of a thread that loads, where it lends."""
+        return _KEPT
+
+    @property
     def threads(self) -> int:
-        """Those, and one warp that loads."""
-        return (self.warps + 1) * WARP
+        """Those that multiply, and those that load."""
+        return (self.warps + self.loaders) * WARP
 
     @property
     def sharing(self) -> int:
@@ -89,7 +120,7 @@ class Blocking:
     @property
     def stage_bytes(self) -> int:
         """What one step loads."""
-        return (self.rows + self.tokens) * self.depth * 2
+        return (self.rows + self.tokens) * self.depth * self.width
 
     @property
     def stages(self) -> int:
@@ -99,7 +130,7 @@ class Blocking:
     @property
     def first_bytes(self) -> int:
         """The stages of the first side, which those of the second follow."""
-        return self.stages * self.first * self.depth * 2
+        return self.stages * self.first * self.depth * self.width
 
     @property
     def pitch(self) -> int:
@@ -129,6 +160,11 @@ class Blocking:
         """
         most = max(1, min(4, _HELD // (vector * self.split)))
         return min(most, -(-self.tokens * self.rows // (vector * self.warps * WARP * self.split)))
+
+    def _share(self, warps: int) -> int:
+        """Registers of a thread where all of a block of so many warps have as many."""
+        fourth = -(-warps * self.residents // 4)
+        return min(_LARGEST, _eights(_REGISTERS // (fourth * WARP)))
 
     @property
     def _memory(self) -> int:
@@ -183,8 +219,8 @@ class Blocking:
         if self.first not in _FIRST:
             other = "without" if self.swap else "with"
             return f"tile has {first} {self.first}: use one of {', '.join(map(str, _FIRST))}, or build it {other} swap"
-        if self.depth not in _DEPTHS:
-            return f"tile has k {self.depth}: use one of {', '.join(map(str, _DEPTHS))}"
+        if self.depth * self.width not in _DEPTHS:
+            return f"tile has k {self.depth}: use one of {', '.join(str(d // self.width) for d in _DEPTHS)}"
         if self.cluster > _CLUSTER or not all(map(_power, (self.split, self.along, self.across))):
             return (
                 f"split {self.split} and cluster [{self.along}, {self.across}] take {self.cluster} blocks to a "
@@ -202,12 +238,18 @@ class Blocking:
                 f"tile {self.tokens} by {self.rows} by {self.depth} does not fit in the shared memory of "
                 f"{self.residents} blocks on an SM: use a smaller one, or fewer residents"
             )
-        if (self.sums + _OTHERS) * self.threads * self.residents > _REGISTERS:
+        one = self.second // 2  # sums of one instruction, which the compiler fits into the registers before any is lent
+        if self.sums + _OTHERS > self.registers or one + _OTHERS > self._share(self.warps + self.loaders):
             return (
                 f"tile {self.tokens} by {self.rows} takes {self.sums} registers of a thread for its sums, too many "
                 f"with {self.residents} blocks on an SM: use a smaller one, or fewer residents"
             )
         return None
+
+
+def _eights(registers: int) -> int:
+    """They are given out in eights."""
+    return registers // 8 * 8
 
 
 def _power(value: int) -> bool:

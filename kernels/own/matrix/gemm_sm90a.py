@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.kernels.authoring import configs
+from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.matrix.blocking import Blocking
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-_DTYPES = ("bfloat16", "float16")
+_DTYPES = ("bfloat16", "float16", "float8_e4m3fn")
 _STORED = ("bfloat16", "float16", "float32")
 _PLAIN = {
     "accumulator": "float32", "a_major": "k", "b_major": "k", "out_major": "n", "batched": False, "epilogue": "",
@@ -20,11 +21,13 @@ _PLAIN = {
 def blocking_of(config: Config) -> Blocking:
     """The blocking of a full config: ``tile`` is its (m, n) and perhaps k, ``cluster`` who loads together.
 
-    >>> blocking_of({"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}).depth
-    128
+    >>> shared = {"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}
+    >>> blocking_of({**shared, "dtype": "bfloat16"}).depth, blocking_of({**shared, "dtype": "float8_e4m3fn"}).depth
+    (128, 256)
     """
     tile, (along, across) = configs.integers(config, "tile"), configs.integers(config, "cluster")
-    depth = tile[2] if len(tile) > 2 else 128 if sum(tile) <= 128 else 64
+    width = bits(str(config["dtype"])) // 8
+    depth = tile[2] if len(tile) > 2 else (256 if sum(tile) <= 128 else 128) // width
     return Blocking(
         tokens=tile[0],
         rows=tile[1],
@@ -34,6 +37,7 @@ def blocking_of(config: Config) -> Blocking:
         along=along,
         across=across,
         residents=configs.integer(config, "residents"),
+        width=width,
     )
 
 
@@ -44,7 +48,7 @@ def refusal(config: Config, target: Target) -> str | None:
     if config["dtype"] not in _DTYPES or config["out_dtype"] not in _STORED:
         return (
             f"precast's own gemm does not multiply {config['dtype']} into {config['out_dtype']}: use dtype "
-            f"{' or '.join(_DTYPES)} and out_dtype {', '.join(_STORED)}, or library operators"
+            f"{', '.join(_DTYPES)} and out_dtype {', '.join(_STORED)}, or library operators"
         )
     wrong = next((name for name, value in _PLAIN.items() if config[name] != value), None)
     if wrong:

@@ -12,6 +12,7 @@ from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.own import float8
 from precast.kernels.own.rows import split_of
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
@@ -19,7 +20,6 @@ from precast.loader.format.target import Target
 _THREADS = (128, 256, 512, 1024)
 _STEP = 16  # elements of float8 in 16 bytes
 _EPS = 1e-6
-_LARGEST = 448.0  # of float8_e4m3fn
 _LEAST = 2.0**-20  # of the scales, so that a row of zeros has one
 
 
@@ -75,7 +75,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
         x = x + inputs["residual"].double()
         found["residual"] = x
     normal = x * (x.square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt() * inputs["weight"].double()
-    scale = (normal.abs().amax(dim=-1) / _LARGEST).clamp(min=_LEAST)
+    scale = (normal.abs().amax(dim=-1) / float8.LARGEST).clamp(min=_LEAST)
     return {**found, "out": normal / scale.unsqueeze(-1), "scale": scale}
 
 

@@ -13,6 +13,7 @@ from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Capability
+from precast.loader.format.tiling import Tiling
 
 
 def row(key: str, us: float, n: int = 8, **config: Any) -> Row:
@@ -48,6 +49,13 @@ def test_the_measurements_are_by_problem() -> None:
     times = {tuple(m.problem.items()): dict(m.times) for m in measured.ops["scale"]}
     assert times == {(("n", 8),): {"a" * 64: 2.0, "b" * 64: 3.0}, (("n", 16),): {"a" * 64: 5.0}}
     assert measured.ops["scale"][0].gpu == "NVIDIA H200"
+    assert not any(one.tilings for one in measured.ops["scale"])
+
+
+def test_the_measurements_say_how_a_variant_cuts_a_problem_that_has_the_axes() -> None:
+    known = {"a" * 64: Tiling(tile={"n": 4}, at_once=132), "b" * 64: Tiling(tile={"m": 4}, at_once=132)}
+    measured = Measurements.decode(REPORT.measurements(known).encode())
+    assert [dict(one.tilings) for one in measured.ops["scale"]] == [{"a" * 64: known["a" * 64]}] * 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from precast import loader
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.cli.main import app
 from precast.loader.errors import FormatError, NoCudaDevice
+from precast.loader.fast_start.values import replace
 from precast.loader.format.target import Capability
+from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
 from tests.helpers.loader_fixtures import native, path, use
@@ -59,6 +61,16 @@ def test_the_order_of_what_is_measured_decides_nothing(path: Path) -> None:
     tune(Cache(path), [one({known[128]: 7.0})])
     (row,) = (m for m in Cache(path).op("scale").tuning if m.problem == {"n": 1024})
     assert row.times == {known[128]: 7.0, known[256]: 2.0}, "the later one replaces the earlier one"
+
+
+def test_tilings_stay_when_another_variant_is_measured(path: Path) -> None:
+    known = keys(Cache(path))
+    cut = {threads: Tiling(tile={"n": threads}, at_once=132) for threads in (128, 256)}
+    for threads in cut:
+        (row,) = one({known[threads]: 1.0}).ops["scale"]
+        tune(Cache(path), [Measurements({"scale": (replace(row, tilings={known[threads]: cut[threads]}),)})])
+    (row,) = Cache(path).op("scale").tuning
+    assert row.tilings == {known[threads]: tiling for threads, tiling in cut.items()}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def test_a_call_is_planned_for_each_value_and_target(plan: Plan) -> None:
     assert asked(plan(entry, "-t", "sm_90a")) == [(2, "sm_90a"), (3, "sm_90a")]
 
 
+def test_a_call_for_other_targets_than_those_asked_for_is_left_out(plan: Plan) -> None:
+    """Also where no other call is left."""
+    plain = "  - {kernel: scale, config: {dtype: float32}}\n"
+    done = plan(plain + f"{CALL}    with: {{value: 1}}\n    targets: sm_100a\n", "-t", "sm_90a")
+    assert done.returncode == 0, done.stderr
+    assert [v["op"] for v in json.loads(done.stdout)["variants"]] == ["scale"]
+
+
 def test_a_kernel_that_two_entries_ask_for_is_built_once(plan: Plan) -> None:
     first, second = (f"{CALL}    with: {{value: {n}}}\n" for n in (1, 2))
     assert asked(plan(first + second + first)) == [(1, "sm_90a"), (2, "sm_90a")]

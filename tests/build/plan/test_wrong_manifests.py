@@ -37,6 +37,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_manifest(tmp_path / "none.yaml")
 
 
+def test_a_folder_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clone" / "kernels").mkdir(parents=True)
+    monkeypatch.setenv("ACME_CLONE", str(tmp_path / "clone"))
+    text = b'{version: 1, name: x, targets: sm_90a, path: "${ACME_CLONE}/kernels", kernels: [{compile: "m:f", op: o}]}'
+    assert parse_manifest(text, Path("m.yaml")).search == (tmp_path / "clone" / "kernels",)
+    monkeypatch.setenv("ACME_CLONE", str(tmp_path / "gone"))
+    with pytest.raises(ManifestError, match="gone/kernels' is not a folder"):
+        parse_manifest(text, Path("m.yaml"))
+
+
 def test_every_field_of_the_reference_is_read() -> None:
     """A field that the reference describes and the reader ignores would be lost in silence."""
     text = b"""

@@ -12,7 +12,7 @@ from precast.build.errors import StoreError
 from precast.build.launches import Lost, Trial
 from precast.build.measurements.tuning_file import Gpu, TuningFile, sizes_of
 from precast.build.tuning.contest import Contest, Contestant
-from precast.build.tuning.tuner import CAREFUL, QUICK, Round, Tuner, read_file
+from precast.build.tuning.tuner import CAREFUL, LONG, QUICK, Round, Tuner, read_file
 from precast.loader.errors import FormatError
 from precast.loader.format.target import Target
 from tests.helpers.caches import SCALE_KEYS
@@ -80,14 +80,17 @@ def test_those_near_the_best_are_timed_again_and_no_other_is_told_faster(tmp_pat
 
 
 def test_a_first_launch_ends_where_it_is_hopeless_and_a_careful_one_never(tmp_path: Path) -> None:
-    """The limit is three times the best so far, of this run or known before."""
-    first = {"32": 10.0, "64": 6.0, "128": 8.0}
+    """The limit is three times the best so far, of this run or known before; the host's time alone is below it."""
+    first = {"32": 1000.0, "64": 600.0, "128": 800.0}
     timer = Timer(lambda key, n, launches: first[key])
     tuner(tmp_path / "t.json", timer).run([contest(32, 64, 128)])
-    assert timer.limits == [0.0, 30.0, 18.0, 0.0, 0.0], "64 and 128 are near the best"
+    assert timer.limits == [0.0, 3000.0, 1800.0, 0.0, 0.0], "64 and 128 are near the best"
     timer = Timer(lambda key, n, launches: 2.0)
     tuner(tmp_path / "t.json", timer).run([contest(32, 64, 128, 256)])
-    assert timer.asked[0][0] == "256" and timer.limits == [18.0, 0.0]
+    assert timer.asked[0][0] == "256" and timer.limits == [1800.0, 0.0]
+    timer = Timer(lambda key, n, launches: 8.0)
+    tuner(tmp_path / "short.json", timer).run([contest(32, 64)])
+    assert timer.limits == [0.0, LONG, 0.0, 0.0]
 
 
 def test_the_file_is_whole_after_each_problem_and_a_second_run_goes_on(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ installed = pytest.mark.skipif(
 
 NORM = {"dtype": "bfloat16", "hidden": 2880}
 ROWS = {"dtype": "bfloat16", "columns": 2880}
+EXPERTS = {"dtype": "bfloat16", "top_k": 4, "tile_rows": 64}
+HEADS = {"query_heads": 2, "value_heads": 4}
 # Every op, a config of it, and the targets that can run it.
 CASES: list[tuple[str, dict[str, Any], str]] = [
     *(
@@ -54,11 +56,27 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("flashinfer.add_rmsnorm_fp4", {**NORM, "layout": "linear"}, "sm_100a"),
     ("flashinfer.add_rmsnorm_fp4", {**NORM, "norm": True}, "sm_100a"),
     ("flashinfer.mm_fp4", {"out_dtype": "bfloat16"}, "sm_100a"),
+    ("flashinfer.moe_gather_gemm", EXPERTS, "sm_90a"),
+    ("flashinfer.moe_gemm_finalize", {**EXPERTS, "paired": True, "along_rows": True}, "sm_90a"),
+    *(("flashinfer.gdn_decode", HEADS, target) for target in ("sm_90a", "sm_100a")),
+    ("flashinfer.gdn_prefill", {"dtype": "bfloat16", "initial": True, "indexed": True}, "sm_90a"),
+    ("flashinfer.gdn_prefill", {"dtype": "float16"}, "sm_90a"),
+    *(
+        ("flashinfer.kda_decode", {"gate": gate, "indexed": indexed, "head_dim": dim}, target)
+        for gate, indexed, dim, target in (("log", False, 64, "sm_90a"), ("softplus", True, 128, "sm_100a"))
+    ),
     (
         "flashinfer.mm_fp4",
         {"out_dtype": "float16", "format": "mxfp4", "tile": (256, 128), "cluster": (2, 1)},
         "sm_100a",
     ),
+]
+
+
+# Those that no GPU was there to run: they compile, and have no reference.
+COMPILED: list[tuple[str, dict[str, Any], str]] = [
+    ("flashinfer.gdn_prefill_blackwell", {**HEADS, "dtype": "bfloat16", "initial": True}, "sm_100a"),
+    ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 512, "groups": 4}, "sm_100a"),
 ]
 
 
@@ -76,12 +94,8 @@ def workers() -> Iterator[dict[str, Worker]]:
         worker.kill()
 
 
-@installed
-@pytest.mark.slow
-@pytest.mark.parametrize(("op", "config", "target"), CASES)
-def test_it_compiles_without_a_gpu_and_takes_what_is_said(
-    workers: dict[str, Worker], op: str, config: dict[str, Any], target: str
-) -> None:
+def compiled_signature(workers: dict[str, Worker], op: str, config: dict[str, Any], target: str) -> Signature:
+    """What the object takes that a worker makes of an op."""
     declared = declaration(op)
     full = complete(declared.keys, config, op=op)
     assert declared.refusal(full, Target.parse(target)) is None
@@ -91,16 +105,40 @@ def test_it_compiles_without_a_gpu_and_takes_what_is_said(
     workers[target].send(Message(request))
     reply = workers[target].receive(300).header
     assert "error" not in reply, f"{reply['error']}\n{reply['traceback']}"
-    assert reply["assumed"]["compute_capability_major"] == Target.parse(target).major
+    assert reply["assumed"].get("compute_capability_major", Target.parse(target).major) == Target.parse(target).major
     (signature,) = (Signature.parse(s) for s in reply["signatures"])
+    return signature
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "config", "target"), CASES)
+def test_it_compiles_without_a_gpu_and_takes_what_is_said(
+    workers: dict[str, Worker], op: str, config: dict[str, Any], target: str
+) -> None:
+    declared = declaration(op)
+    full = complete(declared.keys, config, op=op)
+    signature = compiled_signature(workers, op, config, target)
     assert declared.problems and declared.inputs
     values = declared.inputs(full, declared.problems(full)[0], device="cpu", seed=0)
-    assert [a.name for a in signature.passed] == list(values)
-    for argument in signature.passed:
+    passed = [argument for argument in signature.passed if argument.kind != "stream"]
+    assert [a.name for a in passed] == list(values)
+    for argument in passed:
         value = values[argument.name]
+        if argument.kind == "pointer" and isinstance(value, torch.Tensor):
+            assert argument.dtype == str(value.dtype).removeprefix("torch."), argument
         if argument.kind == "tensor":
             assert argument.dtype == str(value.dtype).removeprefix("torch."), argument
             assert len(argument.shape) == value.dim(), argument
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "config", "target"), COMPILED)
+def test_what_cannot_be_verified_here_compiles(
+    workers: dict[str, Worker], op: str, config: dict[str, Any], target: str
+) -> None:
+    assert compiled_signature(workers, op, config, target).passed
 
 
 CHANGED = """
@@ -202,6 +240,14 @@ def test_swizzling_has_an_inverse_and_is_as_tensor_cores_read_it() -> None:
         ("flashinfer.mxfp8_quantize", {"dtype": "bfloat16", "columns": 4112}, "sm_90a", "use 4096 or 4128"),
         ("flashinfer.mm_fp4", {"out_dtype": "float32"}, "sm_100a", "use one of float16, bfloat16"),
         ("flashinfer.mm_fp4", {"out_dtype": "float16", "tile": (256, 128)}, "sm_100a", "use a cluster of 2 or 4"),
+        ("flashinfer.moe_gather_gemm", {**EXPERTS, "tile_columns": 96}, "sm_90a", "use a multiple of 64 up to 256"),
+        ("flashinfer.moe_gather_gemm", {**EXPERTS, "tile_rows": 256}, "sm_90a", "use 64 or 128"),
+        ("flashinfer.moe_gemm_finalize", EXPERTS, "sm_100a", "build it for another target"),
+        ("flashinfer.gdn_decode", {"query_heads": 3, "value_heads": 4}, "sm_90a", "which 3 does not divide"),
+        ("flashinfer.gdn_prefill", {"dtype": "float32"}, "sm_90a", "use one of float16, bfloat16"),
+        ("flashinfer.kda_decode", {"rows": 12}, "sm_90a", "use 8, 16 or 32"),
+        ("flashinfer.kda_decode", {"head_dim": 96}, "sm_90a", "use 64 or 128"),
+        ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 500, "groups": 4}, "sm_100a", "use 384 or 512"),
     ],
 )
 def test_a_mistake_gets_a_reason_before_anything_is_compiled(

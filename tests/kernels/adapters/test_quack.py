@@ -45,6 +45,8 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("quack.cross_entropy_bwd", {**HALF, "classes": 1000, "weight": True}),
     ("quack.topk", {**HALF, "width": 128, "k": 8, "softmax": True}),
     ("quack.topk", {"dtype": "float32", "width": 256, "k": 8}),
+    ("quack.hadamard", {**HALF, "width": 128}),
+    ("quack.hadamard", {"dtype": "float32", "width": 1000}),
     ("quack.rotary", {**HALF, "dim": 64, "interleaved": True, "varlen": True, "offsets": True}),
     ("quack.rotary", {"dtype": "float16", "dim": 128, "conjugate": True, "offsets": True}),
 ]
@@ -111,6 +113,12 @@ def torch_says(op: str, config: dict[str, Any], v: dict[str, Any]) -> dict[str, 
         values = x.topk(int(config["k"]), dim=-1).values
         assert torch.equal(x.gather(1, reference_of(op, config, v)["indices"].long()), values)
         return {"values": values.softmax(-1) if config["softmax"] else values}
+    if op == "quack.hadamard":
+        matrix = torch.ones(1, 1, dtype=torch.float64)
+        while len(matrix) < config["width"]:
+            matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+        width = x.shape[1]
+        return {"out": x @ matrix[:width, :width] * v["scale"]}
     return {"out": turned(config, v)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from typing import Any, Literal
@@ -148,7 +149,19 @@ def test_a_default_of_none_makes_the_key_optional() -> None:
 def star(n: int, *rest: int) -> None: ...
 
 
-def double_star(n: int, **rest: int) -> None: ...
+def double_star(**rest: int) -> None: ...
+
+
+def spare(n: int, **rest: int) -> None: ...
+
+
+class Update(enum.Enum):
+    MEMORY = 0
+    CONSTANT = 1
+
+
+def by_enum(update: Update = Update.CONSTANT, other: Any = Update.MEMORY) -> Any:
+    return update, other
 
 
 def mapping(n: int, table: dict[str, int]) -> None: ...
@@ -171,6 +184,21 @@ def test_what_cannot_be_a_key_is_named(function: Callable[..., Any], parameter: 
     with pytest.raises(DeclarationError) as caught:
         keys_of(function)
     assert function.__name__ in str(caught.value) and repr(parameter) in str(caught.value)
+
+
+def test_what_is_left_over_beside_named_parameters_is_no_key() -> None:
+    assert [key.name for key in keys_of(spare)] == ["n"]
+    with pytest.raises(ConfigError, match="rest"):
+        call(spare, {"n": 1, "rest": 2})
+
+
+def test_members_of_an_enum_are_written_by_name() -> None:
+    update, other = keys_of(by_enum)
+    assert (update.type, update.default, update.choices) == ("str", "CONSTANT", ("MEMORY", "CONSTANT"))
+    assert other.default == "MEMORY"
+    assert call(by_enum, {"update": "MEMORY"})[0] is Update.MEMORY
+    with pytest.raises(ConfigError, match="MEMORY"):
+        call(by_enum, {"update": "MEMROY"})
 
 
 def test_other_things_that_are_no_kernels() -> None:

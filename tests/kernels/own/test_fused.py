@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import torch
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import complete
 from tests.helpers.builds import command
+from tests.helpers.kernels.stand_in import check_verify
 
 HALF = {"dtype": "bfloat16"}
 HEADS = {**HALF, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "page": 16}
@@ -27,45 +25,17 @@ CONFIGS: list[tuple[str, dict[str, Any]]] = [
     ("rotary_paged", {**HEADS, "dtype": "float16", "rotary_dim": 32, "table_dtype": "float16", "index_dtype": "int32"}),
     ("act_and_mul", {**HALF, "width": 136}),
     ("act_and_mul", {"dtype": "float32", "width": 132, "activation": "gelu"}),
-    ("add_rmsnorm", {**HALF, "hidden": 4096}),
-    ("add_rmsnorm", {"dtype": "float32", "hidden": 132}),
+    ("fused_add_rmsnorm", {**HALF, "hidden": 4096}),
+    ("fused_add_rmsnorm", {"dtype": "float32", "hidden": 132}),
     ("rmsnorm_fp8", {**HALF, "hidden": 4096, "residual": True}),
     ("rmsnorm_fp8", {"dtype": "float16", "hidden": 80}),
 ]
 NAMES = ["-".join(map(str, (op, *config.values()))) for op, config in CONFIGS]
 
 
-def full(op: str, config: dict[str, Any]) -> dict[str, Any]:
-    return complete(declaration_of(load(find(op))).keys, config, op=op)
-
-
 @pytest.mark.parametrize(("op", "config"), CONFIGS, ids=NAMES)
 def test_a_right_kernel_passes_verify_and_a_wrong_one_does_not(op: str, config: dict[str, Any]) -> None:
-    config, declared = full(op, config), declaration_of(load(find(op)))
-    assert declared.problems and declared.inputs and declared.reference
-    names = list(declared.inputs(config, declared.problems(config)[0], device="cpu", seed=0))
-    few = [p for p in declared.problems(config) if p.get("rows", p.get("tokens", 0)) < 100]
-    declaration = replace(declared, problems=lambda config: few, large=None)
-
-    def stand_in(spoil: str) -> Callable[..., None]:
-        def launch(*arguments: Any) -> None:
-            values = dict(zip(names, arguments, strict=True))
-            assert declared.reference
-            for name, result in declared.reference(config, values).items():
-                if values[name] is not None:
-                    values[name].copy_(result if name != spoil else result * 1.03)
-
-        return launch
-
-    right = list(verify(stand_in(""), declaration, config, device="cpu"))
-    assert all(check.passed for check in right), [str(check) for check in right if not check.passed][:3]
-    assert {check.output for check in right if check.output} == {
-        name
-        for name in declared.outputs
-        if config.get(name, True)  # the residual is left out where there is none
-    }
-    for name in {check.output for check in right if check.output}:
-        assert any(not check.passed for check in verify(stand_in(name), declaration, config, device="cpu"))
+    check_verify(op, config)
 
 
 @pytest.mark.slow

@@ -109,29 +109,31 @@ class GemmSm90a:
         # Before the first load: blocks that load together write into each other's memory and barriers.
         self.sync()
 
-        if warp == blocking.warps:
-            first_tile, second_tile = token_tile, row_tile
-            if cutlass.const_expr(blocking.swap):
-                first_tile, second_tile = row_tile, token_tile
-            weights = cutlass.Int64(_ONCE)
-            if token_clusters > 1:
-                weights = cutlass.Int64(_USUAL)
-            tokens = cutlass.Int64(_OFTEN)
-            first_policy, second_policy = tokens, weights
-            if cutlass.const_expr(blocking.swap):
-                first_policy, second_policy = weights, tokens
-            from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
-            from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
-            self.load(
-                first_copy, from_first, first_stages, first_policy,
-                second_copy, from_second, second_stages, second_policy,
-                full, empty, steps, share, neighbour,
-            )  # fmt: skip
+        loading = (
+            first_copy, first_tiles, first_stages, second_copy, second_tiles, second_stages,
+            full, empty, steps, share, neighbour, token_tile, row_tile, token_clusters,
+        )  # fmt: skip
+        multiplying = (mma, first_stages, second_stages, full, empty, steps, share, sums)
+        storing = (sums, out, share, neighbour, token_tile, row_tile)
+        if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
+            if warp < blocking.warps:
+                cute.arch.setmaxregister_increase(blocking.registers)
+                self.multiply(*multiplying)
+                self.sync()
+                self.store(*storing)
+            else:
+                cute.arch.setmaxregister_decrease(blocking.kept)
+                if warp == blocking.warps:
+                    self.load(*loading)
+                self.sync()
         else:
-            self.multiply(mma, first_stages, second_stages, full, empty, steps, share, sums)
-        self.sync()
-        if warp < blocking.warps:
-            self.store(sums, out, share, neighbour, token_tile, row_tile)
+            if warp == blocking.warps:
+                self.load(*loading)
+            else:
+                self.multiply(*multiplying)
+            self.sync()
+            if warp < blocking.warps:
+                self.store(*storing)
         # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
         if cutlass.const_expr(blocking.cluster > 1):
             self.sync()
@@ -140,18 +142,19 @@ class GemmSm90a:
     def load(
         self,
         first_copy: cute.CopyAtom,
-        first_tile: cute.Tensor,
+        first_tiles: cute.Tensor,
         first_stages: cute.Tensor,
-        first_policy: cutlass.Int64,
         second_copy: cute.CopyAtom,
-        second_tile: cute.Tensor,
+        second_tiles: cute.Tensor,
         second_stages: cute.Tensor,
-        second_policy: cutlass.Int64,
         full: cute.Pointer,
         empty: cute.Pointer,
         steps: cutlass.Int32,
         share: cutlass.Int32,
         neighbour: cutlass.Int32,
+        token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
+        token_clusters: cutlass.Int32,
     ) -> None:
         """Fill the stages. Of a side that several blocks need, each loads a part, for all of them. Weights are there
         before anything else is, so those of the first stages are loaded while the kernel before still runs.
@@ -159,8 +162,20 @@ class GemmSm90a:
         The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.
         """
         blocking = self.blocking
-        first_to, first_from = self.parts(first_copy, first_stages, first_tile, neighbour, blocking.first_shared)
-        second_to, second_from = self.parts(second_copy, second_stages, second_tile, neighbour, blocking.second_shared)
+        first_tile, second_tile = token_tile, row_tile
+        if cutlass.const_expr(blocking.swap):
+            first_tile, second_tile = row_tile, token_tile
+        weights = cutlass.Int64(_ONCE)
+        if token_clusters > 1:
+            weights = cutlass.Int64(_USUAL)
+        tokens = cutlass.Int64(_OFTEN)
+        first_policy, second_policy = tokens, weights
+        if cutlass.const_expr(blocking.swap):
+            first_policy, second_policy = weights, tokens
+        from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
+        from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
+        first_to, first_from = self.parts(first_copy, first_stages, from_first, neighbour, blocking.first_shared)
+        second_to, second_from = self.parts(second_copy, second_stages, from_second, neighbour, blocking.second_shared)
         receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
         first_side = (first_copy, first_from, first_to, first_policy, blocking.first_shared)
         second_side = (second_copy, second_from, second_to, second_policy, blocking.second_shared)
@@ -312,7 +327,7 @@ class GemmSm90a:
     def copy(self, matrix: Any, layout: Any, side: int, shared: bool) -> Any:
         """How TMA copies tiles of a matrix, or parts of them for all blocks that share them; and the matrix for it."""
         operation = cpasync.CopyBulkTensorTileG2SMulticastOp if shared else cpasync.CopyBulkTensorTileG2SOp
-        one, tile = cute.slice_(layout, (None, None, 0)), (side, self.blocking.depth)
+        one, tile = cute.select(layout, mode=[0, 1]), (side, self.blocking.depth)
         parts = self.blocking.sharing if shared else 1
         return cpasync.make_tiled_tma_atom(operation(), matrix, one, tile, num_multicast=parts)
 

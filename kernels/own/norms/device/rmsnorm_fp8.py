@@ -9,13 +9,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream, make_fake_tensor
+from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
+from precast.kernels.own.device import float8
 from precast.kernels.own.device.held_rows import HeldRows
-from precast.kernels.own.device.vectors import ALIGN, at
+from precast.kernels.own.device.rows import matrix, vector
+from precast.kernels.own.device.vectors import at
 from precast.kernels.own.rows import Split
-
-_LARGEST = 448.0  # of float8_e4m3fn
 
 
 class RmsNormFp8(HeldRows):
@@ -36,10 +36,9 @@ class RmsNormFp8(HeldRows):
         eps: cutlass.Float32,
         stream: Any,
     ) -> None:
-        """Launch; no rows still take one block, which finds nothing to do."""
-        blocks = cutlass.max(cutlass.Int32(self.split.blocks(x.shape[0])), 1)
+        """Launch."""
         self.kernel(x, residual, weight, out, scale, eps).launch(
-            grid=[blocks, 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=True
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=True
         )
 
     @cute.kernel
@@ -54,64 +53,40 @@ class RmsNormFp8(HeldRows):
     ) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
-        split = self.split
-        first = block * split.rows
-        if first < x.shape[0]:
+        split, total, first = self.split, cute.size(x, mode=[0]), self.first()
+        if first < total:
             row = split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
-            safe = cutlass.Int64(cutlass.min(row, x.shape[0] - 1))
-            mine = row < x.shape[0]
-            values = self.room()
-            self.fetch(x, safe * x.stride[0], values)
+            safe = cutlass.min(row, total - 1)
+            mine = row < total
+            values = self.read(x, self.place(x, safe))
             if cutlass.const_expr(residual is not None):
-                self.accumulate(residual, safe * residual.stride[0], values, mine)
-            held = values.load()
-            total = self.shared((held * held).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0), largest=False)
-            factor = cute.math.rsqrt(total * (1.0 / (split.vectors * split.vector)) + eps)
-            scales = self.room()
-            self.fetch(weight, cutlass.Int64(0), scales)
-            normal = held * factor * scales.load()
-            values.store(normal)
-            above = normal.reduce(cute.ReductionOp.MAX, cutlass.Float32(0), 0)
-            below = (-normal).reduce(cute.ReductionOp.MAX, cutlass.Float32(0), 0)
-            largest = self.shared(cute.arch.fmax(above, below), largest=True)
-            divisor = cute.arch.fmax(largest * (1.0 / _LARGEST), cutlass.Float32(self.least))
+                self.accumulate(residual, self.place(residual, safe), values, mine)
+            self.normalise(values, self.read(weight, cutlass.Int64(0)), eps)
+            divisor = float8.scale_of(self.shared(float8.size(values.load()), cute.arch.fmax), self.least)
             if mine:
-                self.write(out, safe * out.stride[0], values, 1.0 / divisor)
+                for i in cutlass.range_constexpr(self.depth):
+                    index = self.index(0, i)
+                    if index < split.vectors:
+                        place = at(out, self.place(out, safe) + index * split.vector, split.vector)
+                        float8.store(values[None, i].load() * (1.0 / divisor), place)
                 if split.index(thread, 0) == 0:
                     scale[row] = divisor
-
-    @cute.jit
-    def write(self, out: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, factor: cutlass.Float32) -> None:
-        """Store this lane's vectors as float8, which clamps."""
-        split = self.split
-        for i in cutlass.range_constexpr(split.steps):
-            index = split.index(cute.arch.thread_idx()[0], i)
-            if index < split.vectors:
-                result = cute.make_rmem_tensor(split.vector, out.element_type)
-                result.store((values[None, i].load() * factor).to(out.element_type))
-                cute.autovec_copy(result, at(out, base + index * split.vector, split.vector))
 
 
 def compile_rmsnorm_fp8(dtype: Any, hidden: int, residual: bool, threads: int, least: float) -> Any:
     """Compile for one dtype and row length: rows and their strides are free, each row aligned to 16 bytes."""
-    split = Split.of(hidden, dtype.width, threads)
-    rows = cute.sym_int()
-
-    def matrix(dtype: Any) -> Any:
-        stride = cute.sym_int64(divisibility=ALIGN * 8 // dtype.width)
-        return make_fake_tensor(dtype, (rows, hidden), (stride, 1), assumed_align=ALIGN)
-
+    operation = RmsNormFp8(Split.of(hidden, dtype.width, threads), least)
+    rows = cute.sym_int64()
     return cute.compile(
-        RmsNormFp8(split, least).rmsnorm_fp8,
-        matrix(dtype),
-        matrix(dtype) if residual else None,
-        make_fake_compact_tensor(dtype, (hidden,), stride_order=(0,), assumed_align=ALIGN),
-        matrix(cutlass.Float8E4M3FN),
+        operation.rmsnorm_fp8,
+        matrix(dtype, rows, hidden),
+        matrix(dtype, rows, hidden) if residual else None,
+        vector(dtype, hidden),
+        matrix(cutlass.Float8E4M3FN, rows, hidden),
         make_fake_tensor(cutlass.Float32, (rows,), (1,), assumed_align=4),
         cutlass.Float32(1e-6),
         make_fake_stream(use_tvm_ffi_env_stream=True),

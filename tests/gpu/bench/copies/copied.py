@@ -31,4 +31,4 @@ def copied(dtype: DType, copy: Tuned[int] = 1) -> Any:
     """Compile ``scale``, whatever ``copy`` is."""
     from precast.kernels.own.elementwise.device.scale import compile_scale
 
-    return compile_scale(to_cutlass(dtype), 128, 4)
+    return compile_scale(to_cutlass(dtype), 1, 128, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,3 +40,13 @@ def test_a_pointer_is_passed_as_an_address() -> None:
     tensor = torch.zeros(1)
     pointer = Argument(name="p", kind="pointer", dtype="float32")
     assert bound(signature_of(pointer), {"p": tensor})() == ((tensor.data_ptr(),), {})
+
+
+def test_a_stream_that_the_caller_must_give_is_the_current_one_of_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    handles = iter([7, 8])
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=next(handles)))
+    scalar, stream = Argument(name="a", kind="scalar", dtype="int32"), Argument(name="stream", kind="stream")
+    call = bound(signature_of(scalar, stream), {"a": 1})
+    assert [call(), call()] == [((1,), {"stream": 7}), ((1,), {"stream": 8})]
+    assert bound(signature_of(scalar, stream), {"a": 1, "stream": 9})() == ((1, 9), {}), "one that is given"

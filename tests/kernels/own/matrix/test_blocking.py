@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from precast.kernels.own.matrix.blocking import Blocking
 
-SIDES = st.sampled_from([8, 16, 24, 32, 64, 96, 128, 192, 256])
+SIDES = st.sampled_from([8, 16, 24, 32, 64, 96, 128, 144, 192, 200, 208, 256])
 POWERS = st.sampled_from([1, 2, 4, 8])
 PAIRS = st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 1), (1, 4)])
 
@@ -19,15 +19,17 @@ PAIRS = st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 1), (1, 4)])
 @st.composite
 def blockings(draw: st.DrawFn) -> Blocking:
     along, across = draw(PAIRS)
+    width = draw(st.sampled_from([1, 2]))
     return Blocking(
         tokens=draw(SIDES),
         rows=draw(SIDES),
-        depth=draw(st.sampled_from([64, 128, 256])),
+        depth=draw(st.sampled_from([128, 256, 512])) // width,
         swap=draw(st.booleans()),
         split=draw(POWERS),
         along=along,
         across=across,
         residents=draw(st.integers(1, 4)),
+        width=width,
     )
 
 
@@ -81,8 +83,22 @@ def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
     assert one.threads * one.residents <= 2048 and one.threads <= 1024
     assert one.first_bytes % 1024 == 0 and one.first % 64 == 0 and one.second % 8 == 0
     assert (one.first if one.first_shared else one.second) % (8 * one.sharing) == 0
-    assert one.sums + 40 <= 65536 // (one.threads * one.residents)
+    fourth = -(-one.threads // 32 * one.residents // 4)  # warps of a fourth of the SM, which has 16384 registers
+    launched = 16384 // (32 * fourth) // 8 * 8
+    assert one.sums + 26 <= one.registers <= 255
+    if one.lends:
+        assert one.loaders == 4 and one.threads % 128 == 0
+        assert one.groups * one.registers + one.kept <= (one.groups + 1) * launched
+        assert one.second // 2 + 26 <= launched, "the compiler must fit one instruction in before registers are lent"
+    else:
+        assert one.loaders == 1 and one.registers <= launched
     assert one.tokens * one.pitch * 4 <= one.buffer_bytes and one.pitch >= one.rows
+
+
+def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_warps_that_load() -> None:
+    lent = {m: Blocking(tokens=m, rows=256, depth=64, swap=True).lends for m in (128, 136, 144, 200)}
+    assert lent == {128: False, 136: False, 144: True, 200: True}
+    assert Blocking(tokens=200, rows=256, depth=64, swap=True).threads == 384
 
 
 @given(blockings().filter(lambda one: one.refusal() is None))
@@ -104,6 +120,9 @@ def test_threads_that_write_sums_together_use_different_banks(one: Blocking) -> 
         ({"tokens": 96, "swap": False}, "tile has m 96: use one of 64, 128, 192, 256, or build it with swap"),
         ({"tokens": 64, "rows": 20, "swap": False}, "tile has n 20"),
         ({"depth": 32}, "use one of 64, 128, 256"),
+        ({"depth": 64, "width": 1}, "use one of 128, 256, 512"),
+        ({"tokens": 208, "rows": 192}, "takes 104 registers"),
+        ({"tokens": 208, "rows": 256}, "takes 208 registers"),
         ({"split": 3}, "use powers of two"),
         ({"split": 8, "across": 2}, "take 16 blocks to a cluster"),
         ({"along": 2, "across": 2}, "make one of them 1"),

@@ -1,4 +1,4 @@
-"""``add_rmsnorm``: the residual of a layer is added up, and its norm taken, in one kernel.
+"""``fused_add_rmsnorm``: the residual of a layer is added up, and its norm taken, in one kernel.
 
 As FlashInfer's ``fused_add_rmsnorm``, but the norm may be stored elsewhere, and the kernel behind it is made ready as
 soon as this one has begun: with few rows, that one can load its weights in the meantime.
@@ -89,7 +89,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 @kernel(
-    op="add_rmsnorm",
+    op="fused_add_rmsnorm",
     targets=["sm_90+"],
     supports=supports,
     problems=problems,
@@ -101,12 +101,12 @@ def cost(config: Config, problem: Problem) -> Cost:
     special_values=["nan", "zero"],
     cost=cost,
 )
-def add_rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 256) -> Any:
-    """``add_rmsnorm(x, residual, weight, out, eps)``: ``residual += x``, and ``out`` is its root-mean-square norm.
+def fused_add_rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 256) -> Any:
+    """``fused_add_rmsnorm(x, residual, weight, out, eps)``: ``residual += x``, and ``out`` is the norm of the sum.
 
     ``x``, ``residual`` and ``out`` are ``[rows, hidden]``, of row strides that keep rows aligned to 16 bytes; ``out``
     may be ``x``. ``weight`` is ``[hidden]``. The norm is of the sum before it is rounded.
     """
-    from precast.kernels.own.norms.device.add_rmsnorm import compile_add_rmsnorm
+    from precast.kernels.own.norms.device.fused_add_rmsnorm import compile_fused_add_rmsnorm
 
-    return compile_add_rmsnorm(to_cutlass(dtype), hidden, threads)
+    return compile_fused_add_rmsnorm(to_cutlass(dtype), hidden, threads)

@@ -1,0 +1,175 @@
+"""The page docs/kernels.md, made of what is shipped and of results: the same files give the same bytes.
+
+``shipped`` is what ``benchmarks/kernel_list.py`` keeps of the plans of all manifests: the ops, and how many variants of
+each a manifest has for each target. ``results`` are those of docs/performance.md, and what was verified where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp, log
+from typing import Any
+
+from performance_page import fastest
+from systems import SYSTEMS
+
+HEAD = """# Kernels
+
+This page is written by `make kernels` from the manifests and from `benchmarks/results`: do not edit it. It has a row
+for each op: what it computes, what it is built for, how many variants the manifests ship, how many of these were
+launched on which GPU and compared with their reference ([verifying.md](verifying.md)), and how fast it is beside what
+others have for the same.
+
+```sh
+precast build manifests/norms.yaml -o cache         # a manifest that has the op; anywhere
+precast verify cache --op rmsnorm                   # on a GPU: every variant that it runs
+precast bench cache --op rmsnorm                    # beside its peer
+precast list cache                                  # what is in it, for any target
+```
+
+*Verified* counts variants. An empty cell means that no result is stored: nothing was run for `sm_100a`. *Beside its
+peer* is the peer's time over ours, in the geometric mean of what was timed: above 1, ours is faster. `attach.` ops are
+served to programs that call the library themselves ([attach.md](attach.md)).
+"""
+ORIGINS = (
+    ("This project", lambda op, source: source.startswith("precast.kernels.own.")),
+    (
+        "Several libraries under one name",
+        lambda op, source: source.startswith(("precast.kernels.gemm", "precast.kernels.attention")),
+    ),
+    ("CUTLASS's operators", lambda op, source: ".adapters.operators." in source),
+    ("CUTLASS's examples", lambda op, source: op.startswith("cutlass.")),
+    ("quack", lambda op, source: "quack" in source or op.startswith("attach.quack")),
+    (
+        "FlashAttention-4",
+        lambda op, source: ".adapters.attention." in source or op.startswith("attach.flash_attention"),
+    ),
+    ("FlashInfer", lambda op, source: "flashinfer" in source or "flashinfer" in op),
+    ("Others", lambda op, source: True),
+)
+
+
+def page(shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page of what is shipped and some results, by machine and part."""
+    lines = [HEAD]
+    ops = shipped["ops"]
+    for title, _ in ORIGINS:
+        mine = [op for op in sorted(ops) if _origin(op, ops[op]["source"]) == title]
+        if mine:
+            lines += [f"\n## {title}\n", *_table(_heads(results), [_row(op, shipped, results) for op in mine])]
+    lines += ["\n## What other systems do, and the rows that do it"]
+    for system, features in SYSTEMS:
+        cells = [[one.what, ", ".join(f"`{op}`" for op in one.ops), f"`{one.command}`"] for one in features]
+        lines += [f"\n**{system}**\n", *_table(["what", "ops", "how it is seen"], cells)]
+    return "\n".join(lines) + "\n"
+
+
+def systems_ops() -> tuple[str, ...]:
+    """The ops that the last section names."""
+    return tuple(sorted({op for _, features in SYSTEMS for one in features for op in one.ops}))
+
+
+def _origin(op: str, source: str) -> str:
+    return next(title for title, belongs in ORIGINS if belongs(op, source))
+
+
+def _heads(results: Mapping[str, Any]) -> list[str]:
+    names = [_machine(found) for _, found in sorted(results.items())]
+    runs = [head for name in names for head in (f"verified on {name}", f"beside its peer on {name}")]
+    return ["op", "what it is", "for", "variants shipped", *runs]
+
+
+def _machine(found: Mapping[str, Any]) -> str:
+    return str(next(part["machine"]["name"] for part in found.values())).removeprefix("NVIDIA ")
+
+
+def _row(op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    facts = shipped["ops"][op]
+    runs = [cell for _, found in sorted(results.items()) for cell in (verified(op, found), beside(op, found))]
+    return [
+        f"`{op}`",
+        _said(facts["doc"]) or f"`{facts['source']}`",
+        ", ".join(facts["targets"]) or "any",
+        _shipped(op, shipped),
+        *runs,
+    ]
+
+
+def _said(doc: str) -> str:
+    """What a docstring says behind the call that it begins with, in one line.
+
+    >>> _said("``norm(x, out)``: the norm of rows. It is exact.")
+    'the norm of rows'
+    """
+    said = re.sub(r"^``[^`]*``[:.]?\s*", "", doc).replace("``", "`")
+    return said.split(". ")[0].rstrip(".").rstrip(":")
+
+
+def _shipped(op: str, shipped: Mapping[str, Any]) -> str:
+    counts = [(name, found[op]) for name, found in sorted(shipped["manifests"].items()) if op in found]
+    shown = [f"{name}: {', '.join(f'{target} {n}' for target, n in sorted(c.items()))}" for name, c in counts]
+    return "; ".join(shown) or "none: name it in a manifest of your own"
+
+
+def verified(op: str, found: Mapping[str, Any]) -> str:
+    """How many variants of an op were launched and compared, and when; what failed first.
+
+    >>> verified("a", {"verify": {"data": {"a": {"1": {"problems": 4, "failed": [], "date": "2026-11-22"}}}}})
+    '1 (4 problems), 2026-11-22'
+    """
+    keys = found.get("verify", {}).get("data", {}).get(op, {})
+    if not keys:
+        return ""
+    wrong = sum(bool(one["failed"]) for one in keys.values())
+    text = f"{len(keys) - wrong} ({sum(one['problems'] for one in keys.values())} problems)"
+    dates = max(one["date"] for one in keys.values())
+    return f"{text}, {dates}" + (f"; **{wrong} wrong**" if wrong else "")
+
+
+def beside(op: str, found: Mapping[str, Any]) -> str:
+    """The peers' time over ours in the geometric mean, of the fastest variant for each problem."""
+    ratios, peers = [], set()
+    for part in found.values():
+        data = part["data"]
+        rows = [row for row in data.get("rows", ()) if row.get("op") == op and row.get("timing")]
+        for row in fastest(rows):
+            timing = row["timing"]
+            if timing["peers"]:
+                name, taken = min(timing["peers"].items(), key=lambda item: (item[1], item[0]))
+                ratios.append(taken / timing["microseconds"])
+                peers.add(name)
+    products = {"bfloat16": "gemm-bfloat16", "float8": "gemm-float8"} if op == "gemm" else {}
+    texts = [f"{_mean(ratios):.2f} ({', '.join(sorted(peers))}; {len(ratios)} problems)"] if ratios else []
+    for dtype, part in products.items():
+        if part in found:
+            summary = found[part]["data"]["summary"]
+            texts.append(f"{dtype} {summary['geometric_mean']:.2f} (torch; {len(found[part]['data']['rows'])} sizes)")
+    return ", ".join(texts)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def shipped_by(plan: Mapping[str, Any]) -> tuple[dict[str, dict[str, int]], dict[str, Any]]:
+    """Of the JSON of a plan: the variants of each op by target, and what is said of each op.
+
+    >>> shipped_by({"variants": [{"op": "a", "target": "sm_90a", "source": "m:f"}], "ops": {"a": {"doc": "x"}}})
+    ({'a': {'sm_90a': 1}}, {'a': {'doc': 'x', 'source': 'm:f', 'targets': ['sm_90a']}})
+    """
+    counts: dict[str, dict[str, int]] = {}
+    facts: dict[str, Any] = {}
+    for variant in plan["variants"]:
+        op, target = variant["op"], variant["target"]
+        counts.setdefault(op, {})[target] = counts.get(op, {}).get(target, 0) + 1
+        doc = plan["ops"].get(op, {}).get("doc", "")
+        facts[op] = {"doc": doc, "source": variant["source"], "targets": sorted(counts[op])}
+    return counts, facts

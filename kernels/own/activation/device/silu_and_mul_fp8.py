@@ -1,0 +1,67 @@
+"""``silu_and_mul_fp8`` on the device: a block takes a part of one row; every thread ``unroll`` vectors of 16 bytes."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_stream
+
+from precast.kernels.own.device.float8_blocks import Float8Blocks, scales
+from precast.kernels.own.device.functions import silu
+from precast.kernels.own.device.rows import matrix
+from precast.kernels.own.device.vectors import ALIGN, at
+from precast.kernels.own.float8 import BLOCK
+from precast.kernels.own.tiles import Tile
+
+
+class SiluAndMulFp8(Float8Blocks):
+    """``silu(x[:, :width]) * x[:, width:]``, in float32, over a scale for each block of columns in a row."""
+
+    @cute.jit
+    def silu_and_mul_fp8(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor, stream: Any) -> None:
+        """Launch."""
+        self.kernel(x, out, scale).launch(
+            grid=[self.grid(x), 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True
+        )
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
+        """A part of one row. All loads are issued before the first store."""
+        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
+        cute.arch.griddepcontrol_wait()
+        cute.arch.griddepcontrol_launch_dependents()
+        tile = self.tile
+        row, first = self.place()
+        if row < cute.size(x, mode=[0]):
+            source = row * x.stride[0]
+            gates = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            ups = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            gates.fill(0)
+            ups.fill(0)
+            for u in cutlass.range_constexpr(tile.unroll):
+                column = tile.offset(first, u)
+                if column < self.width:
+                    cute.autovec_copy(at(x, source + column, tile.vector), gates[None, u])
+                    cute.autovec_copy(at(x, source + self.width + column, tile.vector), ups[None, u])
+            for u in cutlass.range_constexpr(tile.unroll):
+                values = silu(gates[None, u].load().to(cutlass.Float32)) * ups[None, u].load().to(cutlass.Float32)
+                self.store(values, out, scale, row, tile.offset(first, u))
+
+
+def compile_silu_and_mul_fp8(dtype: Any, width: int, threads: int, unroll: int, least: float) -> Any:
+    """Compile for one width: rows and their strides are free, each row aligned to 16 bytes."""
+    operation = SiluAndMulFp8(Tile(ALIGN * 8 // dtype.width, threads, unroll), width, least)
+    rows = cute.sym_int64()
+    return cute.compile(
+        operation.silu_and_mul_fp8,
+        matrix(dtype, rows, 2 * width),
+        matrix(cutlass.Float8E4M3FN, rows, width),
+        scales(width // BLOCK, rows),
+        make_fake_stream(use_tvm_ffi_env_stream=True),
+        options="--enable-tvm-ffi",
+    )

@@ -1,0 +1,72 @@
+"""What the splits of ``mla_decode`` have of a result, added up: a block for each head of a sequence."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+
+from precast.kernels.own.attention.latent import GROUP, VALUES, WARP
+from precast.kernels.own.device.vectors import at
+
+_VECTOR = VALUES // GROUP  # elements of a thread
+_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
+
+
+@cute.jit
+def combine(
+    out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse: cute.Tensor | None, stream: Any
+) -> None:
+    """Launch; there is at least one head, and at least one split."""
+    blocks = cutlass.Int32(out.shape[0]) * cutlass.Int32(out.shape[1])
+    kernel(out_parts, lse_parts, out, lse).launch(grid=[blocks, 1, 1], block=[GROUP, 1, 1], stream=stream, use_pdl=True)
+
+
+@cute.kernel
+def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse: cute.Tensor | None) -> None:
+    """Parts are weighed by the logarithms of their sums. One of minus infinity has seen nothing: what stands there is
+    read with the others, which are on their way at the same time, and left out.
+    """
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    cute.arch.griddepcontrol_wait()
+    cute.arch.griddepcontrol_launch_dependents()
+    heads = cutlass.Int32(out.shape[1])
+    splits, sequence, head = cutlass.Int32(lse_parts.shape[0]), block // heads, block % heads
+    most = cutlass.Float32(-math.inf)
+    for split in cutlass.range(thread % WARP, splits, WARP, unroll=1):
+        most = cute.arch.fmax(most, lse_parts[split, sequence, head])
+    most = cute.arch.warp_reduction_max(most)
+    base = most
+    if most == -math.inf:
+        base = cutlass.Float32(0)
+    whole = cutlass.Float32(0)
+    total, part = cute.make_rmem_tensor(_VECTOR, cutlass.Float32), cute.make_rmem_tensor(_VECTOR, cutlass.Float32)
+    total.fill(0)
+    for split in cutlass.range(splits, unroll=8):
+        own = lse_parts[split, sequence, head]
+        place = cutlass.Int64(split) * out_parts.stride[0] + cutlass.Int64(block) * VALUES + thread * _VECTOR
+        cute.autovec_copy(at(out_parts, place, _VECTOR), part)
+        weight = cute.arch.exp2((own - base) * _LOG2_E)
+        whole += weight
+        for i in cutlass.range_constexpr(_VECTOR):
+            value = part[i] * weight
+            if own == -math.inf:
+                value = cutlass.Float32(0)
+            total[i] = total[i] + value
+    inverse = cutlass.Float32(0)
+    if whole != 0.0:
+        inverse = 1.0 / whole
+    result = cute.make_rmem_tensor(_VECTOR, out.element_type)
+    result.store((total.load() * inverse).to(out.element_type))
+    place = cutlass.Int64(sequence) * out.stride[0] + cutlass.Int64(head) * out.stride[1] + thread * _VECTOR
+    cute.autovec_copy(result, at(out, place, _VECTOR))
+    if cutlass.const_expr(lse is not None):
+        logarithm = base + cute.math.log2(whole) * _LN_2  # minus infinity where nothing was seen
+        if thread == 0:
+            lse[sequence, head] = logarithm

@@ -1,0 +1,271 @@
+"""``mla_decode`` on Hopper: attention of one query to a paged cache of latents, which are keys and values at once.
+
+A block has 64 heads of one sequence, and a share of its latents. One warp loads latents by TMA into a ring of stages.
+The first group of four warps scores them, and turns scores into weights; then both groups multiply the weights by the
+values, which are the first 512 columns of the same stage: each group by 256 of them.
+"""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+import cutlass.utils.hopper_helpers as hopper
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream, make_fake_tensor
+from cutlass.utils import LayoutEnum, SmemAllocator
+
+from precast.kernels.own.attention.device.mla_combine import combine
+from precast.kernels.own.attention.device.mla_scores import Scores
+from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums
+from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, WARP, WIDTH, Latent
+
+_LOADING, _MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
+_LOG2_E = math.log2(math.e)
+
+
+class MlaDecode:
+    """``out = softmax(q @ latents.T * scale) @ latents[:, :512]``, each sequence with its own latents.
+
+    Everything is summed in float32. What a split has of a result stands in the workspace, from which a second kernel
+    adds it up.
+    """
+
+    def __init__(self, latent: Latent, dtype: Any) -> None:
+        self.latent, self.dtype = latent, dtype
+
+    @cute.jit
+    def mla_decode(
+        self,
+        q: cute.Tensor,
+        cache: cute.Tensor,
+        page_table: cute.Tensor,
+        seqused_k: cute.Tensor,
+        out: cute.Tensor,
+        lse: cute.Tensor | None,
+        out_parts: cute.Tensor,
+        lse_parts: cute.Tensor,
+        softmax_scale: cutlass.Float32,
+        stream: Any,
+    ) -> None:
+        """Launch one kernel, or two where sequences are split; an empty result takes none."""
+        if cute.size(out) > 0:
+            splits = cutlass.max(cutlass.Int32(lse_parts.shape[0]), 1)
+            results = (out, lse, out_parts, lse_parts)
+            self.launch(q, cache, page_table, seqused_k, results, softmax_scale * _LOG2_E, splits, stream)
+            if splits > 1:
+                combine(out_parts, lse_parts, out, lse, stream)
+
+    @cute.jit
+    def launch(
+        self,
+        q: cute.Tensor,
+        cache: cute.Tensor,
+        page_table: cute.Tensor,
+        seqused_k: cute.Tensor,
+        results: Any,
+        scale: cutlass.Float32,
+        splits: cutlass.Int32,
+        stream: Any,
+    ) -> None:
+        """One block for each tile of heads, split and sequence."""
+        latent, k_major, dtype = self.latent, OperandMajorMode.K, self.dtype
+        score = hopper.make_trivial_tiled_mma(
+            dtype, dtype, k_major, k_major, cutlass.Float32, (1, 1, 1), (HEADS, latent.keys)
+        )
+        weigh = hopper.make_trivial_tiled_mma(
+            dtype, dtype, k_major, OperandMajorMode.MN, cutlass.Float32, (1, 1, 1), (HEADS, HALF)
+        )
+        tile = (HEADS, latent.keys, WIDTH)
+        query_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, dtype, 1)
+        stage_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, dtype, latent.stages)
+        weight_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, (HEADS, HALF, latent.keys), dtype, 1)
+        # The first two dimensions are those of a tile; the third counts sequences or pages.
+        queries = cute.make_tensor(q.iterator, cute.select(q.layout, mode=[1, 2, 0]))
+        pages = cute.make_tensor(cache.iterator, cute.select(cache.layout, mode=[1, 2, 0]))
+        query_copy, query_tiles = self.copy(queries, cute.slice_(query_layout, (None, None, 0)), HEADS)
+        page_copy, page_tiles = self.copy(pages, self.part(stage_layout), latent.rows)
+        out, lse, out_parts, lse_parts = results
+        blocks = latent.tiles(cutlass.Int32(out.shape[1])) * splits * cutlass.Int32(out.shape[0])
+        self.kernel(
+            score, weigh, query_copy, query_tiles, query_layout, page_copy, page_tiles, stage_layout, weight_layout,
+            page_table, seqused_k, out, lse, out_parts, lse_parts, scale, splits,
+        ).launch(
+            grid=[blocks, 1, 1],
+            block=[latent.threads, 1, 1],
+            stream=stream,
+            min_blocks_per_mp=1,
+            use_pdl=True,
+        )  # fmt: skip
+
+    @cute.kernel
+    def kernel(
+        self,
+        score: cute.TiledMma,
+        weigh: cute.TiledMma,
+        query_copy: cute.CopyAtom,
+        query_tiles: cute.Tensor,
+        query_layout: cute.ComposedLayout,
+        page_copy: cute.CopyAtom,
+        page_tiles: cute.Tensor,
+        stage_layout: cute.ComposedLayout,
+        weight_layout: cute.ComposedLayout,
+        page_table: cute.Tensor,
+        seqused_k: cute.Tensor,
+        out: cute.Tensor,
+        lse: cute.Tensor | None,
+        out_parts: cute.Tensor,
+        lse_parts: cute.Tensor,
+        scale: cutlass.Float32,
+        splits: cutlass.Int32,
+    ) -> None:
+        """The share of one block: a few steps over the latents of its sequence."""
+        latent = self.latent
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        thread, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        shared = self.shared(query_layout, stage_layout, weight_layout)
+        if warp == 0:
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_init(shared.asked, 1)
+                for stage in cutlass.range_constexpr(latent.stages):
+                    cute.arch.mbarrier_init(shared.full + stage, 1)
+                    cute.arch.mbarrier_init(shared.empty + stage, 2 * GROUP // WARP)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.sync_threads()
+        # The kernel before may still be writing what this one reads, and reading what it writes.
+        cute.arch.griddepcontrol_wait()
+
+        tile, split, sequence = latent.place(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
+        room = cutlass.Int32(page_table.shape[1]) * latent.page
+        length = cutlass.min(cutlass.max(cutlass.Int32(seqused_k[sequence]), 0), room)
+        first, steps = latent.share(latent.steps(length), split, splits)
+        share = Share(sequence, tile, split, splits, length, first, steps)
+        score.set(warpgroup.Field.ACCUMULATE, True)
+        weigh.set(warpgroup.Field.ACCUMULATE, True)
+        if warp >= 2 * GROUP // WARP:
+            cute.arch.setmaxregister_decrease(_LOADING)
+            if warp == 2 * GROUP // WARP:
+                self.load(query_copy, query_tiles, page_copy, page_tiles, page_table, share, shared)
+        elif warp < GROUP // WARP:
+            cute.arch.setmaxregister_increase(_MULTIPLYING)
+            scores = Scores(latent, score, weigh, thread)
+            scores.lead(share, shared, scale, out, lse, lse_parts)
+            scores.store(share, shared, out, out_parts)
+        else:
+            cute.arch.setmaxregister_increase(_MULTIPLYING)
+            sums = Sums(latent, weigh, 1, thread - GROUP)
+            sums.follow(share, shared)
+            sums.store(share, shared, out, out_parts)
+
+    @cute.jit
+    def load(
+        self,
+        query_copy: cute.CopyAtom,
+        query_tiles: cute.Tensor,
+        page_copy: cute.CopyAtom,
+        page_tiles: cute.Tensor,
+        page_table: cute.Tensor,
+        share: Any,
+        shared: Any,
+    ) -> None:
+        """Fill the stages. The number of a page is fetched before the stage that it goes to is free."""
+        latent, one = self.latent, cute.make_layout(1)
+        pieces = latent.keys // latent.rows
+        asked = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
+        to_queries, from_queries = cpasync.tma_partition(
+            query_copy, 0, one, cute.group_modes(shared.queries, 0, 2), cute.group_modes(asked, 0, 2)
+        )
+        rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
+        places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
+        to, source = cpasync.tma_partition(
+            page_copy, 0, one, cute.group_modes(places, 0, 2), cute.group_modes(rows, 0, 2)
+        )
+        if share.steps > 0:
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_arrive_and_expect_tx(shared.asked, latent.query_bytes)
+            cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=shared.asked)
+        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        numbers = cute.make_rmem_tensor(pieces, cutlass.Int32)
+        for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
+            known = share.length - step * latent.keys
+            there = cutlass.min((known + latent.rows - 1) // latent.rows, pieces)
+            for piece in cutlass.range_constexpr(pieces):
+                key = step * latent.keys + cutlass.min(piece, there - 1) * latent.rows
+                numbers[piece] = page_table[share.sequence, key // latent.page]
+            cute.arch.mbarrier_wait(shared.empty + stage, parity)
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_arrive_and_expect_tx(shared.full + stage, there * latent.piece_bytes)
+            for piece in cutlass.range_constexpr(pieces):
+                if piece < there:
+                    place = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
+                    cute.copy(
+                        page_copy, source[None, place, numbers[piece]], to[None, piece, 0, stage],
+                        tma_bar_ptr=shared.full + stage,
+                    )  # fmt: skip
+            stage += 1
+            if stage == latent.stages:
+                stage = cutlass.Int32(0)
+                parity ^= 1
+        cute.arch.griddepcontrol_launch_dependents()
+
+    def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
+        """Divide the shared memory."""
+        latent, memory = self.latent, SmemAllocator()
+        asked = memory.allocate_array(cutlass.Int64, 1)
+        full = memory.allocate_array(cutlass.Int64, latent.stages)
+        empty = memory.allocate_array(cutlass.Int64, latent.stages)
+        factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
+        queries = self.view(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout)
+        room = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
+        weights = self.view(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout)
+        rows = cute.recast_ptr(room, dtype=cutlass.Float32)
+        return Shared(queries, self.view(room, stage_layout), weights, rows, factors, asked, full, empty)
+
+    def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
+        """How TMA copies whole rows of a tensor, and the tensor for it."""
+        return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), tensor, layout, (rows, WIDTH))
+
+    def part(self, layout: Any) -> Any:
+        """The layout of what one copy writes of a stage: all of it, or the rows of a page."""
+        stage = cute.slice_(layout, (None, None, 0))
+        if self.latent.rows == self.latent.keys:
+            return stage
+        return cute.slice_(cute.flat_divide(stage, (self.latent.rows, WIDTH)), (None, None, 0, 0))
+
+    def view(self, pointer: Any, layout: Any) -> Any:
+        """Shared memory in the order that wgmma reads."""
+        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
+
+
+def compile_mla_decode(latent: Latent, dtype: Any, *, lse: bool) -> Any:
+    """Compile for one size of pages; sequences, heads, pages and all strides but the last are free."""
+    batch, heads, splits = cute.sym_int(), cute.sym_int(), cute.sym_int()
+
+    def rows(dtype: Any, shape: Any, align: int) -> Any:
+        free = tuple(cute.sym_int64(divisibility=align * 8 // dtype.width) for _ in shape[:-1])
+        return make_fake_tensor(dtype, shape, (*free, 1), assumed_align=align)
+
+    def compact(align: int, *shape: Any) -> Any:
+        order = tuple(reversed(range(len(shape))))
+        return make_fake_compact_tensor(cutlass.Float32, shape, stride_order=order, assumed_align=align)
+
+    return cute.compile(
+        MlaDecode(latent, dtype).mla_decode,
+        rows(dtype, (batch, heads, WIDTH), 16),
+        rows(dtype, (cute.sym_int(), latent.page, WIDTH), 16),
+        rows(cutlass.Int32, (batch, cute.sym_int()), 4),
+        make_fake_tensor(cutlass.Int32, (batch,), (1,), assumed_align=4),
+        rows(dtype, (batch, heads, VALUES), 16),
+        rows(cutlass.Float32, (batch, heads), 4) if lse else None,
+        compact(16, splits, batch, heads, VALUES),
+        compact(4, splits, batch, heads),
+        cutlass.Float32(1.0),
+        make_fake_stream(use_tvm_ffi_env_stream=True),
+        options="--enable-tvm-ffi",
+    )

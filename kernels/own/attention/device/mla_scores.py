@@ -1,0 +1,157 @@
+"""The scores of ``mla_decode``: how its first group of four warps weighs latents, for itself and for the second."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.nvgpu import warpgroup
+
+from precast.kernels.own.attention.device.mla_sums import FREE, WEIGHED, Sums, release
+from precast.kernels.own.attention.latent import GROUP, HEADS, Latent, column, row
+
+_LN_2 = math.log(2.0)
+
+
+class Scores(Sums):
+    """The group that scores latents: it has the first half of the columns, and decides by which weights both add."""
+
+    def __init__(self, latent: Latent, score: Any, weigh: Any, thread: Any) -> None:
+        super().__init__(latent, weigh, 0, thread)
+        self.score = score
+
+    @cute.jit
+    def lead(
+        self,
+        share: Any,
+        shared: Any,
+        scale: cutlass.Float32,
+        out: cute.Tensor,
+        lse: cute.Tensor | None,
+        lse_parts: cute.Tensor,
+    ) -> None:
+        """Score each stage, weigh it for both groups, and sum up the first half of the values.
+
+        A weight is ``2 ** (score - most)`` with the largest score of the row so far; when that grows, the sums of
+        both groups are multiplied by a factor first. A row whose scores are all minus infinity counts from zero.
+        """
+        latent, score = self.latent, self.score
+        group = score.get_slice(0)
+        queries = score.make_fragment_A(group.partition_A(shared.queries))
+        latents = score.make_fragment_B(group.partition_B(shared.stages))
+        scores = cute.make_rmem_tensor(score.partition_shape_C((HEADS, latent.keys)), cutlass.Float32)
+        rounded = cute.make_rmem_tensor(scores.shape, shared.weights.element_type)
+        mine = score.get_slice(self.thread).partition_C(cute.slice_(shared.weights, (None, None, 0)))
+        most, whole = cute.make_rmem_tensor(2, cutlass.Float32), cute.make_rmem_tensor(2, cutlass.Float32)
+        scaling = cute.make_rmem_tensor(2, cutlass.Float32)
+        most.fill(-math.inf)
+        whole.fill(0)
+        stage, parity = cutlass.Int32(0), cutlass.Int32(0)
+        if share.steps > 0:
+            cute.arch.mbarrier_wait(shared.asked, 0)
+        for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
+            scores.fill(0)
+            cute.arch.mbarrier_wait(shared.full + stage, parity)
+            warpgroup.fence()
+            for k in cutlass.range_constexpr(cute.size(queries, mode=[2])):
+                cute.gemm(score, scores, queries[None, None, k, 0], latents[None, None, k, stage], scores)
+            warpgroup.commit_group()
+            warpgroup.wait_group(0)
+            self.weights(scores, most, whole, scaling, share.length - step * latent.keys, scale)
+            rounded.store(scores.load().to(shared.weights.element_type))
+            cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
+            cute.autovec_copy(rounded, mine)
+            self.tell(scaling, shared)
+            cute.arch.fence_view_async_shared()
+            cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
+            self.multiply(scaling)
+            self.add(shared, stage)
+            release(shared.empty + stage)
+            stage += 1
+            if stage == latent.stages:
+                stage = cutlass.Int32(0)
+                parity ^= 1
+        self.finish(most, whole, scaling, share, out, lse, lse_parts)
+        cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
+        self.tell(scaling, shared)
+        cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
+        self.multiply(scaling)
+
+    @cute.jit
+    def weights(
+        self,
+        scores: cute.Tensor,
+        most: cute.Tensor,
+        whole: cute.Tensor,
+        scaling: cute.Tensor,
+        known: cutlass.Int32,
+        scale: cutlass.Float32,
+    ) -> None:
+        """Turn the scores of a stage into weights, those behind the ``known`` latents into zeros."""
+        pairs = self.latent.keys // 8
+        own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
+        scores.store(scores.load() * scale)
+        if known < self.latent.keys:
+            for half in cutlass.range_constexpr(2):
+                for pair in cutlass.range_constexpr(pairs):
+                    for i in cutlass.range_constexpr(2):
+                        if column(self.thread, pair) + i >= known:
+                            own[i, half, pair] = cutlass.Float32(-math.inf)
+        for half in cutlass.range_constexpr(2):
+            best = most[half]
+            for pair in cutlass.range_constexpr(pairs):
+                for i in cutlass.range_constexpr(2):
+                    best = cute.arch.fmax(best, own[i, half, pair])
+            best = cute.arch.warp_reduction_max(best, threads_in_group=4)
+            base = best
+            if best == -math.inf:
+                base = cutlass.Float32(0)
+            scaling[half] = cute.arch.exp2(most[half] - base)
+            most[half] = best
+            total = whole[half] * scaling[half]
+            for pair in cutlass.range_constexpr(pairs):
+                for i in cutlass.range_constexpr(2):
+                    weight = cute.arch.exp2(own[i, half, pair] - base)
+                    own[i, half, pair] = weight
+                    total += weight
+            whole[half] = total
+
+    @cute.jit
+    def finish(
+        self,
+        most: cute.Tensor,
+        whole: cute.Tensor,
+        scaling: cute.Tensor,
+        share: Any,
+        out: cute.Tensor,
+        lse: cute.Tensor | None,
+        lse_parts: cute.Tensor,
+    ) -> None:
+        """The factors that make a result of sums, and the logarithms of the sums of weights."""
+        for half in cutlass.range_constexpr(2):
+            total = cute.arch.warp_reduction_sum(whole[half], threads_in_group=4)
+            base, inverse = most[half], cutlass.Float32(0)
+            if base == -math.inf:
+                base = cutlass.Float32(0)
+            if total != 0.0:
+                inverse = 1.0 / total
+            scaling[half] = inverse
+            logarithm = (base + cute.math.log2(total)) * _LN_2  # minus infinity where nothing was seen
+            head = share.tile * HEADS + row(self.thread, half)
+            if self.thread % 4 == 0 and head < out.shape[1]:
+                if share.splits > 1:
+                    lse_parts[share.split, share.sequence, head] = logarithm
+                elif cutlass.const_expr(lse is not None):
+                    lse[share.sequence, head] = logarithm
+
+    @cute.jit
+    def tell(self, scaling: cute.Tensor, shared: Any) -> None:
+        """Leave the factors of rows for the other group."""
+        if self.thread % 4 == 0:
+            for half in cutlass.range_constexpr(2):
+                shared.factors[row(self.thread, half)] = scaling[half]

@@ -1,0 +1,171 @@
+"""``all_reduce`` on the device: ranks meet, read each other's memory, and meet again."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
+
+from precast.kernels.own.collective.exchange import Exchange
+from precast.kernels.own.device.vectors import ALIGN
+
+
+class AllReduce:
+    """Adds up the vectors of all ranks, in the order of the ranks, in float32.
+
+    A block meets the block of the same number of every rank before it reads, so that all inputs are there, and
+    again behind its last access, so that everyone may go on to other work.
+    """
+
+    def __init__(self, exchange: Exchange, dtype: Any) -> None:
+        self.exchange, self.dtype = exchange, dtype
+
+    @cute.jit
+    def all_reduce(
+        self,
+        x: cute.Tensor,
+        out: cute.Tensor,
+        inputs: cute.Tensor,
+        outs: cute.Tensor | None,
+        signals: cute.Tensor,
+        rank: cutlass.Int32,
+        stream: Any,
+    ) -> None:
+        """Launch as many blocks on every rank. An empty vector takes one too: ranks meet whatever they bring."""
+        blocks = cutlass.min(cutlass.max(self.exchange.blocks(cute.size(x)), 1), self.exchange.most)
+        self.kernel(x, out, inputs, outs, signals, rank).launch(
+            grid=[cutlass.Int32(blocks), 1, 1], block=[self.exchange.threads, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(
+        self,
+        x: cute.Tensor,
+        out: cute.Tensor,
+        inputs: cute.Tensor,
+        outs: cute.Tensor | None,
+        signals: cute.Tensor,
+        rank: cutlass.Int32,
+    ) -> None:
+        """The share of one block of one rank."""
+        exchange = self.exchange
+        thread, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        grid, _, _ = cute.arch.grid_dim()
+        sources = self.addresses(inputs)
+        targets = sources
+        if cutlass.const_expr(exchange.shots == 2):
+            targets = self.addresses(outs)
+        self.meet(signals, rank, block, thread)
+        n = cutlass.Int64(cute.size(x))
+        whole = n // exchange.vector
+        first = cutlass.Int64(exchange.first(n, cutlass.Int64(rank)))
+        last = cutlass.min(whole, first + exchange.each(n))
+        start = first + cutlass.Int64(block) * exchange.threads + thread
+        step = cutlass.Int64(grid) * exchange.threads
+        for turn in cutlass.range((last - start + step - 1) // step, unroll=1):
+            self.add(sources, out, targets, (start + turn * step) * exchange.vector, exchange.vector)
+        # What is shorter than a vector is left to the first block: with two shots, to that of the first rank.
+        rest = cutlass.Int32(n - whole * exchange.vector)
+        alone = block + rank * (exchange.shots - 1)
+        if alone == 0 and thread < rest:
+            self.add(sources, out, targets, whole * exchange.vector + thread, 1)
+        self.meet(signals, rank, block, thread)
+
+    @cute.jit
+    def add(
+        self,
+        sources: cute.Tensor,
+        out: cute.Tensor,
+        targets: cute.Tensor,
+        place: cutlass.Int64,
+        vector: cutlass.Constexpr,
+    ) -> None:
+        """Sum up a few neighbouring elements. All are read before the first is added: they are far away."""
+        world = self.exchange.world
+        parts = cute.make_rmem_tensor((vector, world), self.dtype)
+        for peer in cutlass.range_constexpr(world):
+            cute.autovec_copy(self.at(sources[peer], place, vector), parts[None, peer])
+        total = parts[None, 0].load().to(cutlass.Float32)
+        for peer in cutlass.range_constexpr(1, world):
+            total += parts[None, peer].load().to(cutlass.Float32)
+        result = cute.make_rmem_tensor(vector, self.dtype)
+        result.store(total.to(self.dtype))
+        if cutlass.const_expr(self.exchange.shots == 1):
+            to = out.iterator + cute.assume(place, divby=vector)
+            cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
+        else:
+            for peer in cutlass.range_constexpr(world):
+                cute.autovec_copy(result, self.at(targets[peer], place, vector))
+
+    @cute.jit
+    def meet(self, signals: cute.Tensor, rank: cutlass.Int32, block: cutlass.Int32, thread: cutlass.Int32) -> None:
+        """Wait until this block of every rank is here; what any of them wrote before is seen behind.
+
+        A signal is raised once the one before was taken, and is lowered by who waited for it: so signals are zeros
+        again when everyone has gone, and a CUDA graph may be replayed.
+        """
+        exchange = self.exchange
+        cute.arch.sync_threads()
+        if thread < exchange.world:
+            to = self.signal(signals[thread] + exchange.signal(block, rank))
+            found = cutlass.Uint32(1)
+            while found != 0:
+                found = cute.arch.atomic_cas(
+                    to, cmp=cutlass.Uint32(0), val=cutlass.Uint32(1), sem="release", scope="sys"
+                )
+            own = self.signal(signals[rank] + exchange.signal(block, thread))
+            found = cutlass.Uint32(0)
+            while found != 1:
+                found = cute.arch.atomic_cas(
+                    own, cmp=cutlass.Uint32(1), val=cutlass.Uint32(0), sem="acquire", scope="sys"
+                )
+        cute.arch.sync_threads()
+
+    def addresses(self, table: Any) -> Any:
+        """A table in registers: it is read while ranks still wait for each other."""
+        held = cute.make_rmem_tensor(self.exchange.world, cutlass.Int64)
+        for peer in range(self.exchange.world):
+            held[peer] = table[peer]
+        return held
+
+    def at(self, address: Any, place: Any, vector: int) -> Any:
+        """A few elements of another rank's vector."""
+        width = self.dtype.width // 8
+        pointer = cute.make_ptr(
+            self.dtype, address + place * width, cute.AddressSpace.gmem, assumed_align=vector * width
+        )
+        return cute.make_tensor(pointer, cute.make_layout(vector))
+
+    def signal(self, address: Any) -> Any:
+        """A signal at an address."""
+        return cute.make_ptr(cutlass.Uint32, address, cute.AddressSpace.gmem, assumed_align=4)
+
+
+def compile_all_reduce(exchange: Exchange, dtype: Any) -> Any:
+    """Compile for a number of ranks; the length is free."""
+    n = cute.sym_int64()
+
+    def table() -> Any:
+        return make_fake_tensor(cutlass.Int64, (exchange.world,), (1,), assumed_align=8)
+
+    def vector() -> Any:
+        return make_fake_tensor(dtype, (n,), (1,), assumed_align=ALIGN)
+
+    operation = AllReduce(exchange, dtype)
+    return cute.compile(
+        operation.all_reduce,
+        vector(),
+        vector(),
+        table(),
+        table() if exchange.shots == 2 else None,
+        table(),
+        cutlass.Int32(0),
+        make_fake_stream(use_tvm_ffi_env_stream=True),
+        options="--enable-tvm-ffi",
+    )

@@ -1,0 +1,230 @@
+"""Rows that the lanes of a block share: read once where they fit in registers, else once for each pass over them."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.nvgpu.cpasync import CopyG2SOp
+from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_tensor
+from cutlass.utils import SmemAllocator
+
+from precast.kernels.own.device.vectors import ALIGN, at
+from precast.kernels.own.rows import WARP, Split
+
+_GROUP = 4  # vectors in flight in each lane where a row does not fit in registers
+
+
+class Rows:
+    """The rows of a block, each lane with its vectors of one, as they lie in memory.
+
+    A row that fits is held from first to last, as one group of vectors. A longer one is taken in groups of a few: each
+    pass over it reads them again, mostly from the L2 cache. The step ``group * depth + i`` of a row is vector ``i`` of
+    a group. A group is 0 at compile time where a row is held, so that steps that every lane has are not checked.
+
+    The blocks of a cluster share a row in equal parts: then the split is that of a part, of one row for each block.
+
+    A row, or such a part, that is ``staged`` waits in shared memory, from where passes read it in groups: it takes no
+    registers, so that more blocks run at once, and one reads while another writes.
+    """
+
+    def __init__(self, split: Split, cluster: int = 1, staged: bool = False) -> None:
+        self.split = split
+        self.cluster = cluster
+        self.staged = staged
+        self.held = split.held and not staged
+        self.depth = split.steps if self.held else _GROUP
+        self.groups = -(-split.steps // self.depth)
+
+    @property
+    def columns(self) -> int:
+        """How many elements a row has."""
+        return self.split.vectors * self.split.vector * self.cluster
+
+    @cute.jit
+    def grid(self, x: cute.Tensor) -> cutlass.Int32:
+        """How many blocks the rows take; no rows still take one, which finds nothing to do."""
+        # x.shape[0] would be cut to 32 bits
+        return cutlass.max(cutlass.Int32(self.split.blocks(cute.size(x, mode=[0]))), 1) * self.cluster
+
+    @cute.jit
+    def first(self) -> cutlass.Int64:
+        """The first row of this block, which all blocks of its cluster have."""
+        block, _, _ = cute.arch.block_idx()
+        return cutlass.Int64(block // self.cluster) * self.split.rows
+
+    @cute.jit
+    def place(self, tensor: cute.Tensor, row: Any) -> Any:
+        """Where this block's part of a row begins."""
+        start = row * tensor.stride[0]
+        if cutlass.const_expr(self.cluster > 1):
+            start = start + self.part() * (self.columns // self.cluster)
+        return start
+
+    @cute.jit
+    def part(self) -> Any:
+        """Which part of its row this block has."""
+        return cute.arch.block_idx_in_cluster() if cutlass.const_expr(self.cluster > 1) else 0
+
+    @property
+    def cluster_shape(self) -> list[int] | None:
+        """The cluster, as it is launched; None where there is none."""
+        return [self.cluster, 1, 1] if self.cluster > 1 else None
+
+    @cute.jit
+    def meet(self) -> None:
+        """Wait until every block of the cluster has begun, and may be written to; and until what is staged is there."""
+        if cutlass.const_expr(self.cluster > 1):
+            cute.arch.cluster_arrive_relaxed()
+            cute.arch.cluster_wait()
+        if cutlass.const_expr(self.staged):
+            cute.arch.cp_async_wait_group(0)
+
+    def room(self, dtype: Any) -> cute.Tensor:
+        """Registers for a group of this lane's vectors."""
+        return cute.make_rmem_tensor((self.split.vector, self.depth), dtype)
+
+    @cute.jit
+    def index(self, group: Any, i: cutlass.Constexpr) -> Any:
+        """The vector of the row that this lane takes in a step, if the row has that many."""
+        return self.split.index(cute.arch.thread_idx()[0], group * self.depth + i)
+
+    def sure(self, group: Any, i: int) -> bool:
+        """Whether it is known at compile time that every lane has a vector in a step."""
+        return isinstance(group, int) and self.split.whole(group * self.depth + i)
+
+    @cute.jit
+    def fetch(
+        self, tensor: cute.Tensor, base: cutlass.Int64, group: Any, into: cute.Tensor, absent: cutlass.Constexpr = 0.0
+    ) -> None:
+        """Load a group of this lane's vectors of the row at an offset; where it has none, a number in their place."""
+        for i in cutlass.range_constexpr(self.depth):
+            self.fetch_one(tensor, base, group, i, into[None, i], absent)
+
+    @cute.jit
+    def fetch_one(
+        self,
+        tensor: cute.Tensor,
+        base: cutlass.Int64,
+        group: Any,
+        i: cutlass.Constexpr,
+        into: cute.Tensor,
+        absent: cutlass.Constexpr = 0.0,
+    ) -> None:
+        """The same for one vector of a group."""
+        vector = self.split.vector
+        index = self.index(group, i)
+        if cutlass.const_expr(self.sure(group, i)):
+            cute.autovec_copy(at(tensor, base + index * vector, vector), into)
+        else:
+            into.fill(absent)
+            if index < self.split.vectors:
+                cute.autovec_copy(at(tensor, base + index * vector, vector), into)
+
+    @cute.jit
+    def stage(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
+        """Shared memory to which this block's part of a row is under way. A lane brings the vectors that it takes, and
+        sees no others."""
+        vector = self.split.vector
+        width = tensor.element_type.width
+        room = SmemAllocator().allocate_array(tensor.element_type, self.columns // self.cluster, byte_alignment=ALIGN)
+        waiting = cute.make_tensor(room, cute.make_layout(self.columns // self.cluster))
+        copy = cute.make_copy_atom(CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * width)
+        for step in cutlass.range_constexpr(self.split.steps):
+            index = self.split.index(cute.arch.thread_idx()[0], step)
+            if index < self.split.vectors:
+                cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
+        cute.arch.cp_async_commit_group()
+        return waiting
+
+    @cute.jit
+    def fold(
+        self,
+        tensor: cute.Tensor,
+        base: cutlass.Int64,
+        held: cute.Tensor,
+        step: cutlass.Constexpr,
+        found: Any,
+        absent: cutlass.Constexpr = 0.0,
+    ) -> Any:
+        """One pass over a row: ``found = step(found, group)`` with each group of it in ``held``.
+
+        A row that is held is there already.
+        """
+        if cutlass.const_expr(self.held):
+            found = step(found, 0)
+        else:
+            for group in cutlass.range(self.groups, unroll=1):
+                self.fetch(tensor, base, group, held, absent)
+                found = step(found, group)
+        return found
+
+    @cute.jit
+    def store(self, out: cute.Tensor, base: cutlass.Int64, group: Any, i: cutlass.Constexpr, values: Any) -> None:
+        """Round one vector of a group and store it, if the row has it."""
+        vector = self.split.vector
+        index = self.index(group, i)
+        result = cute.make_rmem_tensor(vector, out.element_type)
+        result.store(values.to(out.element_type))
+        if cutlass.const_expr(self.sure(group, i)):
+            cute.autovec_copy(result, at(out, base + index * vector, vector))
+        else:
+            if index < self.split.vectors:
+                cute.autovec_copy(result, at(out, base + index * vector, vector))
+
+    @cute.jit
+    def shared(self, mine: Any, operation: cutlass.Constexpr) -> Any:
+        """What the lanes of a row have, put together: by shuffles in a warp, by shared memory across."""
+        split = self.split
+        found = cute.arch.warp_reduction(mine, operation, threads_in_group=min(split.lanes, WARP))
+        if cutlass.const_expr(split.warps > 1):
+            thread = cute.arch.thread_idx()[0]
+            warps = split.threads // WARP
+            parts = cute.make_tensor(cute.arch.alloc_smem(type(found), warps), cute.make_layout(warps))
+            if thread % WARP == 0:
+                parts[thread // WARP] = found
+            cute.arch.sync_threads()
+            start = split.first_warp(thread)
+            found = parts[start]
+            for warp in cutlass.range_constexpr(1, split.warps):
+                found = operation(found, parts[start + warp])
+        if cutlass.const_expr(self.cluster > 1):
+            found = self.across(found, operation)
+        return found
+
+    @cute.jit
+    def across(self, mine: Any, operation: cutlass.Constexpr) -> Any:
+        """What the blocks of a cluster have, put together: a thread for each block writes to it.
+
+        Each exchange has memory of its own, so that the next one may begin before others have read this. No block ends
+        before all have written to it. They have all begun, since they met before.
+        """
+        thread, _, _ = cute.arch.thread_idx()
+        told = cute.arch.alloc_smem(type(mine), self.cluster)
+        if thread < self.cluster:
+            here = cute.make_rmem_tensor(1, type(mine))
+            here[0] = mine
+            there = cute.arch.map_dsmem_ptr(told + self.part(), thread)
+            cute.autovec_copy(here, cute.make_tensor(there, cute.make_layout(1)))
+        cute.arch.cluster_arrive()  # what was written before is seen after
+        cute.arch.cluster_wait()
+        parts = cute.make_tensor(told, cute.make_layout(self.cluster))
+        found = parts[0]
+        for block in cutlass.range_constexpr(1, self.cluster):
+            found = operation(found, parts[block])
+        return found
+
+
+def matrix(dtype: Any, rows: Any, columns: int) -> Any:
+    """What to compile with in place of a matrix: its row stride is its own, and each row aligned to 16 bytes."""
+    stride = cute.sym_int64(divisibility=ALIGN * 8 // dtype.width)
+    return make_fake_tensor(dtype, (rows, columns), (stride, 1), assumed_align=ALIGN)
+
+
+def vector(dtype: Any, columns: int) -> Any:
+    """The same for one row, such as weights."""
+    return make_fake_compact_tensor(dtype, (columns,), stride_order=(0,), assumed_align=ALIGN)

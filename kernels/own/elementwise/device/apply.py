@@ -1,0 +1,41 @@
+"""``apply`` on the device."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cutlass.cute as cute
+
+from precast.kernels.own.device.functions import FUNCTIONS
+from precast.kernels.own.elementwise.device.tiled import Tiled, stand_ins, stream, tile_of
+from precast.kernels.own.tiles import Tile
+
+
+class Apply(Tiled):
+    """``out = function(x)``."""
+
+    def __init__(self, tile: Tile, rank: int, function: Callable[[Any], Any]) -> None:
+        super().__init__(tile, rank)
+        self.function = function
+
+    @cute.jit
+    def apply(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
+        """Launch."""
+        blocks = self.blocks(out)
+        self.kernel(x, out).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
+        """One tile."""
+        self.each([x], out, self.function)
+
+
+def compile_apply(dtype: Any, function: str, rank: int, threads: int, unroll: int) -> Any:
+    """Compile for one dtype, function and rank."""
+    x, out = stand_ins(dtype, rank, 2)
+    operation = Apply(tile_of(dtype, threads, unroll), rank, FUNCTIONS[function])
+    return cute.compile(operation.apply, x, out, stream(), options="--enable-tvm-ffi")

@@ -1,0 +1,127 @@
+"""``gemm_f64`` as a CUTLASS operator: found, judged and compiled through CUTLASS's own interface.
+
+Importing this module registers the operator, as CUTLASS's own are: ``cutlass.operators.get_operators`` then offers it
+for products of float64. A manifest builds it as any operator, with the keys of ``gemm``::
+
+    compile: "precast.kernels.own.matrix.device.f64_operator:GemmF64Operator"
+
+The kernel is in ``gemm_f64.py`` beside this file; here is what CUTLASS asks of it.
+"""
+
+# The operators' stubs know less than the DSL: see the other files of this folder.
+# mypy: disable-error-code="attr-defined,union-attr,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.operators.arch import TargetSm
+from cutlass.operators.arguments import GemmArguments
+from cutlass.operators.metadata import (
+    BLASDesignMetadata,
+    DenseTensorConstraints,
+    GemmOperandsMetadata,
+    OperatorMetadata,
+)
+from cutlass.operators.mma import AmpereMma
+from cutlass.operators.providers.cutedsl import CuTeDSLProvider
+from cutlass.operators.providers.cutedsl.operator import CuteDslOperator
+from cutlass.operators.status import Status
+from cutlass.operators.utils.device import to_cuda_stream
+
+from precast.kernels.own.matrix.device.gemm_f64 import GemmF64
+from precast.kernels.own.matrix.gemm_f64 import instruction_of, staging_of
+from precast.loader.format.target import Target
+
+_ROWS, _COLUMNS = (0, 0, 1), (0, 1, 0)  # strides of (l, rows, columns): which dimension is contiguous
+_DESIGNS: Mapping[tuple[int, int, int], Mapping[str, Any]] = {
+    (128, 64, 16): {"warps": (2, 2), "stages": 4, "residents": 2},
+    (64, 64, 16): {"warps": (2, 2), "stages": 4, "residents": 2},
+}
+
+
+@CuTeDSLProvider.register
+class GemmF64Operator(CuteDslOperator):  # type: ignore[misc,unused-ignore]
+    """``out = a @ b`` in float64, with any contiguous dimensions, in planes or not, aligned to 16 bytes or 8."""
+
+    supported_args_type = GemmArguments
+    designed_for_min_cc = 80
+
+    def __init__(self, metadata: Any) -> None:
+        super().__init__(metadata)
+        operands, tile = metadata.operands, tuple(metadata.design.tile_shape)
+        self.config = {
+            "tile": tile,
+            **_DESIGNS[tile],
+            "align": operands.A.ptr_alignment_bytes,
+            "a_major": "k" if operands.A.stride == _ROWS else "m",
+            "b_major": "n" if operands.B.stride == _ROWS else "k",
+            "out_major": "n" if operands.out.stride == _ROWS else "m",
+        }
+
+    def _supports(self, args: Any, target_sm: Any = None) -> Any:
+        """What the metadata does not say: a target may have too little shared memory."""
+        target = Target.parse(f"sm_{target_sm}") if target_sm else None
+        if target is None:
+            return Status.success()
+        config = {**self.config, "instruction": _instruction(target)}
+        reason = staging_of(config).refusal(instruction_of(config), target)
+        return Status.fail(reason) if reason else Status.success()
+
+    def _compile(self, args: Any, target_sm: Any = None) -> Any:
+        """Compile for the tensors of some arguments, of two dimensions or three."""
+        target = target_sm or TargetSm(cutlass.cutlass_dsl.CuTeDSL._get_dsl().envar.arch.removeprefix("sm_"))
+        config = {**self.config, "instruction": _instruction(Target.parse(f"sm_{target}"))}
+        kernel = GemmF64(
+            staging_of(config),
+            instruction_of(config),
+            exchanged=config["out_major"] == "m",
+            align=config["align"],
+        )
+        tensors = (args.A.tensor, args.B.tensor, args.out.tensor)
+        return self.cute_compile(kernel.gemm, *tensors, cute.runtime.make_fake_stream(), target_sm=target)
+
+    def _run(self, args: Any, compiled_artifact: Any, stream: Any, workspace: Any = None) -> None:
+        """Launch what was compiled."""
+        tensors = (args.A.tensor, args.B.tensor, args.out.tensor)
+        self.cute_run(compiled_artifact.compiled_obj, *tensors, to_cuda_stream(stream))
+
+    @classmethod
+    def _metadata_operand_combinations(cls) -> Iterator[Any]:
+        """What it takes: every choice of contiguous dimensions, aligned to two numbers or to one."""
+        for align, *strides in product((2, 1), (_ROWS, _COLUMNS), (_ROWS, _COLUMNS), (_ROWS, _COLUMNS)):
+            sides = (DenseTensorConstraints(cutlass.Float64, stride, align) for stride in strides)
+            yield GemmOperandsMetadata(*sides, accumulator_type=cutlass.Float64)
+
+    @classmethod
+    def _generate_operators(
+        cls,
+        metadata_filter: Callable[[Any], bool],
+        epilogue_args: Any = None,
+        target_sm: Any = None,
+        args: Any = None,
+    ) -> list[Any]:
+        """Every operator that the filter accepts; CUTLASS keeps those whose metadata fits the arguments."""
+        if epilogue_args is not None:
+            return []
+        found = []
+        for operands, tile in product(cls._metadata_operand_combinations(), _DESIGNS):
+            design = BLASDesignMetadata(mma_instruction_type=AmpereMma, tile_shape=tile, cluster_shape=(1, 1, 1))
+            metadata = OperatorMetadata(_name(operands, tile), cls, [TargetSm("80")], operands, design)
+            if metadata_filter(metadata):
+                found.append(cls(metadata))
+        return found
+
+
+def _name(operands: Any, tile: tuple[int, int, int]) -> str:
+    layout = "".join("t" if side.stride == _ROWS else "n" for side in (operands.A, operands.B, operands.out))
+    return f"precast.GemmF64Operator_{layout}_align{operands.A.ptr_alignment_bytes}_tile{'x'.join(map(str, tile))}"
+
+
+def _instruction(target: Target) -> str:
+    """The fastest instruction that a target has."""
+    return "16x8x4" if target.major >= 9 else "8x8x4"

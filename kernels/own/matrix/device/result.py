@@ -1,0 +1,39 @@
+"""The result: how numbers of one row are stored."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+
+
+@cute.jit
+def store(
+    out: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, values: cute.Tensor, whole: cutlass.Constexpr
+) -> None:
+    """Store neighbouring numbers of a row of ``out``, whose rows are contiguous, but for those behind its end.
+
+    ``whole`` says that all may be stored at once: the column is a multiple of their number, and rows are aligned.
+    """
+    count = cute.size(values)
+    if row < out.shape[0]:
+        place = out.iterator + (cutlass.Int64(row) * out.stride[0] + column)
+        if cutlass.const_expr(whole):
+            if column + count <= out.shape[1]:
+                aligned = out.iterator + cute.assume(cutlass.Int64(row) * out.stride[0] + column, divby=count)
+                cute.autovec_copy(values, cute.make_tensor(aligned, cute.make_layout(count)))
+            else:
+                cut(out, place, column, values)
+        else:
+            cut(out, place, column, values)
+
+
+@cute.jit
+def cut(out: cute.Tensor, place: cute.Pointer, column: cutlass.Int32, values: cute.Tensor) -> None:
+    """Store one number after the other, up to the end of the row."""
+    to = cute.make_tensor(place, cute.make_layout(cute.size(values)))
+    for i in cutlass.range_constexpr(cute.size(values)):
+        if column + i < out.shape[1]:
+            to[i] = values[i]

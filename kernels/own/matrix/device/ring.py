@@ -1,0 +1,98 @@
+"""The ring of stages in shared memory: a block fills it by asynchronous copies, and takes step after step from it."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+
+from precast.kernels.own.matrix.device.ptx import copy_async
+from precast.kernels.own.matrix.staging import Side, Staging
+
+
+class Ring:
+    """Stages that are filled ``stages - 1`` steps ahead of the one that is multiplied.
+
+    What lies outside of a matrix is filled with zeros, which add nothing to a sum: no other code need know where the
+    matrices end, but that which stores the result.
+    """
+
+    def __init__(self, staging: Staging) -> None:
+        self.staging = staging
+
+    def allocate(self, shared: Any, dtype: Any, least: int = 0) -> tuple[Any, Any]:
+        """Memory for the stages of both sides, one behind the other, and for ``least`` bytes at least."""
+        staging = self.staging
+        memory = cute.recast_ptr(shared.allocate(max(staging.bytes, least), byte_alignment=128), dtype=dtype)
+        return memory, memory + staging.stages * staging.first.elements
+
+    def stage(self, pointer: Any, side: Side, number: Any) -> Any:
+        """One stage's part of one side."""
+        return pointer + number * side.elements
+
+    @cute.jit
+    def begin(
+        self, first: cute.Tensor, second: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32,
+        first_stages: cute.Pointer, second_stages: cute.Pointer,
+    ) -> None:  # fmt: skip
+        """Start to fill all stages but one, for the tile whose first row and column these are."""
+        for step in cutlass.range_constexpr(self.staging.stages - 1):
+            self.fill(first, second, row, column, first_stages, second_stages, cutlass.Int32(step), step)
+
+    @cute.jit
+    def fill(
+        self, first: cute.Tensor, second: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32,
+        first_stages: cute.Pointer, second_stages: cute.Pointer, step: cutlass.Int32, stage: cutlass.Int32,
+    ) -> None:  # fmt: skip
+        """Start to fill a stage with a step, which may lie behind the last one: then nothing is read."""
+        staging = self.staging
+        self.copy(staging.first, first, row, step, self.stage(first_stages, staging.first, stage))
+        self.copy(staging.second, second, column, step, self.stage(second_stages, staging.second, stage))
+        cute.arch.cp_async_commit_group()
+
+    @cute.jit
+    def next(self) -> None:
+        """Wait until the oldest step is there, for every thread; what was read before it may then be overwritten."""
+        cute.arch.cp_async_wait_group(self.staging.stages - 2)
+        cute.arch.sync_threads()
+
+    @cute.jit
+    def end(self) -> None:
+        """Wait until nothing is copied or read any more."""
+        cute.arch.cp_async_wait_group(0)
+        cute.arch.sync_threads()
+
+    @cute.jit
+    def copy(
+        self, side: cutlass.Constexpr, matrix: cute.Tensor, start: cutlass.Int32, step: cutlass.Int32, to: cute.Pointer
+    ) -> None:
+        """Start this thread's copies of one side, a matrix of (along, k), for a step."""
+        thread, _, _ = cute.arch.thread_idx()
+        line, position = side.first_copy(thread)
+        if cutlass.const_expr(side.contiguous_k):
+            lines, width, pitch = matrix.shape[0], matrix.shape[1], matrix.stride[0]
+            first, left = start, step * side.depth
+            whole = first + side.lines <= lines and left + side.width <= width
+        else:
+            lines, width, pitch = matrix.shape[1], matrix.shape[0], matrix.stride[1]
+            first, left = step * side.depth, start
+            whole = first + side.lines <= lines and left + side.width <= width
+        source = matrix.iterator + (cutlass.Int64(first + line) * pitch + (left + position))
+        if whole:
+            for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
+                down, right = side.later_copy(i, self.staging.threads)
+                place = to + side.place(line + down, position + right)
+                copy_async(place, source + (down * pitch + right), side.copied)
+        else:
+            # Rare, and so a loop: unrolled, its instructions would be issued, and do nothing, in every other step, too.
+            for i in cutlass.range(side.copies(self.staging.threads), unroll=1):
+                down, right = side.later_copy(i, self.staging.threads)
+                place = to + side.place(line + down, position + right)
+                count = cutlass.max(cutlass.min(width - (left + position + right), side.vector), 0)
+                if first + line + down >= lines:
+                    count = cutlass.Int32(0)
+                copy_async(place, source + (down * pitch + right), side.copied, count * (side.bits // 8))

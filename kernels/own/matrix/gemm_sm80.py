@@ -1,0 +1,115 @@
+"""``gemm_sm80``: a product of bfloat16 or float16 matrices, with instructions that every GPU since Ampere has.
+
+The compiled function is called as ``gemm_sm80(a, b, out)``: ``out`` (m, n) is ``a`` (m, k) times ``b`` (k, n), of any
+size, summed in float32. Later GPUs have faster instructions of their own: see ``gemm``. This one runs on all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from precast.kernels.authoring import configs
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.tile import Tile
+from precast.kernels.own.matrix import products
+from precast.kernels.own.matrix.staging import Side, Staging
+from precast.loader.format.config import Config
+from precast.loader.format.target import Target
+
+_DTYPES = ("bfloat16", "float16")
+_UNIT = (16, 16, 16)  # what a warp reads and multiplies at a time
+
+
+def staging_of(config: Config) -> Staging:
+    """The staging of a full config.
+
+    >>> staging_of({"tile": (128, 128, 32), "warps": (2, 2), "stages": 4, "residents": 2,
+    ...             "a_major": "k", "b_major": "k"}).bytes
+    65536
+    """
+    (m, n, k), (down, right) = configs.integers(config, "tile"), configs.integers(config, "warps")
+    first, second = (
+        Side(along, k, contiguous_k=config[major] == "k", bits=16, granule=8, together=8, copied=16)
+        for along, major in ((m, "a_major"), (n, "b_major"))
+    )
+    return Staging(
+        first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents")
+    )
+
+
+def supports(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    reason = configs.not_among(config, "dtype", _DTYPES) or configs.not_among(
+        config, "out_dtype", (config["dtype"], "float32")
+    )
+    if reason := reason or products.shape_refusal(config):
+        return reason
+    staging = staging_of(config)
+    if reason := staging.refusal(_UNIT, target):
+        return reason
+    if (staging.first.along * staging.second.along * bits(str(config["out_dtype"])) // 128) % staging.threads:
+        return f"{staging.threads} threads cannot share the result's tile evenly: use a larger one, or fewer warps"
+    return None
+
+
+def problems(config: Config) -> Sequence[Problem]:
+    """Sizes around every boundary of a tile, and a large square one last."""
+    return products.problems(config, configs.integers(config, "tile"))
+
+
+def tolerance(config: Config) -> Tolerance:
+    """What sums by tensor cores may be off, and the rounding of the result."""
+    return products.tolerance(str(config["dtype"]), str(config["out_dtype"]))
+
+
+def cost(config: Config, problem: Problem) -> Cost:
+    """Two operations a product; each matrix once through memory."""
+    return products.cost(str(config["dtype"]), str(config["out_dtype"]), problem)
+
+
+def tile(config: Config, target: Target) -> Tile:
+    """One block for each tile."""
+    m, n, _ = configs.integers(config, "tile")
+    return Tile(sizes={"m": m, "n": n}, per_sm=staging_of(config).at_once)
+
+
+@kernel(
+    op="gemm_sm80",
+    targets=["sm_80+"],
+    supports=supports,
+    problems=problems,
+    large=products.large,
+    inputs=products.inputs,
+    outputs=["out"],
+    reference=products.reference,
+    tolerance=tolerance,
+    cost=cost,
+    tile=tile,
+    peer=products.peer,
+)
+def gemm_sm80(
+    dtype: DType,
+    out_dtype: DType,
+    a_major: Literal["k", "m"] = "k",
+    b_major: Literal["k", "n"] = "k",
+    tile: Tuned[Sequence[int]] = (128, 128, 32),
+    warps: Tuned[Sequence[int]] = (2, 2),
+    stages: Tuned[int] = 4,
+    residents: Tuned[int] = 2,
+) -> Any:
+    """``gemm_sm80(a, b, out)``: the product of ``a`` (m, k) and ``b`` (k, n), of ``dtype``, stored in ``out`` (m, n).
+
+    ``a_major`` and ``b_major`` name the contiguous dimension of each; rows of ``out`` are contiguous. The defaults are
+    a linear layer's: ``gemm_sm80(x, weight.T, y)`` with ``weight`` as torch keeps it, (n, k). Addresses, and all other
+    strides, are multiples of 16 bytes; sizes are free.
+
+    ``tile`` is the (m, n, k) that a block multiplies at a time, with (m, n) ``warps``, out of ``stages`` stages;
+    registers are shared out so that ``residents`` blocks fit on a multiprocessor.
+    """
+    from precast.kernels.own.matrix.device.gemm_sm80 import compile_gemm
+
+    majors = {"a": a_major, "b": b_major, "out": "n"}
+    return compile_gemm(staging_of(locals()), to_cutlass(dtype), to_cutlass(out_dtype), majors)

@@ -1,0 +1,145 @@
+"""Products of matrices to verify and bench with: sizes, random inputs, the reference, what it may be off, and peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from precast.kernels.authoring import configs
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance
+from precast.kernels.authoring.dtypes import bits, to_torch
+from precast.loader.format.config import Config
+
+_LARGE = 8192
+_FAR = 1 << 15  # elements from row to row of the large problem, of which few are used
+# Results are about one in size for every k, and so are most sums on the way to them. Each step of a sum is off by half
+# a unit in the last place, up or down: together by about the square root of 8192 times as much, and by 16 of these at
+# most. Tensor cores cut 16-bit products after every 8 of them, all towards zero: 1024 times a unit, of sums up to 2.
+_SUMS = {"float64": 2.0**-42, "float32": 2.0**-13, "float16": 2.0**-12, "bfloat16": 2.0**-12}
+_ULPS = {"float64": 0.0, "float32": 0.0, "float16": 0.75, "bfloat16": 0.75}
+
+
+def problems(config: Config, tile: Sequence[int]) -> Sequence[Problem]:
+    """Sizes around every boundary of a tile, with padded rows and bases at the least alignment; a large one last.
+
+    >>> problems({"dtype": "float64"}, (64, 64, 16))[1]
+    {'m': 1, 'n': 1, 'k': 1, 'l': 1, 'padding': 0, 'offset': 0}
+    """
+    m, n, k = tile
+    shapes = [
+        (0, n, k, 0, 0),
+        (1, 1, 1, 0, 0),
+        (3, 5, 0, 0, 0),
+        (m - 1, n + 1, k - 1, 0, 1),
+        (m, n, k, 0, 0),
+        (m + 1, n - 1, 2 * k + 1, 1, 0),
+        (2 * m + 3, 3 * n + 5, 7 * k + 5, 3, 1),
+        (17, 2 * n, 40 * k, 1, 1),
+        (1031, 769, 515, 1, 1),
+        (_LARGE, _LARGE, _LARGE, 0, 0),
+    ]
+    return [
+        {"m": m, "n": n, "k": k, "l": 1 if not config.get("batched") else 2 if m == _LARGE else 3,
+         "padding": padding, "offset": offset}
+        for m, n, k, padding, offset in shapes
+    ]  # fmt: skip
+
+
+def large(config: Config) -> Problem:
+    """Few numbers, in rows so far apart that 32 bits do not count the elements from the first to the last one. Of
+    64-bit and 32-bit numbers that is the result alone, since such rows of two matrices take most of a GPU's memory."""
+    return {"m": (1 << 16) + 3, "n": 72, "k": 40, "l": 1, "padding": _FAR, "offset": 0}
+
+
+def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+    """``a``, ``b`` and ``out``, of the config's dtypes and layouts."""
+    import torch
+
+    dtype, out_dtype = str(config.get("dtype", "float64")), str(config.get("out_dtype", config.get("dtype", "float64")))
+    m, n, k = problem["m"], problem["n"], problem["k"]
+    far = problem["padding"] == _FAR
+    generator = torch.Generator(device=device).manual_seed(seed)
+
+    def matrix(name: str, shape: tuple[int, int], kind: str, rows: str) -> Any:
+        apart = name == "out" or (name == "a" and bits(kind) == 16)
+        padded = {**problem, "padding": (_FAR if apart else 0) if far else problem["padding"]}
+        return _matrix(kind, padded, shape, config.get(f"{name}_major", rows) == rows, config)
+
+    def filled(result: Any) -> Any:
+        values = torch.randn(result.shape, generator=generator, dtype=torch.float32, device=device)
+        return result.copy_(values.mul_(max(k, 1) ** -0.25))
+
+    with torch.device(device):
+        return {
+            "a": filled(matrix("a", (m, k), dtype, "k")),
+            "b": filled(matrix("b", (k, n), dtype, "n")),
+            "out": matrix("out", (m, n), out_dtype, "n"),
+        }
+
+
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The product in float64."""
+    return {"out": inputs["a"].double() @ inputs["b"].double()}
+
+
+def tolerance(dtype: str, out_dtype: str) -> Tolerance:
+    """What the sums may be off, and the rounding of what is stored.
+
+    >>> tolerance("bfloat16", "bfloat16")
+    Tolerance(rtol=0.0, atol=0.000244140625, ulps=0.75)
+    """
+    return Tolerance(rtol=0.0, atol=_SUMS[dtype], ulps=_ULPS[out_dtype])
+
+
+def cost(dtype: str, out_dtype: str, problem: Problem) -> Cost:
+    """Two operations a product; each matrix once through memory.
+
+    >>> cost("bfloat16", "float32", {"m": 2, "n": 3, "k": 4, "l": 1})
+    Cost(flops=48, bytes=64)
+    """
+    m, n, k, count = problem["m"], problem["n"], problem["k"], problem["l"]
+    stored = bits(dtype) * (m * k + k * n) + bits(out_dtype) * m * n
+    return Cost(flops=2 * m * n * k * count, bytes=stored * count // 8)
+
+
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own product, where it stores the dtype that it multiplies; float32 is not shortened to TF32."""
+    import torch
+
+    a, b, out = inputs["a"], inputs["b"], inputs["out"]
+    if a.dtype != out.dtype:
+        return {}
+    multiply = torch.bmm if a.dim() == 3 else torch.mm
+    return {f"torch.{multiply.__name__}": lambda: multiply(a, b, out=out)}
+
+
+def _matrix(dtype: str, problem: Problem, shape: tuple[int, int], row_major: bool, config: Config) -> Any:
+    """Memory for a matrix: lines ``padding`` times the alignment further apart than needed, bases no better aligned."""
+    import torch
+
+    align = config.get("align", 16)
+    step = max((align if isinstance(align, int) else 16) * 8 // bits(dtype), 1)
+    lines, width = shape if row_major else shape[::-1]
+    pitch = -(-width // step) * step + step * problem["padding"]
+    if problem["padding"] == _FAR:
+        pitch = max(_FAR, -(-width // step) * step)
+    count, offset = problem["l"], step * problem["offset"]
+    whole = torch.empty(count * lines * pitch + offset, dtype=to_torch(dtype))
+    batched = bool(config.get("batched"))
+    strides = (lines * pitch, pitch, 1) if batched else (pitch, 1)
+    result = whole.as_strided((count, lines, width) if batched else (lines, width), strides, offset)
+    return result if row_major else result.transpose(-1, -2)
+
+
+def shape_refusal(config: Config, keys: Sequence[str] = ("tile", "warps")) -> str | None:
+    """Why the keys that say how a block works have the wrong length, or None.
+
+    >>> shape_refusal({"tile": (64, 64), "warps": (2, 2)})
+    'tile is [64, 64]: write its (m, n, k)'
+    """
+    for key in keys:
+        names = "(m, n, k)" if key == "tile" else "(m, n)"
+        found = configs.integers(config, key)
+        if len(found) != names.count(",") + 1:
+            return f"{key} is {list(found)}: write its {names}"
+    return None

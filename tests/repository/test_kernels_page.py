@@ -1,0 +1,86 @@
+"""docs/kernels.md is what the stored files render to, and these name every op and manifest there is."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from precast.kernels.authoring.registry import known_ops
+from tests.helpers.source_tree import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+SHIPPED = BENCHMARKS / "results" / "shipped.json"
+AGAIN = "write it again: make kernels"
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of the page, which is a file of benchmarks/."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("kernels_page")
+
+
+@pytest.fixture
+def lists(pages: ModuleType) -> ModuleType:
+    return importlib.import_module("kernel_list")
+
+
+def shipped() -> dict[str, Any]:
+    return json.loads(SHIPPED.read_text())  # type: ignore[no-any-return]
+
+
+def test_the_page_is_what_the_stored_files_render_to() -> None:
+    script = "import json; from kernel_list import SHIPPED, page, stored; "
+    script += "print(page(json.loads(SHIPPED.read_text()), stored()), end='')"
+    done = subprocess.run([sys.executable, "-c", script], cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "kernels.md").read_text() == done.stdout, AGAIN
+
+
+def test_every_op_and_every_manifest_is_on_it(pages: ModuleType) -> None:
+    found = shipped()
+    assert set(known_ops()) <= set(found["ops"]), AGAIN
+    assert set(found["manifests"]) == {path.name for path in (ROOT / "manifests").glob("*.yaml")}, AGAIN
+    assert all(counts for counts in found["manifests"].values())
+    assert set(pages.systems_ops()) <= set(found["ops"])
+    text = (ROOT / "docs" / "kernels.md").read_text()
+    assert [op for op in found["ops"] if f"\n| `{op}` |" not in text] == []
+
+
+def test_the_counts_are_those_of_a_plan(pages: ModuleType) -> None:
+    command = [sys.executable, "-m", "precast.cli.main", "plan", "manifests/default.yaml", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    counts, _ = pages.shipped_by(json.loads(done.stdout))
+    assert counts == shipped()["manifests"]["default.yaml"], AGAIN
+
+
+def evidence(date: str, failed: list[str]) -> dict[str, Any]:
+    found = {"gpu": "NVIDIA H200", "driver": "580", "date": date, "problems": 3, "failed": failed, "worst": 0.5}
+    return {"evidence": {"scale": {"ab" * 32: found, "cd" * 32: {**found, "failed": []}}}}
+
+
+def test_evidence_is_merged_and_the_last_counts(lists: ModuleType, pages: ModuleType, tmp_path: Path) -> None:
+    lists.keep_verified(evidence("2026-11-21T09", ["out at n=1: wrong", "more"]), tmp_path)
+    part = {"verify": json.loads((tmp_path / "nvidia-h200" / "verify.json").read_text())}
+    assert pages.verified("scale", part) == "1 (6 problems), 2026-11-21; **1 wrong**"
+    lists.keep_verified(evidence("2026-11-22T09", []), tmp_path)
+    part = {"verify": json.loads((tmp_path / "nvidia-h200" / "verify.json").read_text())}
+    assert pages.verified("scale", part) == "2 (6 problems), 2026-11-22"
+    assert pages.verified("rmsnorm", part) == ""
+
+
+def test_speed_is_that_of_the_fastest_variant_beside_the_fastest_peer(pages: ModuleType) -> None:
+    def row(key: str, us: float, n: int, **peers: float) -> dict[str, Any]:
+        timing = {"problem": {"n": n}, "microseconds": us, "bytes": n, "flops": 0, "peers": peers}
+        return {"op": "scale", "key": key, "timing": timing}
+
+    rows = [row("a", 40.0, 1, mul=80.0), row("b", 20.0, 1, mul=80.0, copy=40.0), row("c", 20.0, 2, mul=160.0)]
+    found = {"kernels": {"machine": {"name": "NVIDIA H200"}, "data": {"rows": [*rows, {**rows[0], "op": "other"}]}}}
+    assert pages.beside("scale", found) == "4.00 (copy, mul; 2 problems)"
+    assert pages.beside("rmsnorm", found) == ""
