@@ -140,8 +140,16 @@ class _Kernel:
     defaults: Config
     problem: Problem | None
 
+    @functools.cached_property
+    def default_key(self) -> str:
+        """The config with no key changed, as text."""
+        return self._key({})
+
     def key(self, keys: Mapping[str, Any]) -> str:
         """A config with some keys changed, as text."""
+        return self._key(keys) if keys else self.default_key
+
+    def _key(self, keys: Mapping[str, Any]) -> str:
         full = complete(self.declaration.keys, {**self.defaults, **keys}, op=self.declaration.op)
         return json.dumps({name: to_json(value) for name, value in full.items()})
 
