@@ -1,5 +1,5 @@
-"""Kernel scripts, files with kernel_fn, reference_fn and get_inputs: what is built computes what the file says; and what
-is written of an op is taken by a script that verifies such files."""
+"""Kernel scripts, files with kernel_fn, reference_fn and get_inputs: what is built computes what the file says,
+and what is written of an op is taken by a script that verifies such files."""
 
 from __future__ import annotations
 
