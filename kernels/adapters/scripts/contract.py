@@ -203,15 +203,19 @@ class _Kernel:
         config = self.config(key)
         assert self.declaration.inputs and self.declaration.problems
         problem = self.problem or list(self.declaration.problems(config))[-2:][0]
+        if device != "cpu":
+            return self.declaration.inputs(config, problem, device=device, seed=seed)
         threads = torch.get_num_threads()
-        if device == "cpu":  # a worker is forked after it has run this: threads of torch would be lost, and waited for
-            torch.set_num_threads(1)
+        torch.set_num_threads(
+            1
+        )  # a worker is forked after it has run this: threads of torch would be waited for in vain
         try:
-            with torch.device("cpu"):  # what it is where nobody says otherwise
+            with (
+                torch._C.DisableTorchFunction()
+            ):  # or what is made here would say that it is on a GPU, or have no memory
                 return self.declaration.inputs(config, problem, device=device, seed=seed)
         finally:
-            if device == "cpu":
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)
 
 
 def _made(role: _Role, device: Any) -> Any:
