@@ -1,9 +1,9 @@
 """Launch the kernels of manifests/cutlass-examples.yaml and compare them with torch.
 
 ``python benchmarks/cutlass_examples.py [--json FILE] [OP...]``. The cache is found as by any program, such as through
-``PRECAST_CACHE_PATH``; neither CUTLASS nor a compiler is needed. Each kernel of sm_80 and sm_90a that is listed below is
-called on tensors of other sizes than the example's, where it does not fix them. ``--json`` keeps evidence in the form of
-``precast verify --json``. Exit status 1: one is wrong, or none was there.
+``PRECAST_CACHE_PATH``; neither CUTLASS nor a compiler is needed. Each kernel of sm_80 and sm_90a that is listed below
+is called on tensors of other sizes than the example's, where it does not fix them. ``--json`` keeps evidence in the
+form of ``precast verify --json``. Exit status 1: one is wrong, or none was there.
 """
 
 from __future__ import annotations
