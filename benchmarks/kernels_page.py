@@ -28,7 +28,7 @@ precast bench cache --op rmsnorm                    # beside its peer
 precast list cache                                  # what is in it, for any target
 ```
 
-The variable `CUTLASS_EXAMPLES` names a clone's folder `examples/python/CuTeDSL` while
+The variable `CUTLASS_EXAMPLES` names the examples of the CuTe DSL in a clone while
 `manifests/cutlass-examples.yaml` is built; `benchmarks/cutlass_examples.py` then compares these kernels with torch.
 `python benchmarks/kernel_list.py --verified FILE` adds what it or `precast verify --json` has written.
 
