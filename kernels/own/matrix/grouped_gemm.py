@@ -113,7 +113,7 @@ class Cases:
             return torch.rand(shape, generator=generator, device=device).add_(0.5).mul_(factor)
 
         blocks = -(-k // BLOCK)
-        apart = -(-rows // 4) * 4  # scales of tokens: TMA takes strides of 16 bytes
+        apart = rows + pad // 16
         return {
             "a": tensor(segments, rows, k, dtype, size, seed),
             "a_scale": scale((segments, blocks, apart), 1 / size, seed + 3)[..., :rows] if scaled else None,
@@ -256,8 +256,7 @@ def grouped_gemm_masked(
 
     With ``float8_e4m3fn``, values have scales in float32: ``a_scale`` ``[experts, k / 128, rows]``, one for each 128 of
     a row, those of all rows side by side, and ``b_scale`` ``[experts, n / 128, k / 128]``, one for each block of 128 by
-    128. What each 128 of k add up to is scaled and added in float32. Strides of ``a_scale`` are multiples of 4. With
-    other dtypes, pass None for both.
+    128. What each 128 of k add up to is scaled and added in float32. With other dtypes, pass None for both.
 
     With ``activation`` ``silu``, ``b`` is ``[experts, 2 * n, k]``, ``cat(gate, up)``, and ``out`` takes
     ``silu(gate) * up``; in float8, n is a multiple of 128.

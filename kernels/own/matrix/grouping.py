@@ -85,13 +85,13 @@ class Grouping:
 
     @property
     def scale_bytes(self) -> int:
-        """The scales of a stage, at an address that TMA writes to."""
-        return -(-self.tokens * 4 // 128) * 128 if self.scaled else 0
+        """The scales of a stage."""
+        return self.tokens * 4 if self.scaled else 0
 
     @property
     def loaded_bytes(self) -> int:
-        """What one step loads."""
-        return (self.rows + self.tokens) * DEPTH_BYTES + (self.tokens * 4 if self.scaled else 0)
+        """What TMA loads in one step."""
+        return (self.rows + self.tokens) * DEPTH_BYTES
 
     @property
     def staged(self) -> int:

@@ -16,7 +16,7 @@ from precast.kernels.own.moe import routing
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-_CLUSTERS = (1, 2, 4, 8)
+_CLUSTERS = (1, 2, 4, 8, 16)
 _MOST = 1024  # experts: one for each thread
 
 

@@ -95,15 +95,11 @@ class GroupedGemm:
         a_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
         b_copy, b_tiles = self.copy(weights, b_parts, (grouping.columns, grouping.depth), grouping.along)
         a_copy, a_tiles = self.copy(tokens, a_layout, (grouping.tokens, grouping.depth), grouping.across)
-        scale_copy, scale_tiles = None, None
-        if cutlass.const_expr(grouping.scaled):
-            scales = cute.make_tensor(a_scale.iterator, cute.select(a_scale.layout, mode=[2, 1, 0]))
-            scale_copy, scale_tiles = self.copy(scales, self.scale_layout(), (grouping.tokens, 1), 1)
         row_clusters = grouping.row_clusters(cutlass.Int32(out.shape[2]))
         tiles = grouping.token_clusters(cutlass.Int32(out.shape[1])) * row_clusters * self.experts
         clusters = cutlass.min(tiles, self.clusters)
         self.kernel(
-            b_copy, b_tiles, b_layout, b_parts, a_copy, a_tiles, a_layout, scale_copy, scale_tiles, b_scale, out, counts
+            b_copy, b_tiles, b_layout, b_parts, a_copy, a_tiles, a_layout, a_scale, b_scale, out, counts
         ).launch(
             grid=[clusters * grouping.cluster, 1, 1],
             block=[grouping.threads, 1, 1],
@@ -123,8 +119,7 @@ class GroupedGemm:
         a_copy: cute.CopyAtom,
         a_tiles: cute.Tensor,
         a_layout: cute.ComposedLayout,
-        scale_copy: cute.CopyAtom | None,
-        scale_tiles: cute.Tensor | None,
+        a_scale: cute.Tensor | None,
         b_scale: cute.Tensor | None,
         out: cute.Tensor,
         counts: cute.Tensor,
@@ -155,7 +150,7 @@ class GroupedGemm:
         if warp_number == 0:
             with cute.arch.elect_one():
                 for stage in cutlass.range_constexpr(grouping.stages):
-                    cute.arch.mbarrier_init(full + stage, 1)
+                    cute.arch.mbarrier_init(full + stage, 1 + (WARP if grouping.scaled else 0))
                     cute.arch.mbarrier_init(empty + stage, grouping.warps * grouping.cluster)
             cute.arch.mbarrier_init_fence()
         cute.arch.griddepcontrol_wait()  # what was launched before may write anything that is read, or read out
@@ -167,7 +162,7 @@ class GroupedGemm:
         if warp_number == grouping.warps:
             self.load(
                 b_copy, b_tiles, self.stages(b_room, b_parts), a_copy, a_tiles, a_stages,
-                scale_copy, scale_tiles, scale_stages, full, empty, table, out, counts,
+                a_scale, scale_stages, full, empty, table, out, counts,
             )  # fmt: skip
         else:
             steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
@@ -226,8 +221,7 @@ class GroupedGemm:
         a_copy: cute.CopyAtom,
         a_tiles: cute.Tensor,
         a_stages: cute.Tensor,
-        scale_copy: cute.CopyAtom | None,
-        scale_tiles: cute.Tensor | None,
+        a_scale: cute.Tensor | None,
         scale_stages: cute.Tensor | None,
         full: cute.Pointer,
         empty: cute.Pointer,
@@ -257,10 +251,6 @@ class GroupedGemm:
             a_from = cute.domain_offset((first_row, 0, 0), a_tiles)
             a_from = cute.local_tile(a_from, (grouping.tokens, grouping.depth), (token_tile, None, segment))
             a_to, a_from = self.parts(a_copy, a_stages, a_from, self.neighbour(), grouping.across)
-            if cutlass.const_expr(grouping.scaled):
-                scale_from = cute.domain_offset((first_row, 0, 0), scale_tiles)
-                scale_from = cute.local_tile(scale_from, (grouping.tokens, 1), (token_tile, None, segment))
-                scale_to, scale_from = self.parts(scale_copy, scale_stages, scale_from, 0, 1)
             for k in cutlass.range(cute.size(b_from, mode=[1]), unroll=1):
                 cute.arch.mbarrier_wait(empty + stage, parity)
                 bar = full + stage
@@ -276,12 +266,37 @@ class GroupedGemm:
                     cache_policy=cutlass.Int64(_OFTEN), **a_shared,
                 )  # fmt: skip
                 if cutlass.const_expr(grouping.scaled):
-                    cute.copy(scale_copy, scale_from[None, k], scale_to[None, stage], tma_bar_ptr=bar)
+                    token = first_row + token_tile * grouping.tokens
+                    self.load_scales(a_scale, scale_stages[None, stage], segment, k, token)
+                    cute.arch.cp_async_mbarrier_arrive_noinc(bar)
                 stage += 1
                 if stage == grouping.stages:
                     stage = cutlass.Int32(0)
                     parity ^= 1
         cute.arch.griddepcontrol_launch_dependents()
+
+    @cute.jit
+    def load_scales(
+        self,
+        a_scale: cute.Tensor,
+        stage: cute.Tensor,
+        segment: cutlass.Int32,
+        k: cutlass.Int32,
+        token: cutlass.Int32,
+    ) -> None:
+        """Copy the scales of a tile of tokens, each lane some; of a token past the last row, that of the last.
+
+        One by one, since the rows of an expert begin anywhere, and not at a multiple of 16 bytes.
+        """
+        lane = cute.arch.lane_idx()
+        one = cute.make_copy_atom(cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
+        last_k, last = cutlass.Int32(a_scale.shape[1]) - 1, cutlass.Int32(a_scale.shape[2]) - 1
+        row = cutlass.Int64(segment) * a_scale.stride[0] + cutlass.Int64(cutlass.min(k, last_k)) * a_scale.stride[1]
+        for first in cutlass.range_constexpr(0, self.grouping.tokens, WARP):
+            if first + lane < self.grouping.tokens:
+                place = a_scale.iterator + row + cutlass.min(token + first + lane, last)
+                to = stage.iterator + first + lane
+                cute.copy(one, cute.make_tensor(place, cute.make_layout(1)), cute.make_tensor(to, cute.make_layout(1)))
 
     @cute.jit
     def multiply(
@@ -325,7 +340,7 @@ class GroupedGemm:
                     cute.arch.mbarrier_wait(full + stage, parity)
                     self.product(starting, mma, partial, b_part, a_part, stage)
                     warpgroup.wait_group(0)
-                    self.promote(total, partial, scale_stages[None, 0, stage], scale, other)
+                    self.promote(total, partial, scale_stages[None, stage], scale, other)
                     self.release(empty + stage)
                     stage += 1
                     if stage == grouping.stages:
@@ -533,8 +548,9 @@ class GroupedGemm:
 
     def scale_layout(self) -> Any:
         """The scales of a tile of tokens in each stage."""
-        tokens, pitch = self.grouping.tokens, self.grouping.scale_bytes // 4
-        return cute.make_layout((tokens, 1, self.grouping.stages), stride=(1, tokens, pitch))
+        return cute.make_layout(
+            (self.grouping.tokens, self.grouping.stages), stride=(1, self.grouping.scale_bytes // 4)
+        )
 
 
 def compile_grouped_gemm(grouping: Grouping, dtype: Any, out_dtype: Any, experts: int, *, packed: bool) -> Any:
@@ -548,11 +564,12 @@ def compile_grouped_gemm(grouping: Grouping, dtype: Any, out_dtype: Any, experts
         strides = tuple(cute.sym_int64(divisibility=ALIGN * 8 // dtype.width) for _ in shape[:-1])
         return make_fake_tensor(dtype, shape, (*strides, 1), assumed_align=ALIGN)
 
-    a_scale = b_scale = None
+    a_scale, b_scale = None, None
     if grouping.scaled:
-        a_scale = tensor(cutlass.Float32, segments, blocks_k, rows)
-        strides = (cute.sym_int64(), cute.sym_int64(), 1)
-        b_scale = make_fake_tensor(cutlass.Float32, (experts, blocks_n, blocks_k), strides, assumed_align=4)
+        a_scale, b_scale = (
+            make_fake_tensor(cutlass.Float32, shape, (cute.sym_int64(), cute.sym_int64(), 1), assumed_align=4)
+            for shape in ((segments, blocks_k, rows), (experts, blocks_n, blocks_k))
+        )
     clusters = HardwareInfo().get_max_active_clusters(grouping.cluster)
     operation = GroupedGemm(grouping, dtype, experts, packed, clusters)
     return cute.compile(

@@ -50,37 +50,42 @@ class MoeFinalize:
             first = tile.first(block % self.parts * tile.size, thread)
             places = fetch_rows(rows, token, y, self.topk)
             factors = cute.make_rmem_tensor(self.topk, cutlass.Float32)
+            sources = cute.make_rmem_tensor(self.topk, cutlass.Int64)
             for j in cutlass.range_constexpr(self.topk):
                 factors[j] = (weights.iterator + cutlass.Int64(token) * self.topk + j).load()
+            for j in cutlass.range_constexpr(self.topk):
+                sources[j] = row_offset(y, places[j])
+                if places[j] < 0:
+                    factors[j] = cutlass.Float32(0)
             for u in cutlass.range_constexpr(tile.unroll):
                 column = tile.offset(first, u)
                 if column < self.hidden:
-                    self.vector(y, places, factors, out, target, column)
+                    self.vector(y, places, sources, factors, out, target, column)
 
     @cute.jit
     def vector(
         self,
         y: cute.Tensor,
         places: cute.Tensor,
+        sources: cute.Tensor,
         factors: cute.Tensor,
         out: cute.Tensor,
         target: cutlass.Int64,
         column: cutlass.Int32,
     ) -> None:
-        """Add up one vector."""
+        """Add up one vector. What was dropped is not loaded, and zero times zero is added for it."""
         vector = self.tile.vector
         total = cute.make_rmem_tensor(vector, cutlass.Float32)
         total.fill(0)
         for start in cutlass.range_constexpr(0, self.topk, self.BATCH):
             count = min(self.BATCH, self.topk - start)
             held = cute.make_rmem_tensor((vector, count), y.element_type)
+            held.fill(0)
             for j in cutlass.range_constexpr(count):
                 if places[start + j] >= 0:
-                    source = row_offset(y, places[start + j]) + column
-                    cute.autovec_copy(at(y, source, vector), held[None, j])
+                    cute.autovec_copy(at(y, sources[start + j] + column, vector), held[None, j])
             for j in cutlass.range_constexpr(count):
-                if places[start + j] >= 0:
-                    total.store(total.load() + held[None, j].load().to(cutlass.Float32) * factors[start + j])
+                total.store(total.load() + held[None, j].load().to(cutlass.Float32) * factors[start + j])
         result = cute.make_rmem_tensor(vector, out.element_type)
         result.store(total.load().to(out.element_type))
         cute.autovec_copy(result, at(out, target + column, vector))

@@ -29,10 +29,12 @@ def fetch_rows(rows: cute.Tensor, token: cutlass.Int32, segments: cute.Tensor, t
 
 @cute.jit
 def row_offset(segments: cute.Tensor, row: cutlass.Int32) -> cutlass.Int64:
-    """Where a row begins."""
-    most = cutlass.Int32(segments.shape[1])
-    segment = row // most
-    return cutlass.Int64(segment) * segments.stride[0] + cutlass.Int64(row - segment * most) * segments.stride[1]
+    """Where a row begins. One segment alone takes no division."""
+    segment, within = cutlass.Int32(0), row
+    if segments.shape[0] > 1:
+        segment = row // cutlass.Int32(segments.shape[1])
+        within = row - segment * cutlass.Int32(segments.shape[1])
+    return cutlass.Int64(segment) * segments.stride[0] + cutlass.Int64(within) * segments.stride[1]
 
 
 def fake_matrix(dtype: Any, tokens: Any, hidden: int) -> Any:
