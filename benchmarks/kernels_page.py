@@ -28,6 +28,10 @@ precast bench cache --op rmsnorm                    # beside its peer
 precast list cache                                  # what is in it, for any target
 ```
 
+The variable `CUTLASS_EXAMPLES` names the examples of the CuTe DSL in a clone while
+`manifests/cutlass-examples.yaml` is built; `benchmarks/cutlass_examples.py` then compares these kernels with torch.
+`python benchmarks/kernel_list.py --verified FILE` adds what it or `precast verify --json` has written.
+
 *Verified* counts variants. An empty cell means that no result is stored: nothing was run for `sm_100a`. *Beside its
 peer* is the peer's time over ours, in the geometric mean of what was timed: above 1, ours is faster. `attach.` ops are
 served to programs that call the library themselves ([attach.md](attach.md)).

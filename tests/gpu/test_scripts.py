@@ -1,16 +1,22 @@
-"""Kernel scripts, files with kernel_fn, reference_fn and get_inputs: what is built computes what the file says."""
+"""Kernel scripts, files with kernel_fn, reference_fn and get_inputs: what is built computes what the file says,
+and what is written of an op is taken by a script that verifies such files."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from precast import loader
+from precast.kernels.adapters.scripts.contract import script
 from precast.kernels.authoring.declare import Declaration, declaration_of
-from precast.kernels.authoring.registry import FunctionRef, load
+from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.format.config import Config
+from tests.gpu.variants import runnable
 
 FOLDER = Path(__file__).with_name("scripts")
 
@@ -60,3 +66,41 @@ def test_one_that_takes_no_stream_is_not_tried_by_a_preload() -> None:
         pytest.skip("no cache holds the files: put one of tests/gpu/scripts.yaml in the kit")
     done = loader.preload(["script.relu", "script.axpy"])
     assert ["takes no stream" in one.lazy for one in done.loaded] == [True, False], str(done)
+
+
+def first_of_each() -> list[Any]:
+    """One variant of each op of this project that a cache holds."""
+    found: dict[str, Any] = {}
+    for op, variant in runnable():
+        if find(op).module.startswith("precast.kernels.own."):
+            found.setdefault(op, pytest.param(op, dict(variant.artifact.config), id=op))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(("op", "config"), first_of_each())
+def test_what_is_written_of_an_op_is_verified_as_a_file_is(op: str, config: dict[str, Any], tmp_path: Path) -> None:
+    import torch
+
+    path = tmp_path / f"written_{op.replace('.', '_')}.py"
+    path.write_text(script(op, config))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        torch.manual_seed(1)
+        inputs = module.get_inputs()
+        assert all(isinstance(tensor, torch.Tensor) and tensor.is_cuda for tensor in inputs)
+        expected, found = (_listed(function(*inputs)) for function in (module.reference_fn, module.kernel_fn))
+    finally:
+        sys.modules.pop(path.stem)
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        rtol = max(1e-3, torch.finfo(one.dtype).eps)
+        torch.testing.assert_close(one.double(), other.double(), rtol=rtol, atol=1e-3)
+
+
+def _listed(returned: Any) -> list[Any]:
+    return list(returned) if isinstance(returned, tuple) else [returned]

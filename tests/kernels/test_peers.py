@@ -34,6 +34,7 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("quack.cross_entropy", {"dtype": "float32", "classes": 256}, {"rows": 11}),
     ("quack.cross_entropy", {"dtype": "float32", "classes": 256, "weight": True, "lse": False}, {"rows": 11}),
     ("quack.topk", {"dtype": "float32", "width": 128, "k": 8}, {"rows": 3, "padding": 0}),
+    ("quack.hadamard", {"dtype": "float32", "width": 128}, {"rows": 3, "padding": 0}),
     ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.fused_add_rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),

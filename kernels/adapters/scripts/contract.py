@@ -140,8 +140,16 @@ class _Kernel:
     defaults: Config
     problem: Problem | None
 
+    @functools.cached_property
+    def default_key(self) -> str:
+        """The config with no key changed, as text."""
+        return self._key({})
+
     def key(self, keys: Mapping[str, Any]) -> str:
         """A config with some keys changed, as text."""
+        return self._key(keys) if keys else self.default_key
+
+    def _key(self, keys: Mapping[str, Any]) -> str:
         full = complete(self.declaration.keys, {**self.defaults, **keys}, op=self.declaration.op)
         return json.dumps({name: to_json(value) for name, value in full.items()})
 
@@ -195,15 +203,19 @@ class _Kernel:
         config = self.config(key)
         assert self.declaration.inputs and self.declaration.problems
         problem = self.problem or list(self.declaration.problems(config))[-2:][0]
+        if device != "cpu":
+            return self.declaration.inputs(config, problem, device=device, seed=seed)
         threads = torch.get_num_threads()
-        if device == "cpu":  # a worker is forked after it has run this: threads of torch would be lost, and waited for
-            torch.set_num_threads(1)
+        torch.set_num_threads(
+            1
+        )  # a worker is forked after it has run this: threads of torch would be waited for in vain
         try:
-            with torch.device("cpu"):  # what it is where nobody says otherwise
+            with (
+                torch._C.DisableTorchFunction()
+            ):  # or what is made here would say that it is on a GPU, or have no memory
                 return self.declaration.inputs(config, problem, device=device, seed=seed)
         finally:
-            if device == "cpu":
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)
 
 
 def _made(role: _Role, device: Any) -> Any:

@@ -193,8 +193,8 @@ def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int]
 
     A long sequence of a small batch is split among blocks: pass ``out_parts`` ``[splits, batch, heads, 512]`` and
     ``lse_parts`` ``[splits, batch, heads]`` of float32, whose contents are of no account. ``splits`` of 0 or 1 reads
-    each sequence in one piece; ``splits * batch * ceil(heads / 64)`` blocks are best at or below a multiple of the
-    GPU's multiprocessors.
+    each sequence in one piece. Where ``batch * ceil(heads / 64)`` blocks leave multiprocessors idle, as many splits as
+    fill them once are fastest, of 128 latents each or more: 32 for one sequence of 4096.
     """
     from precast.kernels.own.attention.device.mla_decode import compile_mla_decode
 

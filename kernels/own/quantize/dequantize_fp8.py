@@ -70,7 +70,7 @@ def dequantize_fp8(
     width: int,
     block: Literal["token", 128] = "token",
     threads: Tuned[int] = 128,
-    unroll: Tuned[int] = 4,
+    unroll: Tuned[int] = 2,
 ) -> Any:
     """``dequantize_fp8(x, scale, out)``: ``out = x * scale``, as ``quantize_fp8`` has stored it.
 

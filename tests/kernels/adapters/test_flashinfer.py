@@ -77,6 +77,9 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 COMPILED: list[tuple[str, dict[str, Any], str]] = [
     ("flashinfer.gdn_prefill_blackwell", {**HEADS, "dtype": "bfloat16", "initial": True}, "sm_100a"),
     ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 512, "groups": 4}, "sm_100a"),
+    ("flashinfer.all_reduce_publish", {"hidden": 7168, "ranks": 4, "rank": 3}, "sm_100a"),
+    ("flashinfer.all_reduce_norm", {"hidden": 7168, "ranks": 4}, "sm_100a"),
+    ("flashinfer.gemm_all_reduce", {"dtype": "bfloat16", "ranks": 2, "rank": 1}, "sm_100a"),
 ]
 
 
@@ -248,6 +251,8 @@ def test_swizzling_has_an_inverse_and_is_as_tensor_cores_read_it() -> None:
         ("flashinfer.kda_decode", {"rows": 12}, "sm_90a", "use 8, 16 or 32"),
         ("flashinfer.kda_decode", {"head_dim": 96}, "sm_90a", "use 64 or 128"),
         ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 500, "groups": 4}, "sm_100a", "use 384 or 512"),
+        ("flashinfer.all_reduce_norm", {"hidden": 7168, "ranks": 3}, "sm_100a", "use 2, 4 or 8"),
+        ("flashinfer.gemm_all_reduce", {"dtype": "bfloat16", "ranks": 2, "rank": 2}, "sm_100a", "from 0 to 1"),
     ],
 )
 def test_a_mistake_gets_a_reason_before_anything_is_compiled(

@@ -76,11 +76,10 @@ class Ring:
         if cutlass.const_expr(side.contiguous_k):
             lines, width, pitch = matrix.shape[0], matrix.shape[1], matrix.stride[0]
             first, left = start, step * side.depth
-            whole = first + side.lines <= lines and left + side.width <= width
         else:
             lines, width, pitch = matrix.shape[1], matrix.shape[0], matrix.stride[1]
             first, left = step * side.depth, start
-            whole = first + side.lines <= lines and left + side.width <= width
+        whole = first + side.lines <= lines and left + side.width <= width
         source = matrix.iterator + (cutlass.Int64(first + line) * pitch + (left + position))
         if whole:
             for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
