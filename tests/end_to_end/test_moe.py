@@ -106,7 +106,7 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkey
         lists = {key: value if isinstance(value, list) else [value] for key, value in entry["config"].items()}
         if all(wanted[key] in lists[key] for key in wanted.keys() & lists) and "masked" not in entry["kernel"]:
             config = {key: wanted.get(key, values[0]) for key, values in lists.items()}
-            tuned = {key: value[:1] for key, value in entry["tuned"].items()}
+            tuned = {key: value[:1] for key, value in entry.get("tuned", {}).items()}
             one = {"kernel": entry["kernel"], "targets": ["sm_90a"], "config": config, "tuned": tuned}
             first.setdefault((entry["kernel"], str(config.get("activation"))), one)
     entries = list(first.values())
