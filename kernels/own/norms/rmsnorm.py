@@ -153,7 +153,11 @@ def launch(config: Config) -> LaunchPlan:
     launch=launch,
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:
-    """Compile ``rmsnorm(x, weight, out, eps)`` for one dtype and row length."""
+    """``rmsnorm(x, weight, out, eps)``: root-mean-square norm of each row, computed in float32.
+
+    ``x`` and ``out`` are ``[rows, hidden]``, of row strides that keep rows aligned to 16 bytes; ``out`` may be ``x``.
+    ``weight`` is ``[hidden]``.
+    """
     from precast.kernels.own.norms.device.rmsnorm import compile_rmsnorm
 
     return compile_rmsnorm(to_cutlass(dtype), hidden, threads)

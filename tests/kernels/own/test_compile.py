@@ -40,7 +40,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("layernorm", {"dtype": "float16", "hidden": 65544, "bias": False, "threads": 1024}),
     ("softmax", {"dtype": "bfloat16", "width": 4096}),
     ("softmax", {"dtype": "float32", "width": 128256, "threads": 1024}),
-    ("softmax", {"dtype": "bfloat16", "width": 128256, "cluster": 8, "threads": 256}),
+    ("softmax", {"dtype": "bfloat16", "width": 128256, "cluster": 8, "threads": 256, "staged": True}),
     ("softmax", {"dtype": "bfloat16", "width": 32768, "staged": True}),
     ("reduce", {"dtype": "bfloat16", "width": 4096, "function": "sum"}),
     ("reduce", {"dtype": "bfloat16", "width": 151936, "function": "argmax", "cluster": 4, "threads": 512}),
