@@ -94,8 +94,8 @@ def tile(config: Config, target: Target) -> Tile:
 )
 def sgemm(
     align: Literal[16, 4] = 16,
-    tile: Tuned[Sequence[int]] = (128, 128, 16),
-    stages: Tuned[int] = 4,
+    tile: Tuned[Sequence[int]] = (128, 128, 32),
+    stages: Tuned[int] = 3,
     residents: Tuned[int] = 1,
 ) -> Any:
     """``sgemm(a, b, out)``: the product of ``a`` (m, k) and ``b`` (k, n), stored in ``out`` (m, n), all float32.
