@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from precast.build.bench.rounds import combined, rounds
 from precast.build.launches import Launched, Launches, Lost
-from precast.kernels.authoring.timing.bench import EXTRAS, Timing
+from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact
@@ -86,7 +86,7 @@ def test_every_second_round_is_in_the_reverse_order_and_asks_for_peers_alone(var
     clock, watching = Clock({a: [1.0, 1.4, 1.1], b: [2.0, 2.0, 2.0]}), Watching()
     report = rounds(clock, variants, DEVICE, watching)
     assert [key for key, _, _ in clock.asked] == [a, b, b, a, a, b]
-    assert clock.asked[0][1:] == (None, EXTRAS)
+    assert clock.asked[0][1:] == (None, USUAL)
     assert clock.asked[2][1:] == ([{"n": 8}, {"n": 16}], ("peer",))
     first = next(row.timing for row in report.rows if row.key == a and row.timing.problem == {"n": 8})
     assert (first.microseconds, first.host) == (8.8, 3.5)
