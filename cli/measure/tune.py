@@ -200,7 +200,8 @@ def _model(
     made = Model.of(gpu)
     runs = made.gpu.capability
     foreign = lambda artifact: "" if artifact.target.runs_on(runs) else f"built for {artifact.target}"  # noqa: E731
-    found = _with_problems(cache, _contests(cache, manifests, ops, where, foreign), problems)
+    found = _contests(cache, manifests, ops, where, foreign)  # what the kernels declare are no sizes of a service
+    found = _with_problems(cache, found, problems) if problems else found
     tell_modelled(cache, found, path, made, as_json)
 
 
