@@ -19,17 +19,23 @@ class Feature:
 
 
 LIBRARY = (
-    Feature("gated activations", "precast verify cache --op act_and_mul", ("act_and_mul",)),
     Feature(
-        "weighted sums over experts, by atomics",
-        "precast verify cache --op flashinfer.moe_gemm_finalize",
-        ("flashinfer.moe_gemm_finalize",),
+        "gated activations, and as float8 with scales of blocks",
+        "precast verify cache --op silu_and_mul_fp8",
+        ("act_and_mul", "silu_and_mul_fp8"),
+    ),
+    Feature(
+        "weighted sums over experts",
+        "precast verify cache --op moe_finalize",
+        ("moe_finalize", "flashinfer.moe_gemm_finalize"),
     ),
     Feature(
         "persistent products of groups",
-        "precast build manifests/moe-libraries.yaml -o cache",
-        ("flashinfer.moe_gather_gemm", "flashinfer.grouped_gemm_masked", "gemm_grouped"),
+        "precast verify cache --op grouped_gemm_masked",
+        ("grouped_gemm_masked", "grouped_gemm_contiguous", "flashinfer.moe_gather_gemm", "gemm_grouped"),
     ),
+    Feature("a whole mixture of experts", "python examples/moe.py", ("moe_sort", "moe_permute", "moe_finalize")),
+    Feature("sums over the GPUs of a host", "python examples/all_reduce.py", ("all_reduce",)),
     Feature("a cached function that compiles", "precast build mine.yaml -o cache"),
     Feature("public functions, called unchanged", "python -m precast.loader.attach --mode frozen program.py"),
 )
@@ -42,11 +48,13 @@ SOURCE_TO_PACKAGE = (
     Feature("benchmarks", "precast bench cache --svg roofline.svg"),
 )
 GUIDE = (
-    Feature("element-wise kernels", _EXAMPLES, ("cutlass.elementwise_add", "scale")),
+    Feature("element-wise kernels", _EXAMPLES, ("cutlass.elementwise_add", "scale", "add", "apply")),
     Feature(
         "products, from scalar to tensor cores of each generation",
         _EXAMPLES,
         (
+            "sgemm",
+            "gemm_sm80",
             "cutlass.sgemm",
             "cutlass.tensorop_gemm",
             f"{_HOPPER}dense_gemm",
@@ -54,7 +62,11 @@ GUIDE = (
             f"{_BLACKWELL}dense_gemm_persistent",
         ),
     ),
-    Feature("norms and reductions", _EXAMPLES, (f"{_HOPPER}cta_norm", f"{_BLACKWELL}rmsnorm")),
+    Feature(
+        "norms and reductions",
+        "precast build manifests/rows.yaml -o cache",
+        ("layernorm", "softmax", "reduce", f"{_HOPPER}cta_norm"),
+    ),
     Feature(
         "attention",
         _EXAMPLES,
@@ -70,15 +82,23 @@ GUIDE = (
             f"{_BLACKWELL}mamba2_ssd",
         ),
     ),
-    Feature("files with `kernel_fn`, `reference_fn`, `get_inputs`", "precast verify cache"),
+    Feature(
+        "files with `kernel_fn`, `reference_fn`, `get_inputs`",
+        "precast export cache KEY -o folder --script",
+        ("rmsnorm",),
+    ),
 )
 RUNTIME = (
     Feature(
         "decoding over a latent cache",
-        "precast build manifests/mla-libraries.yaml -o cache",
-        ("flashinfer.mla_decode", f"{_BLACKWELL}mla_decode"),
+        "precast verify cache --op mla_decode",
+        ("mla_decode", "flashinfer.mla_decode", f"{_BLACKWELL}mla_decode"),
     ),
-    Feature("tilings, of which the fastest is chosen", "precast bench cache -o measured.json", ("gemm",)),
+    Feature(
+        "tilings, of which the fastest is chosen",
+        "precast tune manifests/mla.yaml --cache cache",
+        ("mla_decode", "gemm"),
+    ),
     Feature("tilings that do not fit are refused, with a reason", "precast plan manifests/gemm.yaml"),
     Feature("which GPU runs what", "precast doctor"),
 )
@@ -88,7 +108,11 @@ INTERFACE = (
         "precast verify cache --op gemm",
         ("gemm", "gemm_blockscaled", "gemm_grouped"),
     ),
-    Feature("an operator of one's own, in a manifest", "precast build mine.yaml -o cache"),
+    Feature(
+        "an operator of one's own, found through the interface, in a manifest",
+        "precast build manifests/matrix.yaml -o cache",
+        ("gemm_f64", "gemm_f64.operator"),
+    ),
     Feature("the operators that a program asks for", "precast record -o recorded.yaml -- python program.py"),
 )
 SYSTEMS = (
