@@ -34,7 +34,7 @@ HOST = Host(arch="x86_64", glibc="2.28")
 BEYOND = {
     "alias", "grouped_number", "infinite_number", "key_twice", "octal_number", "open_bracket", "python_tag",
     "tab_indent", "two_documents", "yes_is_no_truth",  # not YAML that is read, so there is no value to validate
-    "no_such_folder", "key_in_config_and_tuned", "no_targets",
+    "no_such_folder", "path_variable_not_set", "key_in_config_and_tuned", "no_targets",
     "call_tensor_of_unknown_dtype", "call_name_without_value", "call_name_within_text",
     "call_key_that_no_argument_names", "call_strides_of_another_rank", "script_that_is_not_there",
     "problem_size_twice", "too_many_problems",

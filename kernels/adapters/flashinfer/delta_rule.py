@@ -40,7 +40,7 @@ def step(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> tuple[Any
 
     >>> import torch
     >>> one = torch.ones(1)
-    >>> step(torch.zeros(1, 1), one, one, 3 * one, one, one)
+    >>> step(torch.zeros(1, 1), one, one, 3 * one, one, torch.tensor(1.0))
     (tensor([[3.]]), tensor([3.]))
     """
     state = state * decay.unsqueeze(-2)
