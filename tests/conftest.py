@@ -1,4 +1,5 @@
-"""What all tests share: those that need a CUDA device are skipped, with the reason, where there is none."""
+"""What all tests share: those that need a CUDA device are skipped, with the reason, where there is none; and none fails
+because a machine is slow for a moment."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
 GPU_TESTS = Path(__file__).parent / "gpu"
 collect_ignore = ["demo"]  # scripts, not tests
+
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
