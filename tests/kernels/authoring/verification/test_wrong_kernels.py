@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -64,9 +65,13 @@ def off_by_one_at_a_tail(x: Any, out: Any, count: Any, factor: float) -> None:
         out[-1, -1] = x[-1, -2] if x.shape[1] > 1 else 0.0
 
 
+_LAUNCHES = itertools.count()
+
+
 def a_race(x: Any, out: Any, count: Any, factor: float) -> None:
+    """Within the tolerance each time, and never as in one of the three launches before."""
     right(x, out, count, factor)
-    out.mul_(1 + 5e-6 * torch.rand(out.shape))
+    out.mul_(1 + 1e-6 * (1 + next(_LAUNCHES) % 4))
 
 
 def a_write_behind(x: Any, out: Any, count: Any, factor: float) -> None:
