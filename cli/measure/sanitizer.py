@@ -13,6 +13,7 @@ from precast.build.errors import ToolError
 NAME = "compute-sanitizer"
 FOUND = 86
 """The exit status with which it says that it found something."""
+_TELLING = 8  # as many letters of a name tell a kernel of the cache from torch's
 
 
 def find(environment: Mapping[str, str]) -> str:
@@ -35,19 +36,39 @@ def find(environment: Mapping[str, str]) -> str:
     )
 
 
-def wrapped(program: str, tool: str, words: Sequence[str]) -> list[str]:
-    """The command line that runs another one under a tool.
+def watched(kernels: Sequence[str]) -> str:
+    """What the names of some kernels begin with, so that others' are left alone; '' is every kernel.
+
+    Verify launches many kernels of torch beside each one of the cache; to watch them all takes minutes a variant.
+
+    >>> watched(["kernel_cutlass_scale_0", "kernel_cutlass_add_0"])
+    'kernel_cutlass_'
+    >>> watched(["kernel_cutlass_scale_0", "add"])
+    ''
+    """
+    first, last = min(kernels, default=""), max(kernels, default="")
+    shared = first[: next((i for i, letter in enumerate(first) if last[i : i + 1] != letter), len(first))]
+    return shared if len(shared) >= _TELLING else ""
+
+
+def wrapped(program: str, tool: str, words: Sequence[str], kernels: str = "") -> list[str]:
+    """The command line that runs another one under a tool, which watches kernels whose names contain some text.
 
     >>> wrapped("compute-sanitizer", "memcheck", ["python"])
     ['compute-sanitizer', '--tool', 'memcheck', '--error-exitcode', '86', '--target-processes', 'all', 'python']
+    >>> wrapped("compute-sanitizer", "memcheck", ["python"], "kernel_cutlass_")[-3:]
+    ['--kernel-name', 'kernel_substring=kernel_cutlass_', 'python']
     """
-    return [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", *words]
+    only = ["--kernel-name", f"kernel_substring={kernels}"] if kernels else []
+    return [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", *only, *words]
 
 
-def run(tool: str, words: Sequence[str]) -> int:
+def run(tool: str, words: Sequence[str], kernels: str = "") -> int:
     """Run a command line under a tool, its output on this process's; the exit status.
 
-    Torch then gives every tensor memory of its own, so that a read behind one is seen.
+    Torch then gives every tensor memory of its own, without guards, so that a read behind one is seen.
     """
-    environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    return subprocess.run(wrapped(find(os.environ), tool, words), env=environment, check=False).returncode
+    from precast.kernels.authoring.verification.guarded import ALONE
+
+    environment = {**os.environ, ALONE: "1"}
+    return subprocess.run(wrapped(find(os.environ), tool, words, kernels), env=environment, check=False).returncode

@@ -89,7 +89,7 @@ def command(
     before = Cache(known) if known is not None else None
     ops = ops_of(opened, op or ())
     if sanitizer is not None:
-        _sanitized(sanitizer.value, sys.argv[1:])
+        _sanitized(sanitizer.value, sys.argv[1:], opened, ops)
         return
     try:
         this_device()
@@ -114,11 +114,13 @@ def without_sanitizer(words: list[str]) -> list[str]:
     return kept if "--small" in kept else [*kept, "--small"]
 
 
-def _sanitized(tool: str, words: list[str]) -> None:
-    """Run this very command under a tool, and exit as it does."""
-    from precast.cli.measure.sanitizer import FOUND, run
+def _sanitized(tool: str, words: list[str], cache: Cache, ops: tuple[str, ...]) -> None:
+    """Run this very command under a tool that watches the kernels of some ops, and exit as it does."""
+    from precast.cli.measure.sanitizer import FOUND, run, watched
+    from precast.kernels.authoring.launching.cases import launchable
 
-    status = run(tool, [sys.executable, "-m", "precast.cli.main", *without_sanitizer(words)])
+    kernels = [part.kernel for _, artifact in launchable(cache, ops) for part in artifact.resources]
+    status = run(tool, [sys.executable, "-m", "precast.cli.main", *without_sanitizer(words)], watched(kernels))
     if status == FOUND:
         print(f"error: {tool} found what is listed above: a launch is wrong", file=sys.stderr)
     if status:

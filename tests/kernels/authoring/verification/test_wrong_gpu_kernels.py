@@ -24,7 +24,7 @@ def test_they_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not ended.value.code
     monkeypatch.syspath_prepend(MANIFEST.with_name("wrong"))
     cache = Cache(tmp_path / "cache")
-    assert len(cache.index.ops) == 12
+    assert len(cache.index.ops) == 13
     for op in cache.index.ops:
         (artifact,) = cache.op(op).artifacts
         declaration = declaration_of(load(FunctionRef.parse(f"wrong_kernels:{op.removeprefix('wrong.')}")))
