@@ -167,11 +167,19 @@ class Launches:
         return self._ask({"ceilings": list(dtypes)}, lambda reply: fields.parsed(reply, "ceilings", Ceilings.parse))
 
     def checks(
-        self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
+        self,
+        op: str,
+        key: str,
+        *,
+        seed: int,
+        problem: Mapping[str, int] | None,
+        most: int | None,
+        huge: bool | None = None,
     ) -> tuple[Check, ...]:
         """What ``verify`` says of an artifact. That it ended its process, or hung, is a fault like others."""
+        request = {"op": op, "key": key, "seed": seed, "problem": problem, "most": most, "huge": huge}
         try:
-            found, healthy = self._ask({"op": op, "key": key, "seed": seed, "problem": problem, "most": most}, _checks)
+            found, healthy = self._ask(request, _checks)
         except Lost as error:
             return (Check(problem=problem or {}, output="", error=math.inf, fault=str(error)),)
         if not healthy:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any
 
 from precast.build.launches import Launches
@@ -17,6 +19,7 @@ from precast.kernels.authoring.launching.cases import Case, LeftOut, misfit
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 
 _KEY = 12  # digits of a key that name an artifact
+_NO_MEMORY = "OutOfMemoryError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class Options:
     seed: int = 0
     problem: Problem | None = None
     most: int | None = None
+    huge: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,16 @@ class Verified:
         return {"failed": [], "left_out": []} if self.known else outcome(self.checks)
 
     @property
+    def said(self) -> str:
+        """What the progress says of it."""
+        if self.known is not None:
+            return f"verified before, {str(self.known.get('date'))[:20]}"
+        if self.left_out:
+            return f"left out: {self.left_out}"
+        wrong = self.outcome["failed"]
+        return f"wrong: {wrong[0]}" if wrong else f"{self.outcome['worst']:.2f} of the tolerance"
+
+    @property
     def case(self) -> ReportedCase:
         """What a report says of it."""
         failures = () if self.left_out else self.outcome["failed"]
@@ -59,39 +73,74 @@ class Verified:
 
 
 def verify_each(
-    found: Iterable[Case | LeftOut],
+    found: Sequence[Case | LeftOut],
     options: Options,
-    launches: Launches,
+    launches: Sequence[Launches],
     progress: Progress,
     known: Known | None = None,
-) -> Iterator[Verified]:
-    """Verify one variant after the other, in a process of their own. What is known already is not launched again."""
-    for case in found:
-        entry = known.of(case.op, case.artifact) if known and isinstance(case, Case) else None
-        if entry is not None:
-            progress.step(str(case), f"verified before, {str(entry.get('date'))[:20]}")
-            yield Verified(op=case.op, key=case.artifact.key, name=str(case), known=entry)
-            continue
-        reason = _obstacle(case, options)
-        if reason or isinstance(case, LeftOut):
-            progress.step(str(case), f"left out: {reason}")
-            yield Verified(op=case.op, key=case.artifact.key, name=str(case), left_out=reason)
-            continue
-        progress.begin(str(case))
-        begun = time.perf_counter()
-        key = case.artifact.key
-        checks = launches.checks(case.op, key, seed=options.seed, problem=options.problem, most=options.most)
-        one = Verified(
-            op=case.op,
-            key=key,
-            name=str(case),
-            checks=checks,
-            seconds=time.perf_counter() - begun,
-        )
-        wrong = one.outcome["failed"]
-        said = f"wrong: {wrong[0]}" if wrong else f"{one.outcome['worst']:.2f} of the tolerance"
-        progress.step(str(case), said, keep=bool(wrong))
-        yield one
+) -> list[Verified]:
+    """Verify variants, as many at once as there are launching processes. What is known already is not launched again.
+
+    Several at once share the memory of the GPU. What needs much of it then waits, and is launched alone: problems of
+    more than 2**31 elements, and variants that found no memory beside others.
+    """
+    several = len(launches) > 1
+    beside = replace(options, huge=False) if several else options
+    idle: SimpleQueue[Launches] = SimpleQueue()
+    for each in launches:
+        idle.put(each)
+
+    def verified(case: Case | LeftOut) -> Verified:
+        process = idle.get()
+        try:
+            return _verified(case, beside, process, known)
+        finally:
+            idle.put(process)
+
+    threads = ThreadPoolExecutor(len(launches))
+    done = []
+    try:
+        for case, running in zip(found, [threads.submit(verified, case) for case in found], strict=True):
+            progress.begin(str(case))
+            one = running.result()
+            progress.step(one.name, one.said, keep=bool(one.outcome["failed"]))
+            done.append(one)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # who ends the processes ends what still runs
+    if several:
+        progress.stage("launching alone what needs much of the GPU's memory")
+        done = [_completed(case, one, options, launches[0]) for case, one in zip(found, done, strict=True)]
+    return done
+
+
+def _verified(case: Case | LeftOut, options: Options, launches: Launches, known: Known | None) -> Verified:
+    """One variant, verified in a process of its own."""
+    one = Verified(op=case.op, key=case.artifact.key, name=str(case))
+    entry = known.of(case.op, case.artifact) if known and isinstance(case, Case) else None
+    if entry is not None:
+        return replace(one, known=entry)
+    reason = _obstacle(case, options)
+    if reason or isinstance(case, LeftOut):
+        return replace(one, left_out=reason)
+    begun = time.perf_counter()
+    checks = launches.checks(
+        case.op, one.key, seed=options.seed, problem=options.problem, most=options.most, huge=options.huge
+    )
+    return replace(one, checks=checks, seconds=time.perf_counter() - begun)
+
+
+def _completed(case: Case | LeftOut, one: Verified, options: Options, launches: Launches) -> Verified:
+    """A variant that was verified beside others, with what had to wait."""
+    if isinstance(case, LeftOut) or not one.checks:
+        return one
+    if any(_NO_MEMORY in check.fault for check in one.checks):
+        return _verified(case, options, launches, None)
+    large = case.declaration.large
+    if large is None or options.problem is not None or options.most is not None or one.outcome["failed"]:
+        return one
+    problem = dict(large(case.artifact.config))
+    checks = launches.checks(case.op, one.key, seed=options.seed, problem=problem, most=None, huge=None)
+    return replace(one, checks=[*(c for c in one.checks if dict(c.problem) != problem), *checks])
 
 
 def _obstacle(case: Case | LeftOut, options: Options) -> str:

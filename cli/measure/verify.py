@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +50,9 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds that all runs of one variant may take.", metavar="SEC")
     ] = 1200.0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, max=64, help="Variants verified at once, on one GPU.", metavar="N")
+    ] = 1,
     sanitizer: Annotated[
         Sanitizer | None,
         typer.Option("--sanitizer", help="Launch small problems under this tool of compute-sanitizer."),
@@ -93,7 +97,7 @@ def command(
         return
     try:
         this_device()
-        found = _verify(opened, ops, key, before, only, seed, small, timeout)
+        found = _verify(opened, ops, key, before, only, seed, small, timeout, jobs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
     _tell(opened, found, seed, junit, record, as_json)
@@ -136,6 +140,7 @@ def _verify(
     seed: int,
     small: bool,
     seconds: float,
+    jobs: int,
 ) -> list[Verified]:
     """What was found out of every artifact of some ops."""
     from precast.build.launches import Launches
@@ -152,9 +157,12 @@ def _verify(
             raise ConfigError(f"cache {cache.name!r} has no object whose key begins with {key}: 'precast list' has all")
         progress.total = len(found)
         options = Options(seed=seed, problem=problem, most=SMALL if small else None)
-        with Launches(cache.path, seconds) as launches:
-            known = Known(before, this_device().name) if before else None
-            return list(verify_each(found, options, launches, progress, known))
+        known = Known(before, this_device().name) if before else None
+        with ExitStack() as processes:
+            launches = [
+                processes.enter_context(Launches(cache.path, seconds)) for _ in range(max(1, min(jobs, len(found))))
+            ]
+            return verify_each(found, options, launches, progress, known)
 
 
 def _tell(cache: Cache, found: list[Verified], seed: int, junit: Path | None, record: bool, as_json: bool) -> None:

@@ -7,7 +7,9 @@ import os
 import shlex
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -74,6 +76,7 @@ class OnTheCpu:
     """In place of the process that launches: Python functions, here, by the key of the artifact."""
 
     functions: ClassVar[dict[str, Callable[..., None]]] = {}
+    declaration = DECLARATION
 
     def __init__(self, cache: Path, seconds: float) -> None:
         pass
@@ -85,10 +88,19 @@ class OnTheCpu:
         pass
 
     def checks(
-        self, op: str, key: str, *, seed: int, problem: Mapping[str, int] | None, most: int | None
+        self,
+        op: str,
+        key: str,
+        *,
+        seed: int,
+        problem: Mapping[str, int] | None,
+        most: int | None,
+        huge: bool | None = None,
     ) -> tuple[Check, ...]:
-        function = self.functions[key]
-        return tuple(verify(function, DECLARATION, {}, device="cpu", seed=seed, problem=problem, most=most))
+        function, huge = self.functions[key], huge is not False
+        return tuple(
+            verify(function, self.declaration, {}, device="cpu", seed=seed, problem=problem, most=most, huge=huge)
+        )
 
 
 @pytest.fixture
@@ -101,7 +113,7 @@ def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             artifacts = cache.op("scale").artifacts
             for artifact, function in zip(artifacts, functions, strict=False):
                 OnTheCpu.functions[artifact.key] = function
-                yield Case("scale", artifact, function, DECLARATION)  # type: ignore[arg-type]
+                yield Case("scale", artifact, function, OnTheCpu.declaration)  # type: ignore[arg-type]
             yield LeftOut("scale", artifacts[-1], "built for another GPU")
 
         monkeypatch.setattr("precast.kernels.authoring.launching.cases.cases", cases)
@@ -234,6 +246,61 @@ def test_a_problem_of_other_sizes_and_a_key_that_is_not_there(
     assert "its problems are of the sizes n, not of m" in capsys.readouterr().err
     assert run("verify", place, "--key", "f" * 64) == 2
     assert "has no object whose key begins with ffff" in capsys.readouterr().err
+
+
+def test_several_at_once_say_what_one_after_the_other_says(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launching(right, wrong_at_a_tail)
+    assert run("verify", place, "--json") == 1
+    one = capsys.readouterr().out
+    assert run("verify", place, "--json", "-j", "3") == 1
+    assert capsys.readouterr().out == one
+
+
+def test_variants_are_verified_beside_each_other_and_large_problems_alone(
+    place: Path, launching: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two functions meet at each problem, but for the large one, at which neither may wait for the other."""
+    together, never = threading.Barrier(2), threading.Barrier(2)
+    large: list[str] = []
+
+    def meeting(name: str) -> Callable[[Any, Any], None]:
+        def function(x: Any, out: Any) -> None:
+            if len(x) == 100:
+                large.append(name)
+                with pytest.raises(threading.BrokenBarrierError):
+                    never.wait(1)
+                right(x, out)
+            else:
+                together.wait(60)
+                right(x, out)
+
+        return function
+
+    monkeypatch.setattr(OnTheCpu, "declaration", replaced(DECLARATION, large=lambda config: {"n": 100}))
+    launching(meeting("a"), meeting("b"))
+    assert run("verify", place, "--json", "-j", "2") == 0
+    found = json.loads(capsys.readouterr().out)["evidence"]["scale"]
+    assert [entry["problems"] for entry in found.values()] == [5, 5] and set(large) == {"a", "b"}
+
+
+def test_what_found_no_memory_beside_others_is_launched_alone(
+    place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tries: list[int] = []
+
+    def hungry(x: Any, out: Any) -> None:
+        tries.append(len(x))
+        if len(tries) == 1:
+            raise torch.cuda.OutOfMemoryError("the others have it")
+        right(x, out)
+
+    launching(hungry, right)
+    assert run("verify", place, "-j", "2") == 0
+    tries.clear()
+    assert run("verify", place) == 1
+    assert "OutOfMemoryError: the others have it" in capsys.readouterr().out
 
 
 def test_a_sanitizer_that_is_missing_is_said(

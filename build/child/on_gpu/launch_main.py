@@ -73,7 +73,7 @@ def _warm_up() -> None:
 def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     """What ``verify`` says of a kernel. Where the GPU does not work any more, that is the last thing that it says."""
     checks: list[Check] = []
-    options = {name: request[name] for name in ("seed", "problem", "most")}
+    options = {name: request[name] for name in ("seed", "problem", "most", "huge")}
     if options["problem"] and case.declaration.problems:
         options["problem"] = filled(options["problem"], case.declaration.problems(case.artifact.config))
     for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
