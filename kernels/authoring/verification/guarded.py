@@ -15,6 +15,7 @@ _GUARD = {"cuda": 1 << 16, "cpu": 1 << 12}  # bytes before and behind: more than
 _PIECE = 1 << 28  # bytes that are looked at together
 ALONE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 """Set to 1, it has torch ask the driver for the memory of each tensor."""
+_VECTOR = 16
 _ALIGN = 512  # what torch aligns its memory on a GPU to: where a tensor stands is kept modulo this
 
 
@@ -102,12 +103,13 @@ def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
     """A buffer, and the place in it of so many bytes, at an address equal to ``like`` modulo ``step``.
 
     Guards stand on both sides. Where torch gives each tensor memory of its own, for a tool that sees what leaves it,
-    nothing stands behind: the tool sees no more than the ends of the memory.
+    nothing stands behind: the tool sees no more than the ends of the memory. They are those of whole vectors, since
+    ``memcheck`` takes an asynchronous copy of fewer bytes than a vector has for one of all of them.
     """
     import torch
 
     if device.type == "cuda" and os.environ.get(ALONE) == "1":
-        buffer = torch.empty(like % step + size, dtype=torch.uint8, device=device)
+        buffer = torch.empty(like % step + size + -(like + size) % _VECTOR, dtype=torch.uint8, device=device)
         if buffer.data_ptr() % step == 0:
             return buffer, like % step
     guard = _GUARD.get(device.type, max(_GUARD.values()))
