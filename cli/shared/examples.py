@@ -26,6 +26,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "list": ("precast list cache", "precast list cache --json"),
     "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
     "diff": ("precast diff old new",),
+    "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),
     "export": ("precast export cache 3f2a91c0 -o files",),
     "store": ("precast store", "precast store --prune --older-than 30d --keep 20G"),
     "doctor": ("precast doctor",),

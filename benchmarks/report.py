@@ -1,0 +1,113 @@
+"""How large the page of a cache is, and how long a browser takes to open and to filter it.
+
+    python benchmarks/report.py [ARTIFACTS] [--pictures DIR]
+
+It makes a cache of as many artifacts, with measurements, writes its page, and opens that in Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from precast.build.cache.annotate import Measurements, add_evidence, tune
+from precast.build.cache.contents import CacheContents
+from precast.build.web_report.page import page
+from precast.build.web_report.shown import shown
+from precast.loader.format.artifact import Resources
+from precast.loader.format.config import Key
+from precast.loader.format.target import Capability
+from precast.loader.format.tuning import Measured
+from precast.loader.resolve.cache import Cache
+from tests.helpers import browser
+from tests.helpers.caches import CacheWriter, Native, artifact
+
+OPS = ("attention", "gemm", "layernorm", "moe_permute", "quantize_fp8", "rmsnorm", "scale", "softmax")
+KEYS = (
+    Key(name="dtype", type="dtype"),
+    Key(name="hidden", type="int"),
+    Key(name="threads", type="int", tuned=True, has_default=True, default=128),
+)
+OPENED = "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd - t.startTime"
+FILTERED = """
+const search = document.getElementById('search'), begun = performance.now();
+search.value = arguments[0];
+search.dispatchEvent(new Event('input'));
+document.body.offsetHeight;
+return performance.now() - begun
+"""
+
+
+def cache(folder: Path, count: int) -> Path:
+    """A cache of some ops, half of it verified, a part of it measured."""
+    native = Native(folder / "native")
+    native.folder.mkdir()
+    writer = CacheWriter(name="large")
+    writer.runtime(*native.runtime())
+    code, evidence, tables = native.entry(), {}, {}
+    for op in OPS:
+        rows = []
+        for n in range(count // len(OPS)):
+            config = {
+                "dtype": ("bfloat16", "float16")[n % 2],
+                "hidden": 1024 * (n // 8 + 1),
+                "threads": 64 << n // 2 % 4,
+            }
+            blob = writer.keep(code + op.encode() + bytes(n * 37 % 900) + n.to_bytes(4, "little"))
+            used = Resources(kernel=op, registers=32 + n % 200, shared=n % 7 * 1024, stack=0, local=n % 97 // 96)
+            rows.append(artifact(blob, config, ("sm_90a", "sm_100a")[n % 5 // 4], resources=(used,)))
+        writer.op(op, rows, keys=KEYS)
+        where = {"check": "verify", "gpu": "NVIDIA H200", "date": "2026-01-01T00:00:00Z", "failed": []}
+        evidence[op] = {row.key: where for row in rows[::2]}
+        tables[op] = tuple(
+            Measured(
+                gpu="NVIDIA H200",
+                capability=Capability(9, 0),
+                problem={"rows": 1 << size},
+                times={row.key: 3 + (1 << size) / (900 + place * 7 % 100) for place, row in enumerate(rows[:64])},
+            )
+            for size in range(14)
+        )
+    path = writer.write(folder / "cache")
+    add_evidence(Cache(path), evidence)
+    tune(Cache(path), [Measurements(tables)])
+    return path
+
+
+def picture(driver: Any, theme: str, path: Path) -> None:
+    """What a person sees first, in one theme."""
+    browser.theme(driver, theme)
+    driver.refresh()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    driver.save_screenshot(str(path))
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("artifacts", nargs="?", type=int, default=1000)
+    parser.add_argument("--pictures", type=Path, help="write report-light.png and report-dark.png into this folder")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="precast-report-") as name, browser.browser(1400, 1500) as driver:
+        path = Path(name, "report.html")
+        found = shown(CacheContents.open(cache(Path(name), given.artifacts)))
+        path.write_text(page(found))
+        opened = []
+        for _ in range(5):
+            driver.get(path.as_uri())
+            opened.append(driver.execute_script(OPENED))
+        words = ("r", "rm", "rms", "rmsnorm", "rmsnorm bfloat16", "zzz", "")
+        filtered = [driver.execute_script(FILTERED, text) for text in words]
+        print(f"{len(found.variants)} artifacts: {path.stat().st_size / 1e6:.2f} MB")
+        print(f"opened in {statistics.median(opened):.0f} ms (of 5, {min(opened):.0f} to {max(opened):.0f})")
+        print(f"filtered in {statistics.median(filtered):.0f} ms (of {len(words)}, at most {max(filtered):.0f})")
+        if given.pictures:
+            for theme in ("light", "dark"):
+                picture(driver, theme, given.pictures / f"report-{theme}.png")
+
+
+if __name__ == "__main__":
+    main()

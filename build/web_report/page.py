@@ -1,0 +1,31 @@
+"""The page: one HTML file that holds its data, its style and its script, and loads nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from pathlib import Path
+
+from precast.build.web_report.shown import Shown
+
+_HERE = Path(__file__).parent
+_PLACE = re.compile(r"@(TITLE|STYLE|DATA|SCRIPT)@")
+
+
+def page(shown: Shown) -> str:
+    """The whole page. The same cache gives the same bytes.
+
+    >>> from precast.build.web_report.shown import Shown
+    >>> text = page(Shown(name="a</script>", digest="0", toolchain={}, stored=0, size=0, docs={}, variants=()))
+    >>> text.count("</script>"), "<title>a&lt;/script&gt;: precast report</title>" in text
+    (2, True)
+    """
+    data = json.dumps(shown.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    parts = {
+        "TITLE": f"{escape(shown.name)}: precast report",
+        "STYLE": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "SCRIPT": (_HERE / "page.js").read_text(encoding="utf-8"),
+        "DATA": data.replace("<", "\\u003c"),  # no text of a cache ends the element that holds it
+    }
+    return _PLACE.sub(lambda found: parts[found[1]], (_HERE / "page.html").read_text(encoding="utf-8"))

@@ -1,0 +1,174 @@
+"""The page in a real Chromium: it filters, sorts, opens and copies, by mouse and by keyboard, and is one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.build.cache.annotate import Measurements, tune
+from precast.build.cache.contents import CacheContents
+from precast.build.web_report.page import page
+from precast.build.web_report.shown import shown
+from precast.loader.fast_start.values import replace
+from precast.loader.format.target import Capability
+from precast.loader.format.tuning import Measured
+from precast.loader.resolve.cache import Cache
+from tests.helpers import browser
+from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
+
+pytestmark = pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
+DTYPES, THREADS = ("bfloat16", "float16", "float32"), (64, 128, 256, 512)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a cache with twelve variants, measurements, and texts that would like to be markup."""
+    folder = tmp_path_factory.mktemp("page")
+    native = Native(folder / "native")
+    native.folder.mkdir()
+    writer = CacheWriter(name="shown")
+    writer.runtime(*native.runtime())
+    rows = []
+    for dtype in DTYPES:
+        for threads in THREADS:
+            blob = writer.keep(native.entry(offset=threads * 10 + len(dtype)) + b"\0" * threads)
+            rows.append(artifact(blob, {"dtype": dtype, "layout": HOSTILE, "threads": threads}))
+    writer.op("scale", rows, keys=SCALE_KEYS)
+    writer.ops["scale"] = replace(writer.ops["scale"], doc=HOSTILE)
+    cache = writer.write(folder / "cache")
+    times = {row.key: 10.0 + place for place, row in enumerate(rows)}
+    measured = [
+        Measured(gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": m, "n": n}, times=times)
+        for m in (1, 16, 128) for n in (64, 4096)
+    ]  # fmt: skip
+    tune(Cache(cache), [Measurements({"scale": tuple(measured)})])
+    path = folder / "report.html"
+    path.write_text(page(shown(CacheContents.open(cache))))
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser.browser() as driver:
+        yield driver
+
+
+@pytest.fixture
+def opened(chromium: Any, written: Path) -> Any:
+    chromium.get(written.as_uri())
+    return chromium
+
+
+def rows(driver: Any) -> list[list[str]]:
+    script = "return [...document.querySelectorAll('#table tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    found: list[list[str]] = driver.execute_script(script)
+    return found
+
+
+def said(driver: Any) -> str:
+    return str(driver.find_element("id", "count").text)
+
+
+def column(driver: Any, name: str) -> list[str]:
+    heads = [head.text for head in driver.find_elements("css selector", "#table thead th")]
+    return [row[heads.index(name)] for row in rows(driver)]
+
+
+def test_it_shows_all_and_complains_of_nothing(opened: Any, written: Path) -> None:
+    assert said(opened).startswith("12 of 12 variants, ") and len(rows(opened)) == 12
+    assert opened.title == "shown: precast report"  # and none of the texts ran
+    assert browser.errors(opened, written) == []
+    assert opened.execute_script("return document.querySelectorAll('main img').length") == 0
+    assert "src=" not in written.read_text().replace("<img src=x", "").replace("\\u003cimg src=x", "")
+
+
+def test_it_filters_as_one_types(opened: Any) -> None:
+    search = opened.find_element("id", "search")
+    search.send_keys("float16 threads: 256")
+    assert said(opened).startswith("2 of 12")  # float16 is in bfloat16, too
+    assert all("threads: 256" in text for text in column(opened, "config"))
+    search.send_keys("\ue00c")  # Escape
+    assert said(opened).startswith("12 of 12")
+    opened.find_element("css selector", "#state option:nth-child(2)").click()  # verified
+    assert said(opened).startswith("0 of 12")
+
+
+def test_it_sorts_by_a_column_both_ways(opened: Any) -> None:
+    def stored() -> list[float]:
+        return [float(text.split()[0]) for text in column(opened, "stored")]
+
+    head = opened.find_element("xpath", "//th/button[text()='stored']")
+    head.click()
+    assert stored() == sorted(stored())
+    assert head.find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
+    head.click()
+    assert stored() == sorted(stored(), reverse=True)
+
+
+def test_the_line_of_a_variant_is_copied(opened: Any) -> None:
+    opened.find_element("id", "search").send_keys("bfloat16 threads: 512")
+    (button,) = opened.find_elements("css selector", "#table tbody td:last-child button")
+    button.click()
+    search = opened.find_element("id", "search")
+    search.clear()
+    search.send_keys("\ue009v\ue000")  # Control and v
+    line = search.get_attribute("value")
+    assert line.startswith("loader.get('scale', {'dtype': 'bfloat16', ") and "'threads': 512" in line
+
+
+def test_a_variant_opens_by_the_keyboard_and_tells_all(opened: Any) -> None:
+    button = opened.find_element("css selector", "#table tbody button")
+    button.send_keys("\ue007")  # Enter
+    assert button.get_attribute("aria-expanded") == "true"
+    details = opened.find_element("css selector", "#table .details").text
+    assert "loader.get('scale'" in details and HOSTILE in details
+    button.send_keys("\ue007")
+    assert not opened.find_elements("css selector", "#table .details")
+
+
+def test_the_search_is_one_key_away(opened: Any) -> None:
+    opened.find_element("tag name", "body").send_keys("/")
+    assert opened.switch_to.active_element.get_attribute("id") == "search"
+
+
+def test_the_boxes_follow_the_filter_and_fill_their_room(opened: Any) -> None:
+    areas = (
+        "const box = document.getElementById('treemap'); return [box.clientWidth * box.clientHeight,"
+        " ...[...box.querySelectorAll('span:not(.op)')].map(({style}) => parseFloat(style.width) *"
+        " parseFloat(style.height))]"
+    )
+    room, *boxes = opened.execute_script(areas)
+    assert len(boxes) == 12 and abs(sum(boxes) - room) < room * 0.01
+    opened.find_element("id", "search").send_keys("threads: 256")
+    assert len(opened.execute_script(areas)) == 1 + 3
+
+
+def test_who_wins_where_is_a_table(opened: Any) -> None:
+    heads = [cell.text for cell in opened.find_elements("css selector", "#heat thead th")]
+    assert heads == ["n", "m 1", "m 16", "m 128"]
+    cells = opened.find_elements("css selector", "#heat td")
+    assert len(cells) == 6 and all("threads 64" in cell.get_attribute("title") for cell in cells)
+    assert opened.find_element("id", "legend").text == "threads 64"
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_it_follows_the_theme_and_takes_another(opened: Any, name: str) -> None:
+    browser.theme(opened, name)
+    opened.refresh()
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    dark, light = "rgb(13, 17, 23)", "rgb(255, 255, 255)"
+    assert opened.execute_script(paper) == (dark if name == "dark" else light)
+    opened.find_element("id", "theme").click()
+    assert opened.execute_script(paper) == (light if name == "dark" else dark)
+
+
+def test_it_fits_a_narrow_screen(opened: Any) -> None:
+    """Only tables scroll sideways."""
+    opened.set_window_size(500, 900)
+    wide = opened.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    opened.set_window_size(1400, 1000)
+    assert wide[0] <= wide[1]
