@@ -23,7 +23,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 
 # The commands by the folder that holds their files, in the order of the help. One file is one command.
 ROOMS = {
-    "make": ("plan", "build", "check", "reproduce", "record"),
+    "make": ("new", "plan", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "merge"),
     "inspect": ("list", "show", "diff", "report", "export", "store", "doctor", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "new": ("precast new rope -o rope", "precast new server --attach quack"),
     "plan": (
         "precast plan manifest.yaml",
         "precast plan manifest.yaml -t sm_100a --json",

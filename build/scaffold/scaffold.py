@@ -1,0 +1,95 @@
+"""Scaffolds: the files of a new kernel, or of a library that a program calls, and the commands that come next."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.disk.output_folder import check_output_folder
+from precast.build.disk.scratch import write_atomically
+from precast.build.errors import OutputError
+from precast.loader.errors import ConfigError
+from precast.loader.format.config import suggest
+from precast.loader.format.patterns import NAME
+
+_HERE = Path(__file__).parent
+_LIBRARY_NAMES = {"quack": "quack", "flashinfer": "FlashInfer", "flash_attention": "FlashAttention-4"}
+LIBRARIES = tuple(_LIBRARY_NAMES)
+"""The libraries that there is a warm-up for."""
+_TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of this name would hide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaffold:
+    """Files by their names, and what to do with them."""
+
+    files: dict[str, str]
+    next: tuple[str, ...]
+
+    def write(self, folder: Path) -> tuple[Path, ...]:
+        """Write the files; none that is there already is touched. Raises OutputError."""
+        check_output_folder(folder)
+        there = [name for name in self.files if (folder / name).exists() or (folder / name).is_symlink()]
+        if there:
+            raise OutputError(f"{folder} has {', '.join(there)} already: choose another name, or another folder")
+        for name, text in self.files.items():
+            write_atomically(folder / name, text.encode())
+        return tuple(folder / name for name in self.files)
+
+
+def new_kernel(name: str) -> Scaffold:
+    """The files of a new kernel.
+
+    >>> sorted(new_kernel("swish").files)
+    ['swish.py', 'swish.yaml', 'swish_device.py']
+    """
+    _check(name)
+    files = {}
+    for path in sorted((_HERE / "kernel").glob("NAME*")):
+        text = path.read_text(encoding="utf-8").replace("@DASHED@", name.replace("_", "-"))
+        files[path.stem.replace("NAME", name)] = text.replace("@DOTTED@", f"mine.{name}").replace("NAME", name)
+    return Scaffold(
+        files=files,
+        next=(
+            f"precast plan {name}.yaml",
+            f"precast build {name}.yaml -o cache",
+            "precast verify cache    # on a machine with a GPU",
+            "precast bench cache",
+            "precast wheel cache -o dist",
+        ),
+    )
+
+
+def new_attached(library: str, name: str) -> Scaffold:
+    """A warm-up that asks a library for kernels, and the manifest that builds them.
+
+    >>> sorted(new_attached("quack", "server").files)
+    ['server.yaml', 'warm_up.py']
+    """
+    if library not in LIBRARIES:
+        raise ConfigError(f"there is no warm-up for {library!r}{suggest(library, LIBRARIES)}: name {_any(LIBRARIES)}")
+    _check(name)
+    manifest = (_HERE / "attach" / "NAME.yaml.txt").read_text(encoding="utf-8").replace("NAME", name)
+    manifest = manifest.replace("@DASHED@", name.replace("_", "-")).replace("@LIBRARY@", _LIBRARY_NAMES[library])
+    warm_up = (_HERE / "attach" / f"warm_up.{library}.py.txt").read_text(encoding="utf-8")
+    return Scaffold(
+        files={f"{name}.yaml": manifest, "warm_up.py": warm_up},
+        next=(
+            f"precast plan {name}.yaml",
+            f"precast build {name}.yaml -o cache",
+            "precast wheel cache -o dist",
+            "python -m precast.loader.attach server.py    # where the wheel is installed: nothing compiles",
+        ),
+    )
+
+
+def _check(name: str) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii() or not NAME.admits(name):
+        raise ConfigError(f"{name[:80]!r} is no name of a Python function: use letters, digits and underscores")
+    if name in _TAKEN:
+        raise ConfigError(f"{name!r} would hide another module: choose another name")
+
+
+def _any(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
