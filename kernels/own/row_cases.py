@@ -17,6 +17,7 @@ from precast.loader.format.target import Target
 THREADS = (32, 64, 128, 256, 512, 1024)
 CLUSTERS = (1, 2, 4, 8)
 STAGE = 96 << 10  # bytes of shared memory that a block has on every target
+STEPS = 32  # vectors of a lane in shared memory: it holds a quarter of them at a time
 
 
 def split_of(config: Config, key: str) -> Split:
@@ -73,8 +74,11 @@ def stage_refusal(config: Config, key: str) -> str | None:
     if not config["staged"]:
         return None
     size = configs.integer(config, key) // configs.integer(config, "cluster") * bits(str(config["dtype"])) // 8
-    if split_of(config, key).rows > 1:
+    split = split_of(config, key)
+    if split.rows > 1:
         return "staged is true, and a block has several rows: use fewer threads, or false"
+    if split.steps > STEPS:
+        return f"staged is true, and {split.steps} vectors for each thread: use more threads, for at most {STEPS}"
     if size > STAGE:
         return f"staged is true, and {size} bytes for each block: use a larger cluster, for at most {STAGE}"
     return None

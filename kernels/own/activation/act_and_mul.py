@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -89,6 +89,18 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(3 * elements, 3 * elements * bits(str(config["dtype"])) // 8)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The same in torch, which is several kernels if nobody compiles it."""
+    from torch.nn import functional
+
+    gate, up = inputs["x"].chunk(2, dim=-1)
+    activation = str(config["activation"])
+    if activation == "silu":
+        return {"torch silu, mul": lambda: functional.silu(gate) * up}
+    kind = "tanh" if activation == "gelu_tanh" else "none"
+    return {"torch gelu, mul": lambda: functional.gelu(gate, approximate=kind) * up}
+
+
 @kernel(
     op="act_and_mul",
     targets=["sm_90+"],
@@ -100,6 +112,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["nan", "zero"],
     cost=cost,
+    peer=peer,
 )
 def act_and_mul(
     dtype: DType,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, tensors
@@ -78,6 +78,20 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(6 * elements, elements * (2 * width + 1) + elements // float8.BLOCK * 4)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The same in torch, which is many kernels if nobody compiles it."""
+    import torch
+    from torch.nn.functional import silu
+
+    gate, up = inputs["x"].chunk(2, dim=-1)
+
+    def all_of_it() -> Any:
+        out, scale = float8.quantized(silu(gate.float()) * up.float(), float8.BLOCK)
+        return out.to(torch.float8_e4m3fn), scale
+
+    return {"torch silu, mul, amax, div, to": all_of_it}
+
+
 @kernel(
     op="silu_and_mul_fp8",
     targets=["sm_90+"],
@@ -90,6 +104,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["zero"],  # a largest value drops NaN
     cost=cost,
+    peer=peer,
 )
 def silu_and_mul_fp8(dtype: DType, width: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 2) -> Any:
     """``silu_and_mul_fp8(x, out, scale)``: SiLU of the first half of ``x`` times the second half, as float8.

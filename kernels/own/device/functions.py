@@ -9,17 +9,37 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import cutlass
 import cutlass.cute as cute
+
+from precast.kernels.own.gelu import log2_odds
+
+_LOG2_E = math.log2(math.e)
+
+
+@cute.jit
+def reciprocal(x: Any) -> Any:
+    """``1 / x`` to one unit in the last place: a division that is rounded takes ten instructions more."""
+    found = cute.make_rmem_tensor_like(x)
+    found.store(x)
+    for i in cutlass.range_constexpr(cute.size(found)):
+        found[i] = cute.arch.rcp_approx(found[i])
+    return found.load()
+
+
+def logistic(x: Any) -> Any:
+    """``1 / (1 + 2**-x)``."""
+    return reciprocal(1.0 + cute.math.exp2(-x, fastmath=True))
 
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return 1.0 / (1.0 + cute.math.exp(-x, fastmath=True))
+    return logistic(x * _LOG2_E)
 
 
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``."""
-    return x / (1.0 + cute.math.exp(-x, fastmath=True))
+    return x * sigmoid(x)
 
 
 def gelu(x: Any) -> Any:
@@ -27,11 +47,16 @@ def gelu(x: Any) -> Any:
     return 0.5 * x * (1.0 + cute.math.erf(x * math.sqrt(0.5)))
 
 
+def gelu_short(x: Any) -> Any:
+    """``gelu`` for results of 16 bits."""
+    return x * logistic(log2_odds(x))
+
+
 def gelu_tanh(x: Any) -> Any:
     """The usual approximation of ``gelu``. Its tangent is a sigmoid of twice the angle:
     ``0.5 * (1 + tanh(z)) = 1 / (1 + exp(-2 z))``."""
-    angle = x * (1.0 + 0.044715 * x * x) * math.sqrt(8 / math.pi)
-    return x / (1.0 + cute.math.exp(-angle, fastmath=True))
+    factor = math.sqrt(8 / math.pi) * _LOG2_E
+    return x * logistic(x * (factor + 0.044715 * factor * (x * x)))
 
 
 def relu(x: Any) -> Any:
@@ -44,6 +69,11 @@ def square(x: Any) -> Any:
     return x * x
 
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     function.__name__: function for function in (sigmoid, silu, gelu, gelu_tanh, relu, square)
 }
+
+
+def function_of(name: str, dtype: Any) -> Callable[[Any], Any]:
+    """The function of a name, for results that are stored as a dtype."""
+    return gelu_short if name == "gelu" and dtype.width == 16 else _FUNCTIONS[name]

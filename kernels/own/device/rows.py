@@ -17,6 +17,7 @@ from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.rows import WARP, Split
 
 _GROUP = 4  # vectors in flight in each lane where a row does not fit in registers
+_GROUPS = 4  # of a staged row: the first is read while the others are under way
 
 
 class Rows:
@@ -29,7 +30,8 @@ class Rows:
     The blocks of a cluster share a row in equal parts: then the split is that of a part, of one row for each block.
 
     A row, or such a part, that is ``staged`` waits in shared memory, from where passes read it in groups: it takes no
-    registers, so that more blocks run at once, and one reads while another writes.
+    registers, so that more blocks run at once, and one reads while another writes. The first pass takes each group as
+    it arrives.
     """
 
     def __init__(self, split: Split, cluster: int = 1, staged: bool = False) -> None:
@@ -37,7 +39,7 @@ class Rows:
         self.cluster = cluster
         self.staged = staged
         self.held = split.held and not staged
-        self.depth = split.steps if self.held else _GROUP
+        self.depth = split.steps if self.held else max(2, -(-split.steps // _GROUPS)) if staged else _GROUP
         self.groups = -(-split.steps // self.depth)
 
     @property
@@ -77,12 +79,10 @@ class Rows:
 
     @cute.jit
     def meet(self) -> None:
-        """Wait until every block of the cluster has begun, and may be written to; and until what is staged is there."""
+        """Wait until every block of the cluster has begun, and may be written to."""
         if cutlass.const_expr(self.cluster > 1):
             cute.arch.cluster_arrive_relaxed()
             cute.arch.cluster_wait()
-        if cutlass.const_expr(self.staged):
-            cute.arch.cp_async_wait_group(0)
 
     def room(self, dtype: Any) -> cute.Tensor:
         """Registers for a group of this lane's vectors."""
@@ -134,11 +134,12 @@ class Rows:
         room = SmemAllocator().allocate_array(tensor.element_type, self.columns // self.cluster, byte_alignment=ALIGN)
         waiting = cute.make_tensor(room, cute.make_layout(self.columns // self.cluster))
         copy = cute.make_copy_atom(CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * width)
-        for step in cutlass.range_constexpr(self.split.steps):
-            index = self.split.index(cute.arch.thread_idx()[0], step)
-            if index < self.split.vectors:
-                cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
-        cute.arch.cp_async_commit_group()
+        for group in cutlass.range_constexpr(self.groups):
+            for i in cutlass.range_constexpr(min(self.depth, self.split.steps - group * self.depth)):
+                index = self.index(group, i)
+                if index < self.split.vectors:
+                    cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
+            cute.arch.cp_async_commit_group()
         return waiting
 
     @cute.jit
@@ -153,10 +154,15 @@ class Rows:
     ) -> Any:
         """One pass over a row: ``found = step(found, group)`` with each group of it in ``held``.
 
-        A row that is held is there already.
+        A row that is held is there already. Of one that is staged each group is waited for, in any pass.
         """
         if cutlass.const_expr(self.held):
             found = step(found, 0)
+        elif cutlass.const_expr(self.staged):
+            for group in cutlass.range_constexpr(self.groups):
+                cute.arch.cp_async_wait_group(self.groups - 1 - group)
+                self.fetch(tensor, base, group, held, absent)
+                found = step(found, group)
         else:
             for group in cutlass.range(self.groups, unroll=1):
                 self.fetch(tensor, base, group, held, absent)
@@ -176,47 +182,80 @@ class Rows:
             if index < self.split.vectors:
                 cute.autovec_copy(result, at(out, base + index * vector, vector))
 
+    @property
+    def tellers(self) -> int:
+        """How many warps share a row, in all blocks of its cluster; a power of two."""
+        return self.split.warps * self.cluster
+
     @cute.jit
     def shared(self, mine: Any, operation: cutlass.Constexpr) -> Any:
         """What the lanes of a row have, put together: by shuffles in a warp, by shared memory across."""
-        split = self.split
-        found = cute.arch.warp_reduction(mine, operation, threads_in_group=min(split.lanes, WARP))
-        if cutlass.const_expr(split.warps > 1):
-            thread = cute.arch.thread_idx()[0]
-            warps = split.threads // WARP
-            parts = cute.make_tensor(cute.arch.alloc_smem(type(found), warps), cute.make_layout(warps))
-            if thread % WARP == 0:
-                parts[thread // WARP] = found
-            cute.arch.sync_threads()
-            start = split.first_warp(thread)
-            found = parts[start]
-            for warp in cutlass.range_constexpr(1, split.warps):
-                found = operation(found, parts[start + warp])
-        if cutlass.const_expr(self.cluster > 1):
-            found = self.across(found, operation)
+        return self.across(self.in_warp(mine, operation), operation)
+
+    @cute.jit
+    def in_warp(self, mine: Any, operation: cutlass.Constexpr) -> Any:
+        """What the lanes of a row in one warp have, put together."""
+        return cute.arch.warp_reduction(mine, operation, threads_in_group=min(self.split.lanes, WARP))
+
+    @cute.jit
+    def across(self, found: Any, operation: cutlass.Constexpr) -> Any:
+        """What the warps of a row have, put together."""
+        if cutlass.const_expr(self.tellers > 1):
+            parts = self.told([found])[0]
+            if cutlass.const_expr(self.cluster == 1):
+                found = parts[0]
+                for warp in cutlass.range_constexpr(1, self.tellers):
+                    found = operation(found, parts[warp])
+            else:
+                found = self.gathered(parts, operation)
         return found
 
     @cute.jit
-    def across(self, mine: Any, operation: cutlass.Constexpr) -> Any:
-        """What the blocks of a cluster have, put together: a thread for each block writes to it.
+    def told(self, mine: Any) -> Any:
+        """What the warps that share a row have, for each number of a few: a tensor with one for each warp.
 
-        Each exchange has memory of its own, so that the next one may begin before others have read this. No block ends
-        before all have written to it. They have all begun, since they met before.
+        The numbers are the same in all lanes of a warp. In a cluster a lane writes to each block. Each exchange has
+        memory of its own, so that the next one may begin before others have read this. No block ends before all have
+        written to it. They have all begun, since they met before.
         """
         thread, _, _ = cute.arch.thread_idx()
-        told = cute.arch.alloc_smem(type(mine), self.cluster)
-        if thread < self.cluster:
-            here = cute.make_rmem_tensor(1, type(mine))
-            here[0] = mine
-            there = cute.arch.map_dsmem_ptr(told + self.part(), thread)
-            cute.autovec_copy(here, cute.make_tensor(there, cute.make_layout(1)))
-        cute.arch.cluster_arrive()  # what was written before is seen after
-        cute.arch.cluster_wait()
-        parts = cute.make_tensor(told, cute.make_layout(self.cluster))
-        found = parts[0]
-        for block in cutlass.range_constexpr(1, self.cluster):
-            found = operation(found, parts[block])
-        return found
+        lane, warp = thread % WARP, thread // WARP
+        warps = self.split.threads // WARP
+        rooms = [cute.arch.alloc_smem(type(one), warps * self.cluster) for one in mine]
+        if cutlass.const_expr(self.cluster > 1):
+            if lane < self.cluster:
+                for i in cutlass.range_constexpr(len(mine)):
+                    here = cute.make_rmem_tensor(1, type(mine[i]))
+                    here[0] = mine[i]
+                    there = cute.arch.map_dsmem_ptr(rooms[i] + (self.part() * warps + warp), lane)
+                    cute.autovec_copy(here, cute.make_tensor(there, cute.make_layout(1)))
+            cute.arch.cluster_arrive()  # what was written before is seen after
+            cute.arch.cluster_wait()
+        else:
+            if lane == 0:
+                for i in cutlass.range_constexpr(len(mine)):
+                    (rooms[i] + warp).store(mine[i])
+            cute.arch.sync_threads()
+        first = self.split.first_warp(thread) if cutlass.const_expr(self.cluster == 1) else 0
+        return [cute.make_tensor(room + first, cute.make_layout(self.tellers)) for room in rooms]
+
+    @cute.jit
+    def gathered(self, parts: cute.Tensor, operation: cutlass.Constexpr) -> Any:
+        """What was told, put together: a lane takes every thirty-second."""
+        found = self.heard(parts, 0)
+        for step in cutlass.range_constexpr(1, self.hearings):
+            found = operation(found, self.heard(parts, step))
+        return cute.arch.warp_reduction(found, operation, threads_in_group=min(self.tellers, WARP))
+
+    @property
+    def hearings(self) -> int:
+        """How many of what was told a lane takes."""
+        return max(1, self.tellers // WARP)
+
+    @cute.jit
+    def heard(self, parts: cute.Tensor, step: cutlass.Constexpr) -> Any:
+        """One of what was told: lanes in turn, and again from the first where there are fewer than lanes."""
+        return parts[cute.arch.lane_idx() % min(self.tellers, WARP) + step * WARP]
 
 
 def matrix(dtype: Any, rows: Any, columns: int) -> Any:

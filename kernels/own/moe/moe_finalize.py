@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -79,6 +79,15 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(2 * tokens * topk * hidden, tokens * ((1 + topk) * row + 8 * topk))
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's gathering of rows and its weighted sum, where rows are one matrix: several kernels."""
+    y, rows, weights = inputs["y"], inputs["rows"], inputs["weights"]
+    if y.shape[0] != 1:
+        return {}
+    flat, index, factors = y[0], rows.long().clamp(min=0), (weights * rows.ge(0)).unsqueeze(-1)
+    return {"torch index, mul, sum": lambda: (flat[index] * factors).sum(dim=1).to(flat.dtype)}
+
+
 @kernel(
     op="moe_finalize",
     targets=["sm_90+"],
@@ -90,6 +99,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["nan", "zero"],
     cost=cost,
+    peer=peer,
 )
 def moe_finalize(dtype: DType, hidden: int, topk: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 1) -> Any:
     """``moe_finalize(y, rows, weights, out)``: ``out[t]`` is the sum over choices of ``weights[t, j] * y[rows[t, j]]``.

@@ -6,7 +6,7 @@ soon as this one has begun: with few rows, that one can load its weights in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -88,6 +88,19 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(5 * rows * hidden, (4 * rows + 1) * hidden * width)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """torch's own sum and norm: two kernels if nobody compiles them."""
+    from torch.nn.functional import rms_norm
+
+    x, residual, weight, eps = inputs["x"], inputs["residual"], inputs["weight"], inputs["eps"]
+
+    def both() -> Any:
+        total = x + residual
+        return total, rms_norm(total, weight.shape, weight, eps)
+
+    return {"torch add, rms_norm": both}
+
+
 @kernel(
     op="fused_add_rmsnorm",
     targets=["sm_90+"],
@@ -100,6 +113,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["nan", "zero"],
     cost=cost,
+    peer=peer,
 )
 def fused_add_rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 256) -> Any:
     """``fused_add_rmsnorm(x, residual, weight, out, eps)``: ``residual += x``, and ``out`` is the norm of the sum.

@@ -5,7 +5,7 @@ FlashInfer's ``rmsnorm_fp8`` and ``fused_add_rmsnorm_fp8`` take one scale, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, tensors
@@ -96,6 +96,22 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(6 * rows * hidden, rows * (hidden * moved + 4) + hidden * width)
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The same in torch, which is many kernels if nobody compiles it."""
+    import torch
+    from torch.nn.functional import rms_norm
+
+    x, residual, weight, eps = inputs["x"], inputs["residual"], inputs["weight"], inputs["eps"]
+
+    def all_of_it() -> Any:
+        total = x if residual is None else x + residual
+        normal = rms_norm(total.float(), weight.shape, weight.float(), eps)
+        scale = (normal.abs().amax(dim=-1) / float8.LARGEST).clamp(min=_LEAST)
+        return total, (normal / scale.unsqueeze(-1)).to(torch.float8_e4m3fn), scale
+
+    return {"torch rms_norm, amax, to": all_of_it}
+
+
 @kernel(
     op="rmsnorm_fp8",
     targets=["sm_90+"],
@@ -108,6 +124,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["zero", "denormal"],  # a largest value drops NaN
     cost=cost,
+    peer=peer,
 )
 def rmsnorm_fp8(dtype: DType, hidden: int, residual: bool = False, threads: Tuned[int] = 256) -> Any:
     """Root-mean-square norm as float8, with a scale for each row: ``(x, residual, weight, out, scale, eps)``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -53,6 +53,15 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(rows * width, rows * (width * (bits(str(config["dtype"])) // 8 + 1) + 4 * scales))
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The same in torch, which is several kernels if nobody compiles it."""
+    x, scale, dtype = inputs["x"], inputs["scale"], inputs["out"].dtype
+    by_row = scale.unsqueeze(0) if scale.dim() == 1 else scale
+    shape = (x.shape[0], by_row.shape[0], -1)
+    several = {"torch to, mul": lambda: (x.view(shape).float() * by_row.T.unsqueeze(-1)).to(dtype).view(x.shape)}
+    return several if x.is_contiguous() else {}
+
+
 @kernel(
     op="dequantize_fp8",
     targets=["sm_89+"],
@@ -64,6 +73,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     reference=reference,
     tolerance=tolerance,
     cost=cost,
+    peer=peer,
 )
 def dequantize_fp8(
     dtype: DType,

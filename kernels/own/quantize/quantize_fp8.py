@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, tensors
@@ -52,6 +52,19 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(3 * rows * width, rows * (width * (bits(str(config["dtype"])) // 8 + 1) + 4 * scales))
 
 
+def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The same in torch, which is many kernels if nobody compiles it."""
+    import torch
+
+    x, block = inputs["x"], blocks.block_of(config)
+
+    def all_of_it() -> Any:
+        out, scale = float8.quantized(x.float(), block)
+        return out.to(torch.float8_e4m3fn), scale
+
+    return {"torch abs, amax, div, to": all_of_it} if x.is_contiguous() else {}
+
+
 @kernel(
     op="quantize_fp8",
     targets=["sm_89+"],
@@ -64,6 +77,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     tolerance=tolerance,
     special_values=["zero", "denormal"],  # a largest value drops NaN
     cost=cost,
+    peer=peer,
 )
 def quantize_fp8(
     dtype: DType,

@@ -11,6 +11,7 @@ from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import RowKernel, Tensor
 from precast.kernels.own import row_cases
+from precast.kernels.own.rows import WARP
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -53,12 +54,13 @@ def tolerance(config: Config) -> Tolerance:
     - An exponent is off by ``1.5 u`` of itself, and exponents reach 40 (values are within 6 standard deviations of 3):
       ``60 u`` for the exponential, which is itself off by ``4 u``. So is each in the sum.
     - The sum: ``u`` for each addition, and for each block of a cluster. It is scaled by another exponential each time
-      that a larger value is met: once for a group of vectors at most, ``8 u`` each.
+      that a larger value is met: once for a group of vectors at most, where the lanes of a warp put theirs together,
+      where a lane takes what another warp told, and where these are put together: ``8 u`` each.
     - A division and a multiplication: ``2 u``.
     """
-    split = row_cases.split_of(config, "width")
-    scalings = split.steps // 4
-    arithmetic = 2 * 64 + row_cases.additions(split) + configs.integer(config, "cluster") + 8 * scalings + 2
+    split, cluster = row_cases.split_of(config, "width"), configs.integer(config, "cluster")
+    scalings = -(-split.steps // 2) + 2 + split.warps * cluster // WARP
+    arithmetic = 2 * 64 + row_cases.additions(split) + cluster + 8 * scalings + 2
     return rounding.stored(str(config["dtype"]), arithmetic * 2.0**-24)
 
 

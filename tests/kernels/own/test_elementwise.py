@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.kernels import declaration_of
+from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.elementwise import forms
+from precast.kernels.own.gelu import log2_odds
 from precast.kernels.own.tiles import Tile
 from precast.loader.format.target import Target
 from tests.helpers.kernels.stand_in import check_verify, full
@@ -45,19 +48,38 @@ def test_problems_have_every_boundary_and_aligned_rows(rank: int) -> None:
     assert large.get("n", large.get("rows", 0) * large.get("columns", 0)) > 2**31
 
 
-def in_float32(function: str, x: torch.Tensor) -> torch.Tensor:
-    """As the kernel computes it."""
-    import math
+def in_float32(function: str, x: torch.Tensor, dtype: str) -> torch.Tensor:
+    """As the kernel computes it, for results of a dtype."""
 
-    angle = x * (1.0 + 0.044715 * x * x) * math.sqrt(8 / math.pi)
+    def logistic(x: torch.Tensor) -> torch.Tensor:
+        return 1.0 / (1.0 + torch.exp2(-x))
+
+    log2_e, root = math.log2(math.e), math.sqrt(8 / math.pi)
+    exact = 0.5 * x * (1.0 + torch.erf(x * math.sqrt(0.5)))
     return {
         "relu": torch.where(x < 0, 0.0, x),
-        "gelu": 0.5 * x * (1.0 + torch.erf(x * math.sqrt(0.5))),
-        "gelu_tanh": x / (1.0 + torch.exp(-angle)),
-        "silu": x / (1.0 + torch.exp(-x)),
-        "sigmoid": 1.0 / (1.0 + torch.exp(-x)),
+        "gelu": exact if dtype == "float32" else x * logistic(log2_odds(x)),
+        "gelu_tanh": x * logistic(x * (root * log2_e + 0.044715 * root * log2_e * (x * x))),
+        "silu": x * logistic(x * log2_e),
+        "sigmoid": logistic(x * log2_e),
         "square": x * x,
     }[function]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gelu_of_16_bits_takes_a_tenth_of_what_is_allowed_everywhere(dtype: str) -> None:
+    """On a grid far finer than the dtype's numbers, before anything is rounded to it."""
+    x = torch.linspace(-60, 60, 1_200_001)
+    exact = 0.5 * x.double() * torch.special.erfc(-x.double() * math.sqrt(0.5))
+    quarter = 0.25 * torch.finfo(to_torch(dtype)).eps * torch.exp2(exact.abs().clamp(min=2.0**-126).log2().floor())
+    # What float32 leaves of 1 + erf where they cancel, and the rounding of an exponent near -20 and of its power.
+    allowed = quarter + 6 * 2.0**-22
+    off = (in_float32("gelu", x, dtype).double() - exact).abs()
+    assert (off / allowed).max() < 0.1
+    least = torch.tensor([-3e38, -1e30, -61.0, 61.0, 1e30, 3e38, float("inf")])
+    assert in_float32("gelu", least, dtype).equal(torch.where(least < 0, -0.0, least))
+    wrong = x * 1.0 / (1.0 + torch.exp2(-log2_odds(x) * 1.001))
+    assert ((wrong.double() - exact).abs() / allowed).max() > 1, "the grid sees a coefficient that is off"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -68,11 +90,11 @@ def test_functions_in_float32_stay_within_the_bound(function: str, dtype: str) -
     assert declaration.inputs and declaration.reference and declaration.tolerance
     inputs = declaration.inputs(config, {"n": 40000}, device="cpu", seed=2)
     expected = declaration.reference(config, inputs)["out"]
-    found = in_float32(function, inputs["x"].float()).to(inputs["out"].dtype)
+    found = in_float32(function, inputs["x"].float(), dtype).to(inputs["out"].dtype)
     assert compare(found, expected, declaration.tolerance(config)).error < 0.9
-    other = in_float32("silu" if function != "silu" else "gelu", inputs["x"].float()).to(found.dtype)
+    other = in_float32("silu" if function != "silu" else "gelu", inputs["x"].float(), dtype).to(found.dtype)
     assert compare(other, expected, declaration.tolerance(config)).error > 10
-    assert in_float32(function, torch.tensor([float("nan")])).isnan().all()
+    assert in_float32(function, torch.tensor([float("nan")]), dtype).isnan().all()
 
 
 @given(

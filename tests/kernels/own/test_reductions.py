@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -53,9 +54,12 @@ def test_an_online_softmax_in_float32_stays_within_its_bound(width: int) -> None
         base = torch.where(newer.isinf(), 0.0, newer)
         total = total * (largest - base).exp() + (groups[:, i] - base[..., None]).exp().sum(-1)
         largest = newer
-    most = largest.amax(-1, keepdim=True)
-    summed = (total * (largest - most).exp()).sum(-1, keepdim=True)
-    found = (x - most).exp() * (1.0 / summed)
+    for together in (32, lanes // 32):  # the lanes of a warp, then the warps
+        largest, total = (part.view(len(x), -1, together) for part in (largest, total))
+        most = largest.amax(-1, keepdim=True)
+        base = torch.where(most.isinf(), 0.0, most)
+        largest, total = most[..., 0], (total * (largest - base).exp()).sum(-1)
+    found = (x - largest).exp() * (1.0 / total)
     assert compare(found, expected, allowed).error < 0.9
     assert compare(found * 1.001, expected, allowed).error > 10
 
@@ -95,11 +99,17 @@ def test_sums_in_float32_stay_within_their_bound(function: str) -> None:
     assert compare(found * (1 - 1 / 8192), expected, allowed).error > 1, "an element is missing"
 
 
-def keys(x: torch.Tensor) -> torch.Tensor:
-    """Numbers as integers of the same order, as the kernel makes them."""
-    bits = (x + 0.0).view(torch.int32)
-    bits = torch.where(x.isnan(), 0x7FFFFFFF, bits)  # what an addition makes of any NaN on the GPU
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+def largest(row: list[float], group: int) -> tuple[float, int]:
+    """The largest value and its first place, as a lane finds it: by the first group that has most, then inside it."""
+
+    def same(one: float, other: float) -> bool:
+        return one == other or (math.isnan(one) and math.isnan(other))
+
+    most, first = -math.inf, 0
+    for start in range(0, len(row), group):
+        mine = float(torch.tensor([most, *row[start : start + group]]).amax())
+        most, first = mine, first if same(mine, most) else start
+    return most, next(i for i in range(first, first + group) if same(row[i], most))
 
 
 def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
@@ -119,11 +129,9 @@ def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
         expected = reference(config, {"x": x})["out"]
         torch_says = x.argmax(-1) if function == "argmax" else x.amax(-1).double()
         assert torch.equal(expected.nan_to_num(7.0), torch_says.nan_to_num(7.0))
-        most = keys(x).amax(-1, keepdim=True)
-        places = torch.where(keys(x) == most, torch.arange(4), 4).amin(-1)
-        back = (most ^ ((most >> 31) & 0x7FFFFFFF)).view(torch.float32)[:, 0]
-        found = places if function == "argmax" else back.double()
-        assert torch.equal(expected.nan_to_num(7.0), found.nan_to_num(7.0))
+        for group in (1, 2, 4):
+            found = torch.tensor([largest(row, group)[function == "argmax"] for row in x.tolist()])
+            assert torch.equal(expected.nan_to_num(7.0), found.to(expected.dtype).nan_to_num(7.0))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +144,7 @@ def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
         ("softmax", {"dtype": "bfloat16", "width": 4104, "cluster": 2}, "blocks share a row in equal parts"),
         ("softmax", {"dtype": "float32", "width": 32768, "staged": True}, "131072 bytes for each block"),
         ("softmax", {"dtype": "float32", "width": 64, "staged": True}, "a block has several rows"),
+        ("softmax", {"dtype": "bfloat16", "width": 32768, "threads": 64, "staged": True}, "64 vectors for each thread"),
         ("reduce", {**HALF, "width": 256, "function": "max", "cluster": 2}, "rows are too short to be shared"),
         ("layernorm", {"dtype": "bfloat16", "hidden": -8}, "hidden is -8: use a multiple of 8"),
         ("layernorm", {"dtype": "bfloat16", "hidden": 64, "threads": 100}, "threads is 100: use one of"),

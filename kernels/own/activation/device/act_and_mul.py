@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
-from precast.kernels.own.device.functions import FUNCTIONS
+from precast.kernels.own.device.functions import function_of
 from precast.kernels.own.device.rows import matrix
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.tiles import Tile
@@ -20,11 +21,11 @@ from precast.kernels.own.tiles import Tile
 class ActAndMul:
     """``out = act(x[:, :width]) * x[:, width:]``, computed in float32. All loads are issued before the first store."""
 
-    def __init__(self, tile: Tile, width: int, activation: str) -> None:
+    def __init__(self, tile: Tile, width: int, activation: Callable[[Any], Any]) -> None:
         self.tile = tile
         self.width = width
         self.parts = tile.blocks(width)
-        self.activation = FUNCTIONS[activation]
+        self.activation = activation
 
     @cute.jit
     def act_and_mul(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
@@ -64,7 +65,7 @@ class ActAndMul:
 
 def compile_act_and_mul(dtype: Any, width: int, activation: str, threads: int, unroll: int) -> Any:
     """Compile for one width: rows and their strides are free, each row aligned to 16 bytes."""
-    operation = ActAndMul(Tile(ALIGN * 8 // dtype.width, threads, unroll), width, activation)
+    operation = ActAndMul(Tile(ALIGN * 8 // dtype.width, threads, unroll), width, function_of(activation, dtype))
     rows = cute.sym_int()
     return cute.compile(
         operation.act_and_mul,

@@ -10,7 +10,7 @@ from typing import Any
 
 import cutlass.cute as cute
 
-from precast.kernels.own.device.functions import FUNCTIONS
+from precast.kernels.own.device.functions import function_of
 from precast.kernels.own.elementwise.device.tiled import Tiled, stand_ins, stream, tile_of
 from precast.kernels.own.tiles import Tile
 
@@ -37,5 +37,5 @@ class Apply(Tiled):
 def compile_apply(dtype: Any, function: str, rank: int, threads: int, unroll: int) -> Any:
     """Compile for one dtype, function and rank."""
     x, out = stand_ins(dtype, rank, 2)
-    operation = Apply(tile_of(dtype, threads, unroll), rank, FUNCTIONS[function])
+    operation = Apply(tile_of(dtype, threads, unroll), rank, function_of(function, dtype))
     return cute.compile(operation.apply, x, out, stream(), options="--enable-tvm-ffi")

@@ -16,11 +16,11 @@ from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 from precast.kernels.own.device.rows import Rows, matrix
 from precast.kernels.own.rows import Split
 
-_LEAST, _MOST = -(2**31), 2**31 - 1
+_MOST = 2**31 - 1
 
 
 class Reduce(Rows):
-    """``out[row] = function(x[row])``. Sums are in float32; the largest is found among integers in its order."""
+    """``out[row] = function(x[row])``. Sums are in float32. As in torch, what is no number is larger than any."""
 
     def __init__(self, split: Split, cluster: int, function: str) -> None:
         super().__init__(split, cluster)
@@ -66,38 +66,55 @@ class Reduce(Rows):
 
     @cute.jit
     def largest(self, x: cute.Tensor, base: cutlass.Int64, held: cute.Tensor) -> Any:
-        """The largest value of a row, or the first place that has it."""
-        nothing = (cutlass.Int32(_LEAST), cutlass.Int32(_MOST))
-        key, place = self.fold(
-            x, base, held, lambda found, group: self.further(found, group, held), nothing, self.absent
-        )
-        most = self.shared(key, cutlass.max)
+        """The largest value of a row, or the first place that has it.
+
+        Only what a group of values has at most is compared, and the first group that has most of all remembered. Its
+        places are looked through by those warps alone that have the largest value.
+        """
+        nothing = (cutlass.Float32(-math.inf), cutlass.Int32(0))
+        mine, group = self.fold(x, base, held, lambda found, group: further(found, group, held), nothing, self.absent)
+        most = self.shared(mine, larger)
         if cutlass.const_expr(self.function == "max"):
-            return ordered(most).bitcast(cutlass.Float32)
-        return self.shared(place if key == most else cutlass.Int32(_MOST), cutlass.min)
+            return most
+        place, found = cutlass.Int32(_MOST), same(mine, most)
+        if cute.arch.vote_any_sync(found):
+            if cutlass.const_expr(not self.held):
+                self.fetch(x, base, group, held, self.absent)
+            here = self.first_place(held, 0 if cutlass.const_expr(self.held) else group, most)
+            # A shuffle is what keeps the compiler from doing all this in every warp.
+            place = self.in_warp(here if found else cutlass.Int32(_MOST), cutlass.min)
+        return self.across(place, cutlass.min)
 
     @cute.jit
-    def further(self, found: Any, group: Any, held: cute.Tensor) -> Any:
-        """The largest key so far, and the first place of it, with one more group of values."""
-        key, place = found
-        for i in cutlass.range_constexpr(self.depth):
-            # The sum with zero makes one zero of both, and one number of all that are none: the greatest as an integer.
-            bits = (held[None, i].load().to(cutlass.Float32) + 0.0).bitcast(cutlass.Int32)
+    def first_place(self, held: cute.Tensor, group: Any, most: cutlass.Float32) -> cutlass.Int32:
+        """The first place of a group of this lane's values that has the largest."""
+        place = cutlass.Int32(_MOST)
+        for i in cutlass.range_constexpr(self.depth - 1, -1, -1):
             start = (self.index(group, i) + self.part() * self.split.vectors) * self.split.vector
-            for e in cutlass.range_constexpr(self.split.vector):
-                one = ordered(bits[e])
-                if cutlass.const_expr(self.function == "max"):
-                    key = cutlass.max(key, one)
-                else:
-                    place = cutlass.Int32(start + e) if one > key else place
-                    key = cutlass.max(key, one)
-        return key, place
+            for e in cutlass.range_constexpr(self.split.vector - 1, -1, -1):
+                place = cutlass.Int32(start + e) if same(held[e, i].to(cutlass.Float32), most) else place
+        return place
 
 
 @cute.jit
-def ordered(bits: cutlass.Int32) -> cutlass.Int32:
-    """The bits of a float as an integer that is in the same order, and back."""
-    return bits ^ ((bits >> 31) & _MOST)
+def larger(one: cutlass.Float32, other: cutlass.Float32) -> cutlass.Float32:
+    """The larger of two, and no number where one is none."""
+    return cute.arch.fmax(one, other, nan=True)
+
+
+@cute.jit
+def same(one: cutlass.Float32, other: cutlass.Float32) -> Any:
+    """Whether two are equal, or both no numbers."""
+    return one == other or (one != one and other != other)
+
+
+@cute.jit
+def further(found: Any, group: Any, held: cute.Tensor) -> Any:
+    """The largest value so far, and the first group that has it, with one more group of values."""
+    most, first = found
+    mine = held.load().to(cutlass.Float32).reduce(cute.ReductionOp.MAX, most, 0)
+    # Not equal: what was found is a number, or the same as before.
+    return mine, first if same(mine, most) else cutlass.Int32(group)
 
 
 def compile_reduce(dtype: Any, width: int, function: str, cluster: int, threads: int) -> Any:

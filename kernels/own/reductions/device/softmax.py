@@ -14,7 +14,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from precast.kernels.own.device.rows import Rows, matrix
-from precast.kernels.own.rows import Split
+from precast.kernels.own.rows import WARP, Split
 
 _NONE = -math.inf
 
@@ -50,8 +50,7 @@ class Softmax(Rows):
             self.meet()
             nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
             mine = self.fold(near, start, held, lambda found, group: self.further(found, held), nothing, _NONE)
-            largest = finite(self.shared(mine[0], cute.arch.fmax))
-            summed = self.shared(mine[1] * power(mine[0] - largest), operator.add)
+            largest, summed = self.whole_row(mine)
             if row < total:
                 self.fold(
                     near,
@@ -72,6 +71,22 @@ class Softmax(Rows):
         return largest, total
 
     @cute.jit
+    def whole_row(self, mine: Any) -> Any:
+        """The largest value of a row, and the sum of exponentials over it, of what each lane found. Both are told
+        together, so that warps wait for each other once."""
+        largest, total = together(*mine, min(self.split.lanes, WARP))
+        if cutlass.const_expr(self.tellers > 1):
+            peaks, sums = self.told([largest, total])
+            largest, total = self.heard(peaks, 0), self.heard(sums, 0)
+            for step in cutlass.range_constexpr(1, self.hearings):
+                peak = self.heard(peaks, step)
+                most = cute.arch.fmax(largest, peak)
+                total = total * over(largest, most) + self.heard(sums, step) * over(peak, most)
+                largest = most
+            largest, total = together(largest, total, min(self.tellers, WARP))
+        return finite(largest), total
+
+    @cute.jit
     def write(
         self, out: cute.Tensor, base: Any, group: Any, held: cute.Tensor, largest: cutlass.Float32, factor: Any
     ) -> Any:
@@ -79,6 +94,19 @@ class Softmax(Rows):
         for i in cutlass.range_constexpr(self.depth):
             self.store(out, base, group, i, power(held[None, i].load().to(cutlass.Float32) - largest) * factor)
         return factor
+
+
+@cute.jit
+def together(largest: Any, total: Any, lanes: cutlass.Constexpr) -> Any:
+    """The same of all lanes in groups of some. A value that is no number is in the sum, whatever is the largest."""
+    most = cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=lanes)
+    return most, cute.arch.warp_reduction(total * over(largest, most), operator.add, threads_in_group=lanes)
+
+
+@cute.jit
+def over(value: cutlass.Float32, most: cutlass.Float32) -> cutlass.Float32:
+    """By what a sum over one value is to be multiplied to be one over a larger value."""
+    return power(value - finite(most))
 
 
 @cute.jit

@@ -1,0 +1,221 @@
+"""Memory-bound kernels of this project beside their peers, in one run: ``python benchmarks/memory_bound.py``.
+
+The caches of PRECAST_CACHE_PATH are built from benchmarks/performance.yaml. Each contest is one op at one size: what
+``loader.get`` chooses for the size, the kernels of other libraries for the same, torch's own as it is and as
+``torch.compile`` makes it, and a copy of as many bytes. All work on the same inputs and take turns, each launch with a
+cold L2 cache. A rival that fails, or that the caches lack, is told, and costs itself alone. ``--prepare N`` lets N
+processes compile first, so that torch finds what it compiled in its own cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from precast import loader
+from precast.kernels.authoring.declare import declaration_of
+from precast.kernels.authoring.launching.bound_call import bound
+from precast.kernels.authoring.registry import find, load
+from precast.kernels.authoring.timing import timer
+from precast.loader.errors import PrecastError
+
+Run = Callable[[], Any]
+LAUNCHES = 20
+ROWS = (16, 512, 4096, 16384)  # tokens: a step of decoding, and prompts
+LOGITS = (16, 512, 4096)
+HALF = {"dtype": "bfloat16"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """An op of this project, the sizes of its problems, and the ops of other libraries that do the same."""
+
+    op: str
+    config: Mapping[str, Any]
+    sizes: tuple[int, ...] = ROWS
+    name: str = "rows"
+    rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def contests() -> Iterator[Contest]:
+    """What is measured, in the order of the page."""
+    elements = tuple(rows * 8192 for rows in ROWS)
+    yield Contest("scale", HALF, elements, "n")
+    yield Contest("add", HALF, elements, "n")
+    for function in ("relu", "silu", "gelu", "gelu_tanh"):
+        yield Contest("apply", {**HALF, "function": function}, elements, "n")
+    for hidden in (4096, 8192):
+        one = {**HALF, "hidden": hidden}
+        yield Contest("rmsnorm", one, rivals={"quack.rmsnorm": one, "flashinfer.rmsnorm": one})
+        summed = {"quack.rmsnorm": {**one, "residual": True}, "flashinfer.fused_add_rmsnorm": one}
+        yield Contest("fused_add_rmsnorm", one, rivals=summed)
+        yield Contest("layernorm", one, rivals={"quack.layernorm": one, "flashinfer.layernorm": one})
+        yield Contest("rmsnorm_fp8", one, rivals={"flashinfer.rmsnorm_fp8": one})
+    for width, sizes in ((4096, ROWS), (32000, LOGITS), (128256, LOGITS)):
+        one = {**HALF, "width": width}
+        yield Contest("softmax", one, sizes, rivals={"quack.softmax": one})
+    yield Contest("reduce", {**HALF, "width": 4096, "function": "sum"})
+    yield Contest("reduce", {**HALF, "width": 4096, "function": "max"})
+    for width in (4096, 32000, 128256):
+        yield Contest("reduce", {**HALF, "width": width, "function": "argmax"}, LOGITS if width > 4096 else ROWS)
+    for block in ("token", 128):
+        yield Contest("quantize_fp8", {**HALF, "width": 4096, "block": block})
+        yield Contest("dequantize_fp8", {**HALF, "width": 4096, "block": block})
+    yield Contest("act_and_mul", {**HALF, "width": 14336})
+    yield Contest("silu_and_mul_fp8", {**HALF, "width": 14336})
+    yield Contest("moe_permute", {**HALF, "hidden": 7168, "topk": 8}, LOGITS, "tokens")
+    yield Contest("moe_finalize", {**HALF, "hidden": 7168, "topk": 8}, LOGITS, "tokens")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure every contest; exit status 1 where one of this project's own kernels is missing or fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--op", action="append", default=[], metavar="OP", help="these ops only")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--prepare", type=int, default=0, metavar="N", help="compile in N processes first")
+    parser.add_argument("--share", type=int, nargs=2, metavar=("I", "N"), help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    chosen = [(one, size) for one in contests() if not options.op or one.op in options.op for size in one.sizes]
+    if options.share:
+        number, count = options.share
+        for one, size in chosen[number::count]:
+            rivals_of_torch(one, inputs_of(one.op, one.config, one.name, size), True)
+        return 0
+    if options.prepare and not options.no_compile:
+        prepared(options.prepare, argv if argv is not None else sys.argv[1:])
+    rows: list[dict[str, Any]] = []
+    missed = 0
+    for one, size in chosen:
+        try:
+            rows.append(measured(one, size, not options.no_compile))
+        except PrecastError as error:
+            missed += 1
+            print(f"{one.op} {dict(one.config)}, {one.name} {size}: {str(error).splitlines()[0]}", file=sys.stderr)
+            continue
+        print(line(rows[-1]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({"rows": rows}, sort_keys=True, indent=1) + "\n")
+    return 1 if missed else 0
+
+
+def prepared(count: int, words: list[str]) -> None:
+    """Let processes compile a share of the contests each; what fails there fails again when it is measured."""
+    command = [sys.executable, str(Path(__file__).resolve()), *words]
+    shares = [[*command, "--share", str(i), str(count)] for i in range(count)]
+    for process in [subprocess.Popen(share, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for share in shares]:
+        process.wait()
+
+
+def inputs_of(op: str, config: Mapping[str, Any], name: str, size: int) -> dict[str, Any]:
+    """The arguments of an op by name, of one contiguous problem."""
+    declaration = declaration_of(load(find(op)))
+    assert declaration.inputs is not None
+    problem = {name: size, "padding": 0, **({"segments": 1} if name == "tokens" else {})}
+    return dict(declaration.inputs(whole(op, config), problem, device="cuda", seed=0))
+
+
+def whole(op: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with the defaults of its op."""
+    from precast.kernels.authoring.schema import keys_of
+    from precast.loader.format.config import complete
+
+    return dict(complete(keys_of(load(find(op))), dict(config), op=op))
+
+
+def measured(one: Contest, size: int, compiled: bool) -> dict[str, Any]:
+    """The times of one contest, in microseconds."""
+    inputs = inputs_of(one.op, one.config, one.name, size)
+    ours = loader.get(one.op, dict(one.config), problem={one.name: size})
+    runs: dict[str, Run] = {"ours": bound(ours, inputs)}
+    notes: list[str] = []
+    for op, config in one.rivals.items():
+        try:
+            theirs = inputs_of(op, config, one.name, size)
+            theirs.update({name: inputs[name] for name in theirs if alike(inputs.get(name), theirs[name])})
+            runs[op] = tried(bound(loader.get(op, dict(config), problem={one.name: size}), theirs))
+        except Exception as error:
+            notes.append(f"{op}: {said(error)}")
+    found, more = rivals_of_torch(one, inputs, compiled)
+    cost = declaration_of(load(find(one.op))).cost
+    assert cost is not None
+    moved = cost(whole(one.op, one.config), {one.name: size}).bytes
+    runs |= {**found, "copy": copy_of(moved)}
+    times = dict(zip(runs, timer.cold(list(runs.values()), "cuda", launches=LAUNCHES), strict=True))
+    middle = {name: statistics.median(taken) for name, taken in times.items()}
+    quarters = statistics.quantiles(times["ours"], n=4)
+    us, copied = middle.pop("ours"), middle.pop("copy")
+    return {
+        "op": one.op,
+        "config": dict(one.config),
+        "chosen": {key: value for key, value in ours.config.items() if key not in set(one.config)},
+        "problem": {one.name: size},
+        "bytes": moved,
+        "us": us,
+        "spread": max(quarters[2] - quarters[0], timer.RESOLUTION) / 2,
+        "copy": copied,
+        "peers": middle,
+        "notes": [*notes, *more],
+    }
+
+
+def rivals_of_torch(one: Contest, inputs: Mapping[str, Any], compiled: bool) -> tuple[dict[str, Run], list[str]]:
+    """torch's own for the same, as it is and compiled for this very size; and what failed."""
+    declaration, found, notes = declaration_of(load(find(one.op))), {}, []
+    made = dict(declaration.peer(whole(one.op, one.config), inputs)) if declaration.peer else {}
+    for name, run in made.items():
+        try:
+            found[name] = tried(run)
+            if compiled:
+                torch._dynamo.reset()
+                found["torch.compile"] = tried(torch.compile(run, dynamic=False))
+        except Exception as error:
+            notes.append(f"{name}: {said(error)}")
+    return found, notes
+
+
+def tried(run: Run) -> Run:
+    """A run that was run once."""
+    run()
+    torch.cuda.synchronize()
+    return run
+
+
+def copy_of(moved: int) -> Run:
+    """A kernel that reads half of some bytes and writes the other half."""
+    source = torch.zeros(max(1, moved // 8), dtype=torch.float32, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: torch.neg(source, out=target)
+
+
+def alike(mine: object, theirs: object) -> bool:
+    """Whether an argument of one kernel can stand for that of another."""
+    tensors = isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor)
+    return tensors and all(getattr(mine, name) == getattr(theirs, name) for name in ("shape", "dtype"))
+
+
+def said(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}"
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row for people: ours, its share of the copy, and each peer's time over ours."""
+    size = " ".join(f"{name}={value}" for name, value in row["problem"].items())
+    config = " ".join(str(value) for key, value in row["config"].items() if key != "dtype")
+    peers = ", ".join(f"{name} {taken / row['us']:.2f}" for name, taken in row["peers"].items())
+    notes = "".join(f" ! {note}" for note in row["notes"])
+    return f"{row['op']} {config} {size}: {row['us']:.2f} us, {row['copy'] / row['us']:.2f} of a copy; {peers}{notes}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
