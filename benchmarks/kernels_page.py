@@ -136,12 +136,13 @@ def beside(op: str, found: Mapping[str, Any]) -> str:
     ratios, peers = [], set()
     for part in found.values():
         data = part["data"]
-        rows = [row for row in data.get("rows", ()) if row.get("op") == op and row.get("timing")]
-        for row in fastest(rows):
-            timing = row["timing"]
-            if timing["peers"]:
-                name, taken = min(timing["peers"].items(), key=lambda item: (item[1], item[0]))
-                ratios.append(taken / timing["microseconds"])
+        rows = [row for row in data.get("rows", ()) if row.get("op") == op]
+        timed = [(one["timing"]["microseconds"], one["timing"]["peers"]) for one in fastest(_timed(rows))]
+        timed += [(row["us"], row["peers"]) for row in rows if "us" in row]
+        for us, taken in timed:
+            if taken:
+                name, least = min(taken.items(), key=lambda item: (item[1], item[0]))
+                ratios.append(least / us)
                 peers.add(name)
     products = {"bfloat16": "gemm-bfloat16", "float8": "gemm-float8"} if op == "gemm" else {}
     texts = [f"{_mean(ratios):.2f} ({', '.join(sorted(peers))}; {len(ratios)} problems)"] if ratios else []
@@ -150,6 +151,10 @@ def beside(op: str, found: Mapping[str, Any]) -> str:
             summary = found[part]["data"]["summary"]
             texts.append(f"{dtype} {summary['geometric_mean']:.2f} (torch; {len(found[part]['data']['rows'])} sizes)")
     return ", ".join(texts)
+
+
+def _timed(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row.get("timing")]
 
 
 def _mean(ratios: Sequence[float]) -> float:

@@ -25,6 +25,18 @@ make bench CACHE=llama ARGS='--parts llama llama-compile'
 ```
 """
 LARGE = 10.0  # microseconds: a launch that takes less is the launch itself
+STREAMED = 64 << 20  # bytes: more than an L2 cache holds, and far longer than a launch
+NEAR = 0.92  # of a copy
+LEVEL = 0.03  # two times that differ by less count as one
+LOSSES = 12  # that are named
+PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
+INTRODUCTION = """\
+Kernels that do little with each byte, at sizes from a step of decoding to long prompts, as `loader.get` chooses for the
+size by measurements. *Of a copy* is the time of a kernel that reads half as many bytes and writes the other half, in
+turns with ours on the same GPU. The columns of others are their time over ours: above 1, ours is faster.
+`torch.compile` is compiled for the very size. Before each launch 256 MB are written, of which the L2 cache still has to
+bring some to memory: that slows down what mostly reads more than a copy, whose own last writes stay there instead.
+""".splitlines()
 
 
 def page(results: Results) -> str:
@@ -105,6 +117,72 @@ _PLAIN = (None, False, "", 0.0)
 
 def _value(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
+    """How near to a copy the large ones are, where a peer is faster, and a table of all."""
+    rows = report["rows"]
+    large = [row for row in rows if row["bytes"] >= STREAMED]
+    shares = sorted((row["copy"] / row["us"], _named(row)) for row in large)
+    yield from INTRODUCTION
+    yield ""
+    if shares:
+        below = [f"{name} {share:.2f}" for share, name in shares if share < NEAR]
+        near = len(shares) - len(below)
+        yield f"Of the {len(shares)} that move {STREAMED >> 20} MB or more, {near} reach {NEAR} of a copy or more,"
+        yield f"{shares[0][0]:.2f} at least. Below: {'; '.join(below) or 'none'}."
+        yield ""
+    for kind in PEERS:
+        ratios = [(found, _named(row)) for row in rows if (found := _beside(row, kind))]
+        if ratios:
+            lost = sorted((ratio, name) for ratio, name in ratios if ratio < 1 - LEVEL)
+            worst = "; ".join(f"{name} {ratio:.2f}" for ratio, name in lost[:LOSSES])
+            more = f" and {len(lost) - LOSSES} more" if len(lost) > LOSSES else ""
+            mean = _mean([ratio for ratio, _ in ratios])
+            yield f"- {kind} takes {mean:.2f} times as long in the geometric mean of {len(ratios)} contests. Ours is"
+            yield f"  slower by more than {LEVEL:.0%} in {len(lost)}: {worst or 'none'}{more}."
+    yield ""
+    yield from _table(
+        ["kernel", "size", "us", "+-", "GB/s", "of a copy", *PEERS, "chosen"],
+        [_contest(row) for row in rows],
+    )
+
+
+def _contest(row: Mapping[str, Any]) -> list[str]:
+    config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if name != "dtype"]
+    peers = [_beside(row, kind) for kind in PEERS]
+    us = row["us"]
+    return [
+        f"`{row['op']}`: {', '.join(config)}" if config else f"`{row['op']}`",
+        ", ".join(f"{name} {size}" for name, size in row["problem"].items()),
+        f"{us:.1f}",
+        f"{row['spread']:.1f}",
+        f"{row['bytes'] / us / 1e3:.0f}",
+        f"{row['copy'] / us:.2f}",
+        *(f"{ratio:.2f}" if ratio else "" for ratio in peers),
+        ", ".join(f"{name} {_value(value)}" for name, value in sorted(row["chosen"].items()) if value not in _PLAIN),
+    ]
+
+
+def _beside(row: Mapping[str, Any], kind: str) -> float | None:
+    """The time of the fastest peer of a kind over ours."""
+    times = [taken for name, taken in row["peers"].items() if _kind(name) == kind]
+    return min(times) / row["us"] if times else None
+
+
+def _kind(name: str) -> str:
+    """Whose kernel a peer is.
+
+    >>> _kind("torch add, rms_norm"), _kind("torch.compile"), _kind("quack.softmax")
+    ('torch', 'torch.compile', 'quack')
+    """
+    library = name.partition(".")[0].partition(" ")[0]
+    return "torch.compile" if name.startswith("torch.compile") else {"flashinfer": "FlashInfer"}.get(library, library)
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    parts = [_value(value) for name, value in sorted(row["config"].items()) if name != "dtype"]
+    return " ".join([f"`{row['op']}`", *parts, *(f"{name} {size}" for name, size in row["problem"].items())])
 
 
 def gemm(report: Mapping[str, Any]) -> Iterator[str]:
@@ -195,6 +273,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 RENDERED = {
+    "memory-bound": memory_bound,
     "kernels": kernels,
     "gemm-bfloat16": gemm,
     "gemm-float8": gemm,
