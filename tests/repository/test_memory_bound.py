@@ -1,0 +1,85 @@
+"""The contests of memory-bound kernels: what they need is built, and the page says what they found."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.helpers.source_tree import ROOT
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of benchmarks/ import each other, as where they are run."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture
+def run(benchmarks: None) -> ModuleType:
+    return importlib.import_module("memory_bound")
+
+
+@pytest.fixture
+def pages(benchmarks: None) -> ModuleType:
+    return importlib.import_module("performance_page")
+
+
+def test_the_manifest_has_every_contestant(run: ModuleType) -> None:
+    command = [sys.executable, "-m", "precast.cli.main", "plan", "benchmarks/performance.yaml", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    variants = json.loads(done.stdout)["variants"]
+
+    def built(op: str, config: Mapping[str, Any]) -> bool:
+        wanted = run.whole(op, config).keys() & config.keys()
+        return any(v["op"] == op and all(v["config"][key] == config[key] for key in wanted) for v in variants)
+
+    contests = list(run.contests())
+    missing = [one for one in contests if not built(one.op, one.config)]
+    missing += [(op, config) for one in contests for op, config in one.rivals.items() if not built(op, config)]
+    assert missing == [] and len(contests) > 20
+    assert not built("softmax", {"dtype": "bfloat16", "width": 12345}), "otherwise everything would be there"
+
+
+def row(op: str, us: float, moved: int, **peers: float) -> dict[str, Any]:
+    return {
+        "op": op, "config": {"dtype": "bfloat16", "hidden": 4096}, "chosen": {"threads": 256, "staged": False},
+        "problem": {"rows": 16}, "bytes": moved, "us": us, "spread": 0.5, "copy": 9.5, "notes": [],
+        "peers": {name.replace("_", "."): taken for name, taken in peers.items()},
+    }  # fmt: skip
+
+
+def test_a_row_has_every_peer_and_losses_are_named(pages: ModuleType) -> None:
+    rows = [
+        row("rmsnorm", 10.0, 1 << 27, torch=20.0, torch_compile=9.0, quack_rmsnorm=12.0, flashinfer_rmsnorm=10.0),
+        row("softmax", 12.5, 1 << 27, quack_softmax=50.0),
+        row("add", 5.0, 1 << 20),
+    ]
+    lines = list(pages.memory_bound({"rows": rows}))
+    text = "\n".join(lines)
+    first = next(line for line in lines if line.startswith("| `rmsnorm`"))
+    cells = [cell.strip() for cell in first.strip("|").split("|")]
+    assert cells == [
+        "`rmsnorm`: hidden 4096", "rows 16", "10.0", "0.5", "13422", "0.95", "2.00", "0.90", "1.20", "1.00",
+        "threads 256",
+    ]  # fmt: skip
+    assert "Of the 2 that move 64 MB or more, 1 reach 0.92 of a copy or more,\n0.76 at least." in text
+    assert "Below: `softmax` 4096 rows 16 0.76." in text
+    assert "- torch.compile takes 0.90 times as long in the geometric mean of 1 contests. Ours is" in text
+    assert "slower by more than 3% in 1: `rmsnorm` 4096 rows 16 0.90." in text
+    assert "- quack takes 2.19 times as long in the geometric mean of 2 contests. Ours is" in text
+    assert "slower by more than 3% in 0: none." in text
+
+
+def test_a_kernels_page_counts_contests_as_well(benchmarks: None) -> None:
+    page = importlib.import_module("kernels_page")
+    data = {"rows": [row("rmsnorm", 10.0, 8, torch=40.0, quack_rmsnorm=20.0), row("add", 5.0, 8)]}
+    found = {"memory-bound": {"machine": {"name": "NVIDIA H200"}, "data": data}}
+    assert page.beside("rmsnorm", found) == "2.00 (quack.rmsnorm; 1 problems)"
+    assert page.beside("add", found) == ""
