@@ -3,8 +3,9 @@
 The caches of PRECAST_CACHE_PATH are built from benchmarks/performance.yaml. Each contest is one op at one size: what
 ``loader.get`` chooses for the size, the kernels of other libraries for the same, torch's own as it is and as
 ``torch.compile`` makes it, and a copy of as many bytes. All work on the same inputs and take turns, each launch with a
-cold L2 cache. A rival that fails, or that the caches lack, is told, and costs itself alone. ``--prepare N`` lets N
-processes compile first, so that torch finds what it compiled in its own cache.
+cold L2 cache, from which all that others wrote is in memory; ours and the copy once more right behind writes. A rival
+that fails, or that the caches lack, is told, and costs itself alone. ``--prepare N`` lets N processes compile first, so
+that torch finds what it compiled in its own cache.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from precast.kernels.authoring.timing import timer
 from precast.loader.errors import PrecastError
 
 Run = Callable[[], Any]
-LAUNCHES = 20
+LAUNCHES = 30
 ROWS = (16, 512, 4096, 16384)  # tokens: a step of decoding, and prompts
 LOGITS = (16, 512, 4096)
 HALF = {"dtype": "bfloat16"}
@@ -150,7 +151,8 @@ def measured(one: Contest, size: int, compiled: bool) -> dict[str, Any]:
     assert cost is not None
     moved = cost(whole(one.op, one.config), {one.name: size}).bytes
     runs |= {**found, "copy": copy_of(moved)}
-    times = dict(zip(runs, timer.cold(list(runs.values()), "cuda", launches=LAUNCHES), strict=True))
+    times = dict(zip(runs, timer.cold(list(runs.values()), "cuda", launches=LAUNCHES, written_back=True), strict=True))
+    behind = timer.cold([runs["ours"], runs["copy"]], "cuda", launches=LAUNCHES // 2)
     middle = {name: statistics.median(taken) for name, taken in times.items()}
     quarters = statistics.quantiles(times["ours"], n=4)
     us, copied = middle.pop("ours"), middle.pop("copy")
@@ -163,6 +165,7 @@ def measured(one: Contest, size: int, compiled: bool) -> dict[str, Any]:
         "us": us,
         "spread": max(quarters[2] - quarters[0], timer.RESOLUTION) / 2,
         "copy": copied,
+        "behind_writes": dict(zip(("us", "copy"), map(statistics.median, behind), strict=True)),
         "peers": middle,
         "notes": [*notes, *more],
     }

@@ -51,6 +51,7 @@ def row(op: str, us: float, moved: int, **peers: float) -> dict[str, Any]:
     return {
         "op": op, "config": {"dtype": "bfloat16", "hidden": 4096}, "chosen": {"threads": 256, "staged": False},
         "problem": {"rows": 16}, "bytes": moved, "us": us, "spread": 0.5, "copy": 9.5, "notes": [],
+        "behind_writes": {"us": us + 1, "copy": 10.5},
         "peers": {name.replace("_", "."): taken for name, taken in peers.items()},
     }  # fmt: skip
 
@@ -67,7 +68,7 @@ def test_a_row_has_every_peer_and_losses_are_named(pages: ModuleType) -> None:
     cells = [cell.strip() for cell in first.strip("|").split("|")]
     assert cells == [
         "`rmsnorm`: hidden 4096", "rows 16", "10.0", "0.5", "13422", "0.95", "2.00", "0.90", "1.20", "1.00",
-        "threads 256",
+        "11.0", "threads 256",
     ]  # fmt: skip
     assert "Of the 2 that move 64 MB or more, 1 reach 0.92 of a copy or more,\n0.76 at least." in text
     assert "Below: `softmax` 4096 rows 16 0.76." in text

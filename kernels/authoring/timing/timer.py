@@ -20,20 +20,27 @@ _WARM_UP = 3
 _FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
 
 
-def cold(runs: Sequence[Run], device: Any, *, launches: int = LAUNCHES) -> list[list[float]]:
+def cold(
+    runs: Sequence[Run], device: Any, *, launches: int = LAUNCHES, written_back: bool = False
+) -> list[list[float]]:
     """The times of single launches of each run, each with a cold L2 cache, as after other kernels of a model.
 
-    The runs take turns, so that what slows the GPU down for a moment meets all of them.
+    The runs take turns, so that what slows the GPU down for a moment meets all of them. What another kernel wrote last
+    is still in the cache, and a launch that brings other lines has it written to memory; with ``written_back`` it is
+    there before, so that a launch pays for its own lines alone.
     """
     import torch
 
     graphs = [captured(run, device) for run in runs]
     flush = _flush(str(device))
+    others = _read(str(device)) if written_back else None
     marks = [[_marks() for _ in range(launches)] for _ in graphs]
     for turn in range(launches):
         for graph, own in zip(graphs, marks, strict=True):
             before, after = own[turn]
             flush.zero_()
+            if others is not None:
+                others.sum()
             before.record()
             graph.replay()
             after.record()
@@ -135,6 +142,14 @@ def _flush(device: str) -> Any:
     import torch
 
     return torch.empty(_FLUSH, dtype=torch.uint8, device=device)
+
+
+@functools.cache
+def _read(device: str) -> Any:
+    """What is read after that, so that all that was written has left the L2 cache."""
+    import torch
+
+    return torch.zeros(_FLUSH // 4, dtype=torch.float32, device=device)
 
 
 def _marks() -> tuple[Any, Any]:

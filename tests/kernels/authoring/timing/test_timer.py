@@ -85,7 +85,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(torch.cuda, "Stream", lambda where: "side")
     monkeypatch.setattr(torch.cuda, "stream", use)
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    class Others:
+        def sum(self) -> None:
+            device.launch("read", 50.0)
+
     monkeypatch.setattr(timer, "_flush", lambda where: Flush())
+    monkeypatch.setattr(timer, "_read", lambda where: Others())
     yield device
 
 
@@ -94,6 +99,11 @@ def test_each_cold_launch_stands_alone_between_its_events_behind_a_flush(gpu: Gp
     assert found == [pytest.approx([5.0] * 3), pytest.approx([7.0] * 3)]
     turn = ["flush", "|", "a", "|", "flush", "|", "b", "|"]
     assert gpu.log[-1 - 3 * len(turn) :] == [*turn * 3, "wait"]
+
+
+def test_what_was_written_is_in_memory_before_a_launch_where_that_is_asked(gpu: Gpu) -> None:
+    assert timer.cold([lambda: gpu.launch("a", 5.0)], "cuda", launches=2, written_back=True) == [[5.0, 5.0]]
+    assert gpu.log[-11:] == [*["flush", "read", "|", "a", "|"] * 2, "wait"]
 
 
 def test_the_inputs_are_there_before_another_stream_reads_them(gpu: Gpu) -> None:
