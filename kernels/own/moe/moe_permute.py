@@ -10,7 +10,6 @@ from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.moe import routing
-from precast.kernels.own.row_cases import STAGE
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
@@ -25,7 +24,7 @@ def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
     >>> some = {"dtype": "bfloat16", "hidden": 100, "topk": 8, "block": None, "threads": 128, "unroll": 1}
-    >>> supports({**some, "staged": False}, Target.parse("sm_90a"))
+    >>> supports(some, Target.parse("sm_90a"))
     'hidden is 100: use a multiple of 8, which are 16 bytes of bfloat16'
     """
     if reason := refusal(config, _DTYPES):
@@ -33,9 +32,6 @@ def supports(config: Config, target: Target) -> str | None:
     block = config["block"]
     if block is not None and (not isinstance(block, int) or block < 1 or configs.integer(config, "hidden") % block):
         return f"block is {block}, which does not divide hidden {config['hidden']}: use 128, or None without scales"
-    size = configs.integer(config, "hidden") * bits(str(config["dtype"])) // 8
-    if config["staged"] and size > STAGE:
-        return f"staged is true, and a row has {size} bytes: use false for more than {STAGE}"
     return None
 
 
@@ -160,7 +156,6 @@ def moe_permute(
     block: int | None = None,
     threads: Tuned[int] = 128,
     unroll: Tuned[int] = 2,
-    staged: Tuned[bool] = False,
 ) -> Any:
     """``moe_permute(x, x_scale, rows, out, out_scale)``: copies each token's row to the rows of its choices.
 
@@ -172,10 +167,7 @@ def moe_permute(
     With ``block``, rows have a scale in float32 for each ``block`` of their values, of all tokens side by side as TMA
     wants them: ``x_scale`` is ``[hidden / block, tokens]``, and ``out_scale`` ``[segments, hidden / block, rows]``.
     Without, pass None for both. All strides but the last are free, and keep rows aligned to 16 bytes; of scales, to 4.
-
-    A row goes through the registers of ``threads`` threads, ``unroll`` vectors each, or, ``staged``, as a whole through
-    shared memory.
     """
     from precast.kernels.own.moe.device.moe_permute import compile_moe_permute
 
-    return compile_moe_permute(to_cutlass(dtype), hidden, topk, block, threads, unroll, staged)
+    return compile_moe_permute(to_cutlass(dtype), hidden, topk, block, threads, unroll)

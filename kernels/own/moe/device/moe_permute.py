@@ -1,4 +1,4 @@
-"""``moe_permute`` on the device: a block reads one token's row, or a part of it, and writes it to each of its rows."""
+"""``moe_permute`` on the device: a block reads a part of one token's row, and writes it to each of its rows."""
 
 # The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
 # mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
@@ -9,9 +9,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass.cute.nvgpu.cpasync import CopyBulkG2SOp, CopyBulkS2GOp
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
-from cutlass.utils import SmemAllocator
 
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.moe.device.rows import fake_choices, fake_matrix, fake_segments, fetch_rows, row_offset
@@ -19,16 +17,11 @@ from precast.kernels.own.tiles import Tile
 
 
 class MoePermute:
-    """Reads each token once, however many experts it has: that is what a gathering of rows by expert would not.
+    """Reads each token once, however many experts it has: that is what a gathering of rows by expert would not."""
 
-    A row goes through the registers of a block's threads, or, ``staged``, as a whole through shared memory, by bulk
-    copies that one thread asks for.
-    """
-
-    def __init__(self, tile: Tile, hidden: int, topk: int, block: int | None, staged: bool) -> None:
+    def __init__(self, tile: Tile, hidden: int, topk: int, block: int | None) -> None:
         self.tile, self.hidden, self.topk, self.groups = tile, hidden, topk, hidden // (block or hidden)
-        self.staged = staged
-        self.parts = 1 if staged else tile.blocks(hidden)
+        self.parts = tile.blocks(hidden)
 
     @cute.jit
     def moe_permute(
@@ -64,63 +57,25 @@ class MoePermute:
         tile = self.tile
         token = block // self.parts
         if token < x.shape[0]:
+            source = cutlass.Int64(token) * x.stride[0]
+            first = tile.first(block % self.parts * tile.size, thread)
             places = fetch_rows(rows, token, out, self.topk)
-            if cutlass.const_expr(self.staged):
-                self.send(x, token, out, places, thread)
-            else:
-                self.carry(x, token, out, places, tile.first(block % self.parts * tile.size, thread))
+            held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            for u in cutlass.range_constexpr(tile.unroll):
+                column = tile.offset(first, u)
+                if column < self.hidden:
+                    cute.autovec_copy(at(x, source + column, tile.vector), held[None, u])
+            for j in cutlass.range_constexpr(self.topk):
+                row = places[j]
+                if row >= 0:
+                    target = row_offset(out, row)
+                    for u in cutlass.range_constexpr(tile.unroll):
+                        column = tile.offset(first, u)
+                        if column < self.hidden:
+                            cute.autovec_copy(held[None, u], at(out, target + column, tile.vector))
             if cutlass.const_expr(x_scale is not None):  # noqa: SIM102
                 if block % self.parts == 0:
                     self.scales(x_scale, out_scale, token, thread, places)
-
-    @cute.jit
-    def carry(
-        self, x: cute.Tensor, token: cutlass.Int32, out: cute.Tensor, places: cute.Tensor, first: cutlass.Int32
-    ) -> None:
-        """Copy this thread's vectors of a row, the first of which is at a column."""
-        tile, source = self.tile, cutlass.Int64(token) * x.stride[0]
-        held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
-        for u in cutlass.range_constexpr(tile.unroll):
-            column = tile.offset(first, u)
-            if column < self.hidden:
-                cute.autovec_copy(at(x, source + column, tile.vector), held[None, u])
-        for j in cutlass.range_constexpr(self.topk):
-            row = places[j]
-            if row >= 0:
-                target = row_offset(out, row)
-                for u in cutlass.range_constexpr(tile.unroll):
-                    column = tile.offset(first, u)
-                    if column < self.hidden:
-                        cute.autovec_copy(held[None, u], at(out, target + column, tile.vector))
-
-    @cute.jit
-    def send(
-        self, x: cute.Tensor, token: cutlass.Int32, out: cute.Tensor, places: cute.Tensor, thread: cutlass.Int32
-    ) -> None:
-        """Copy a row by bulk copies, and wait until the last of them has read it: then the block may end."""
-        bits = self.hidden * x.element_type.width
-        room = SmemAllocator().allocate_array(x.element_type, self.hidden, byte_alignment=ALIGN)
-        row = cute.make_tensor(room, cute.make_layout(self.hidden))
-        there = cute.arch.alloc_smem(cutlass.Int64, 1)
-        if thread == 0:
-            cute.arch.mbarrier_init(there, 1)
-            cute.arch.mbarrier_init_fence()
-            cute.arch.mbarrier_arrive_and_expect_tx(there, bits // 8)
-            bring = cute.make_copy_atom(CopyBulkG2SOp(), x.element_type, num_bits_per_copy=bits)
-            cute.copy(bring, self.row_at(x, cutlass.Int64(token) * x.stride[0]), row, mbar_ptr=there)
-            cute.arch.mbarrier_wait(there, 0)
-            take = cute.make_copy_atom(CopyBulkS2GOp(), x.element_type, num_bits_per_copy=bits)
-            for j in cutlass.range_constexpr(self.topk):
-                if places[j] >= 0:
-                    cute.copy(take, row, self.row_at(out, row_offset(out, places[j])))
-            cute.arch.cp_async_bulk_commit_group()
-            cute.arch.cp_async_bulk_wait_group(0, read=True)
-
-    @cute.jit
-    def row_at(self, tensor: cute.Tensor, offset: cutlass.Int64) -> cute.Tensor:
-        """The row that begins at an offset, aligned as vectors are."""
-        start = tensor.iterator + cute.assume(offset, divby=self.tile.vector)
-        return cute.make_tensor(start, cute.make_layout(self.hidden))
 
     @cute.jit
     def scales(
@@ -143,9 +98,7 @@ class MoePermute:
                     (out_scale.iterator + target + (row - segment * most)).store(scale)
 
 
-def compile_moe_permute(
-    dtype: Any, hidden: int, topk: int, block: int | None, threads: int, unroll: int, staged: bool
-) -> Any:
+def compile_moe_permute(dtype: Any, hidden: int, topk: int, block: int | None, threads: int, unroll: int) -> Any:
     """Compile for one length of rows: tokens, segments and rows are free."""
     tile = Tile(ALIGN * 8 // dtype.width, threads, unroll)
     tokens, segments, most = (cute.sym_int() for _ in range(3))
@@ -158,7 +111,7 @@ def compile_moe_permute(
 
     groups = hidden // (block or hidden)
     return cute.compile(
-        MoePermute(tile, hidden, topk, block, staged).moe_permute,
+        MoePermute(tile, hidden, topk, block).moe_permute,
         fake_matrix(dtype, tokens, hidden),
         scale(groups, tokens),
         fake_choices(cutlass.Int32, tokens, topk),
