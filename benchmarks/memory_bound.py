@@ -27,6 +27,7 @@ from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.timing import timer
+from precast.kernels.authoring.timing.bench import compiled_for_this
 from precast.loader.errors import PrecastError
 
 Run = Callable[[], Any]
@@ -179,8 +180,7 @@ def rivals_of_torch(one: Contest, inputs: Mapping[str, Any], compiled: bool) -> 
         try:
             found[name] = tried(run)
             if compiled:
-                torch._dynamo.reset()
-                found["torch.compile"] = tried(torch.compile(run, dynamic=False))
+                found["torch.compile"] = tried(compiled_for_this(run))
         except Exception as error:
             notes.append(f"{name}: {said(error)}")
     return found, notes

@@ -203,9 +203,10 @@ def _peers(
         notes.append(f"no peer: {_line(error)}")
         return {}
     if compiled:
-        import torch
-
-        made = {**made, **{f"torch.compile({n})": torch.compile(r) for n, r in made.items() if n.startswith("torch")}}
+        made = {
+            **made,
+            **{f"torch.compile({n})": compiled_for_this(r) for n, r in made.items() if n.startswith("torch")},
+        }
     for name, run in made.items():
         try:
             run()
@@ -213,6 +214,18 @@ def _peers(
         except Exception as error:
             notes.append(f"no time of {name}: {_line(error)}")
     return found
+
+
+def compiled_for_this(run: timer.Run) -> timer.Run:
+    """A peer of torch as ``torch.compile`` makes it for the very sizes of its inputs.
+
+    What it made for other sizes is dropped: a function that was compiled for eight sizes is run as it is for any more.
+    """
+    import torch
+
+    torch.compiler.reset()
+    made: timer.Run = torch.compile(run, dynamic=False)
+    return made
 
 
 def _line(error: Exception) -> str:

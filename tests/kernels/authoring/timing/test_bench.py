@@ -88,15 +88,19 @@ def test_the_peers_of_torch_are_compiled_when_that_is_asked_for(
 ) -> None:
     """A stand-in for the compiler notes what it is given: the real one takes seconds, and a C++ compiler."""
     given: list[Callable[[], Any]] = []
+    log: list[str] = []
 
-    def compiled(run: Callable[[], Any]) -> Callable[[], Any]:
+    def compiled(run: Callable[[], Any], *, dynamic: bool) -> Callable[[], Any]:
         given.append(run)
+        log.append("any size" if dynamic else "this size")
         return run
 
     monkeypatch.setattr(torch, "compile", compiled)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: log.append("forgotten"))
     extras = [*USUAL, "torch_compile"]
     (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=extras)
     assert found.peers == {"torch.mul": 21.5, "torch.compile(torch.mul)": 31.5} and len(given) == 1
+    assert log == ["forgotten", "this size"], "what was compiled for other sizes counts against a limit"
     (found,) = bench(launch, DECLARATION, {}, problems=[{"n": 4}], device="cpu", extras=USUAL)
     assert list(found.peers) == ["torch.mul"] and len(given) == 1
 

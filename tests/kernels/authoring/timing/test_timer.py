@@ -85,6 +85,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(torch.cuda, "Stream", lambda where: "side")
     monkeypatch.setattr(torch.cuda, "stream", use)
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+
     class Others:
         def sum(self) -> None:
             device.launch("read", 50.0)
