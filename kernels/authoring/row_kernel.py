@@ -124,7 +124,6 @@ class RowKernel:
     prepare: Callable[[Config, dict[str, Any], int], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
-    speed_only: tuple[str, ...] = ()
 
     def __call__(self, function: F) -> F:
         """Declare the function that compiles the kernel."""
@@ -145,7 +144,6 @@ class RowKernel:
             peer=self.peer,
             arguments=self.names,
             imports=self.imports,
-            speed_only=self.speed_only,
         )
         return declare(function)
 

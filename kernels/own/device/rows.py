@@ -127,29 +127,20 @@ class Rows:
 
     @cute.jit
     def stage(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
-        """Shared memory to which this block's part of a row is under way."""
-        size = self.columns // self.cluster
+        """Shared memory to which this block's part of a row is under way, group by group. A lane brings the vectors
+        that it takes, and sees no others."""
+        vector, size = self.split.vector, self.columns // self.cluster
         room = SmemAllocator().allocate_array(tensor.element_type, size, byte_alignment=ALIGN)
         waiting = cute.make_tensor(room, cute.make_layout(size))
+        width = tensor.element_type.width
+        copy = cute.make_copy_atom(CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * width)
         for group in cutlass.range_constexpr(self.groups):
-            self.bring(tensor, base, waiting, group, True)
+            for i in cutlass.range_constexpr(min(self.depth, self.split.steps - group * self.depth)):
+                index = self.index(group, i)
+                if index < self.split.vectors:
+                    cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
+            cute.arch.cp_async_commit_group()
         return waiting
-
-    @cute.jit
-    def bring(
-        self, tensor: cute.Tensor, base: cutlass.Int64, waiting: cute.Tensor, group: cutlass.Constexpr, wanted: Any
-    ) -> None:
-        """Begin to copy a group of vectors to shared memory, if it is wanted. A lane brings the vectors that it takes,
-        and sees no others."""
-        vector = self.split.vector
-        copy = cute.make_copy_atom(
-            CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * tensor.element_type.width
-        )
-        for i in cutlass.range_constexpr(min(self.depth, self.split.steps - group * self.depth)):
-            index = self.index(group, i)
-            if wanted and index < self.split.vectors:
-                cute.copy(copy, at(tensor, base + index * vector, vector), at(waiting, index * vector, vector))
-        cute.arch.cp_async_commit_group()
 
     @cute.jit
     def fold(
@@ -220,20 +211,17 @@ class Rows:
         return found
 
     @cute.jit
-    def told(self, mine: Any, turn: Any = None) -> Any:
+    def told(self, mine: Any) -> Any:
         """What the warps that share a row have, for each number of a few: a tensor with one for each warp.
 
         The numbers are the same in all lanes of a warp. In a cluster a lane writes to each block. Each exchange has
-        memory of its own, so that the next one may begin before others have read this; one in a loop has two, which
-        take turns: 0 and 1. No block ends before all have written to it. They have all begun, since they met before.
+        memory of its own, so that the next one may begin before others have read this. No block ends before all have
+        written to it. They have all begun, since they met before.
         """
         thread, _, _ = cute.arch.thread_idx()
         lane, warp = thread % WARP, thread // WARP
         warps = self.split.threads // WARP
-        size = warps * self.cluster
-        rooms = [cute.arch.alloc_smem(type(one), size if turn is None else 2 * size) for one in mine]
-        if cutlass.const_expr(turn is not None):
-            rooms = [room + turn * size for room in rooms]
+        rooms = [cute.arch.alloc_smem(type(one), warps * self.cluster) for one in mine]
         if cutlass.const_expr(self.cluster > 1):
             if lane < self.cluster:
                 for i in cutlass.range_constexpr(len(mine)):

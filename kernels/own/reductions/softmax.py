@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding
-from precast.kernels.authoring.declare import GRID, Problem, Tolerance
+from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import RowKernel, Tensor
@@ -17,18 +17,12 @@ from precast.loader.format.target import Target
 
 _MATRIX = ("rows", "width")
 _SPREAD = 3.0
-_RESIDENT = (0, 1, 2, 3, 4)
 
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = row_cases.refusal(config, "width") or row_cases.cluster_refusal(config, "width", target)
-    reason = reason or row_cases.stage_refusal(config, "width") or configs.not_among(config, "resident", _RESIDENT)
-    if reason or not config["resident"]:
-        return reason
-    if target.major < 9:  # what runs at once is asked of an interface for clusters
-        return f"resident is {config['resident']}: it needs sm_90; use 0"
-    return None if config["staged"] else f"resident is {config['resident']}, and staged false: use true, or 0"
+    return reason or row_cases.stage_refusal(config, "width")
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -88,26 +82,19 @@ SOFTMAX = RowKernel(
     tolerance=tolerance,
     peer=peer,
     flops=5,
-    speed_only=GRID,
 )
 
 
 @SOFTMAX
 def softmax(
-    dtype: DType,
-    width: int,
-    cluster: Tuned[int] = 1,
-    staged: Tuned[bool] = False,
-    threads: Tuned[int] = 256,
-    resident: Tuned[int] = 0,
+    dtype: DType, width: int, cluster: Tuned[int] = 1, staged: Tuned[bool] = False, threads: Tuned[int] = 256
 ) -> Any:
     """``softmax(x, out)``: each row of ``out`` is the softmax of that row of ``x``, computed in float32.
 
     ``x`` and ``out`` are ``[rows, width]``, of row strides that keep rows aligned to 16 bytes; ``out`` may be ``x``.
     A row that the registers of a block hold, or those of a ``cluster`` of blocks, is read once. With ``staged`` it
-    waits in shared memory instead. Any other is read twice. With ``resident``, so many blocks of each multiprocessor
-    take one staged row after another, and bring the next one while they write.
+    waits in shared memory instead. Any other is read twice.
     """
     from precast.kernels.own.reductions.device.softmax import compile_softmax
 
-    return compile_softmax(to_cutlass(dtype), width, cluster, threads, staged, resident)
+    return compile_softmax(to_cutlass(dtype), width, cluster, threads, staged)

@@ -145,8 +145,6 @@ def test_the_largest_value_is_torchs_of_every_kind_of_number() -> None:
         ("softmax", {"dtype": "float32", "width": 32768, "staged": True}, "131072 bytes for each block"),
         ("softmax", {"dtype": "float32", "width": 64, "staged": True}, "a block has several rows"),
         ("softmax", {"dtype": "bfloat16", "width": 32768, "threads": 64, "staged": True}, "64 vectors for each thread"),
-        ("softmax", {"dtype": "bfloat16", "width": 4096, "resident": 2}, "resident is 2, and staged false"),
-        ("softmax", {"dtype": "bfloat16", "width": 4096, "staged": True, "resident": 5}, "resident is 5: use one of"),
         ("reduce", {**HALF, "width": 256, "function": "max", "cluster": 2}, "rows are too short to be shared"),
         ("layernorm", {"dtype": "bfloat16", "hidden": -8}, "hidden is -8: use a multiple of 8"),
         ("layernorm", {"dtype": "bfloat16", "hidden": 64, "threads": 100}, "threads is 100: use one of"),

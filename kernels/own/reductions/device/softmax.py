@@ -12,7 +12,6 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
-from cutlass.utils import HardwareInfo
 
 from precast.kernels.own.device.rows import Rows, matrix
 from precast.kernels.own.rows import WARP, Split
@@ -72,12 +71,12 @@ class Softmax(Rows):
         return largest, total
 
     @cute.jit
-    def whole_row(self, mine: Any, turn: Any = None) -> Any:
+    def whole_row(self, mine: Any) -> Any:
         """The largest value of a row, and the sum of exponentials over it, of what each lane found. Both are told
         together, so that warps wait for each other once."""
         largest, total = together(*mine, min(self.split.lanes, WARP))
         if cutlass.const_expr(self.tellers > 1):
-            peaks, sums = self.told([largest, total], turn)
+            peaks, sums = self.told([largest, total])
             largest, total = self.heard(peaks, 0), self.heard(sums, 0)
             for step in cutlass.range_constexpr(1, self.hearings):
                 peak = self.heard(peaks, step)
@@ -95,54 +94,6 @@ class Softmax(Rows):
         for i in cutlass.range_constexpr(self.depth):
             self.store(out, base, group, i, power(held[None, i].load().to(cutlass.Float32) - largest) * factor)
         return factor
-
-
-class ResidentSoftmax(Softmax):
-    """The same, staged, by as many clusters as run at once: each takes row after row.
-
-    As soon as a lane has read a group of a row for the last time, it brings those of the next row to the same place, so
-    that one row arrives while another is written.
-    """
-
-    def __init__(self, split: Split, cluster: int, clusters: int) -> None:
-        super().__init__(split, cluster, staged=True)
-        self.clusters = clusters
-
-    @cute.jit
-    def grid(self, x: cute.Tensor) -> cutlass.Int32:
-        """All blocks, or those of as many rows as there are; one cluster finds nothing to do where there is no row."""
-        rows = cutlass.min(cute.size(x, mode=[0]), self.clusters)
-        return cutlass.max(cutlass.Int32(rows), 1) * self.cluster
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
-        """The rows of one cluster: all its blocks and threads take the same ones."""
-        total, first = cute.size(x, mode=[0]), self.first()
-        blocks, _, _ = cute.arch.grid_dim()
-        stride = cutlass.Int64(blocks // self.cluster)
-        if first < total:
-            waiting = self.stage(x, self.place(x, first))
-            self.meet()
-            turns = cutlass.Int32((total - first + stride - 1) // stride)
-            for turn in cutlass.range(turns, unroll=1):
-                row = first + turn * stride
-                self.one_row(x, out, row, row + stride, waiting, turn % 2)
-
-    @cute.jit
-    def one_row(
-        self, x: cute.Tensor, out: cute.Tensor, row: Any, later: Any, waiting: cute.Tensor, turn: cutlass.Int32
-    ) -> None:
-        """A row that is under way, while a later one is brought, if there is one."""
-        held = self.room(x.element_type)
-        nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
-        mine = self.fold(waiting, 0, held, lambda found, group: self.further(found, held), nothing, _NONE)
-        largest, summed = self.whole_row(mine, turn)
-        factor = 1.0 / summed
-        source, target, wanted = self.place(x, later), self.place(out, row), later < cute.size(x, mode=[0])
-        for group in cutlass.range_constexpr(self.groups):
-            self.fetch(waiting, 0, group, held, _NONE)
-            self.bring(x, source, waiting, group, wanted)
-            self.write(out, target, group, held, largest, factor)
 
 
 @cute.jit
@@ -170,14 +121,9 @@ def finite(largest: cutlass.Float32) -> cutlass.Float32:
     return cutlass.Float32(0) if largest == -cutlass.Float32.inf else largest
 
 
-def compile_softmax(dtype: Any, width: int, cluster: int, threads: int, staged: bool, resident: int) -> Any:
+def compile_softmax(dtype: Any, width: int, cluster: int, threads: int, staged: bool) -> Any:
     """Compile for one dtype and row length: rows and their strides are free, each row aligned to 16 bytes."""
-    split = Split.of(width // cluster, dtype.width, threads)
-    if resident:
-        clusters = HardwareInfo().get_max_active_clusters(cluster) * resident
-        operation: Softmax = ResidentSoftmax(split, cluster, clusters)
-    else:
-        operation = Softmax(split, cluster, staged=staged)
+    operation = Softmax(Split.of(width // cluster, dtype.width, threads), cluster, staged=staged)
     rows = cute.sym_int64()
     x, out = (matrix(dtype, rows, width) for _ in range(2))
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
