@@ -1,1 +1,1 @@
-"""Programs that manifests name under ``script``, for what they ask a library for, and functions to name under ``compile``."""
+"""Programs that manifests name under ``script``, and functions that they name under ``compile``."""
