@@ -37,6 +37,30 @@ def supports(config: Config, target: Target) -> str | None:
     return library.FLASHINFER.obstacle() or ranks_refusal(config)
 
 
+def supports_persistent(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return supports(config, target) or threads_refusal(config)
+
+
+def supports_gather(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return supports(config, target) or library.width_refusal("hidden", configs.integer(config, "hidden"), 1024)
+
+
+def threads_refusal(config: Config) -> str | None:
+    """Why the threads of a block do not share a row evenly, or None.
+
+    >>> threads_refusal({"hidden": 7168, "threads": 512, "vectors": 2})
+    'hidden is 7168, which 8 * 512 threads * 2 vectors do not divide: use threads 448'
+    """
+    hidden, threads, vectors = (configs.integer(config, key) for key in ("hidden", "threads", "vectors"))
+    if hidden % (8 * threads * vectors) == 0:
+        return None
+    fits = [n for n in range(32, 1025, 32) if hidden % (8 * n * vectors) == 0]
+    use = f"use threads {fits[-1]}" if fits else "use fewer vectors, or a hidden that 256 divides"
+    return f"hidden is {hidden}, which 8 * {threads} threads * {vectors} vectors do not divide: {use}"
+
+
 def ranks_refusal(config: Config) -> str | None:
     """Why the GPUs are not some that the kernels know, or None.
 
@@ -184,7 +208,7 @@ def finalize_norm_publish(
         )
 
 
-@kernel(op="flashinfer.all_gather_dual_norm", imports=[_DUAL_NORM], targets=_TARGETS, supports=supports)
+@kernel(op="flashinfer.all_gather_dual_norm", imports=[_DUAL_NORM], targets=_TARGETS, supports=supports_gather)
 def all_gather_dual_norm(
     hidden: int, ranks: int, most_rows: int = 64, eps: float = 1e-6, post_weight: bool = True, pdl: bool = False
 ) -> Any:
@@ -196,7 +220,7 @@ def all_gather_dual_norm(
     return own._compile(module._NormConstants(eps, eps, 0.0, 0.0, post_weight))
 
 
-@kernel(op="flashinfer.all_gather_norm_fp4", imports=[_NORM_QUANT], targets=_TARGETS, supports=supports)
+@kernel(op="flashinfer.all_gather_norm_fp4", imports=[_NORM_QUANT], targets=_TARGETS, supports=supports_gather)
 def all_gather_norm_fp4(hidden: int, ranks: int, most_rows: int = 64, eps: float = 1e-6, pdl: bool = False) -> Any:
     """Columns of all GPUs behind ``all_reduce_publish``, and the norm of whole rows as NVFP4."""
     module = library.FLASHINFER.module(_NORM_QUANT)
@@ -244,7 +268,7 @@ def all_reduce_rows(
     return publish, found.reduce, found.rms_norm
 
 
-@kernel(op="flashinfer.all_reduce_persistent", imports=[_PERSISTENT], targets=_TARGETS, supports=supports)
+@kernel(op="flashinfer.all_reduce_persistent", imports=[_PERSISTENT], targets=_TARGETS, supports=supports_persistent)
 def all_reduce_persistent(
     hidden: int,
     ranks: int,
