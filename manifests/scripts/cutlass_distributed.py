@@ -122,7 +122,7 @@ def blockscaled_gemm(
     tile: Sequence[int] = (128, 128),
     cluster: Sequence[int] = (1, 1),
 ) -> Any:
-    """The same of NVFP4, with a result of float16."""
+    """A product of NVFP4 that is summed over GPUs while it is stored, as float16."""
     import cutlass
 
     with _one_of(ranks, rank):

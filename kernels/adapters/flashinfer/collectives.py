@@ -192,7 +192,7 @@ def finalize_norm_publish(
     pdl: bool = False,
     threads: Tuned[int] = 128,
 ) -> Any:
-    """The same with a norm of what each expert found."""
+    """``finalize_publish`` with a norm of what each expert found, before it is weighted or behind."""
     import torch
 
     experts = library.FLASHINFER.module(_EXPERTS).LLMoEFinalizeNormAllReduce
