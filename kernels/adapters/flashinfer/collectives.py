@@ -192,7 +192,7 @@ def finalize_norm_publish(
     pdl: bool = False,
     threads: Tuned[int] = 128,
 ) -> Any:
-    """``finalize_publish`` with a norm of what each expert found, before it is weighted or behind."""
+    """The first launch of a sum behind experts, with a norm of what each of them found."""
     import torch
 
     experts = library.FLASHINFER.module(_EXPERTS).LLMoEFinalizeNormAllReduce
