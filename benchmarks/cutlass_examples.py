@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -93,6 +94,35 @@ def attention() -> Checks:
         yield Checked(variant, "2x1024, 8 heads", out, wanted, 2e-2)
 
 
+def fmha() -> Checks:
+    """The example takes (tokens, size, heads that share keys, heads of keys, batch)."""
+    for variant, kernel in variants("cutlass.hopper.fmha"):
+        q, k, v = normal(2, 1024, 4, 2, 128), normal(2, 1024, 4, 1, 128), normal(2, 1024, 4, 1, 128)
+        out, causal, scale = torch.empty_like(q), variant.config["is_causal"], 128**-0.5
+        lse = torch.empty(2, 1024, 4, 2, 1, dtype=torch.float32, device="cuda")
+        window = 0 if causal else None  # how far a query sees behind its own place
+        given = (t.permute(1, 4, 3, 2, 0) for t in (q, k, v, out, lse))
+        kernel(*given, scale * math.log2(math.e), scale, 1.0, None, window, stream())
+        heads = (t.flatten(2, 3).transpose(1, 2).float() for t in (q, k.expand_as(q), v.expand_as(q)))
+        wanted = functional.scaled_dot_product_attention(*heads, is_causal=causal, scale=scale).transpose(1, 2)
+        yield Checked(variant, "2x1024, 8 heads", out.flatten(2, 3), wanted, 1e-2)
+
+
+def hstu_attention() -> Checks:
+    """Weights are silu of the scores with a bias of each pair; the example fixes all sizes."""
+    for variant, kernel in variants("cutlass.hstu_attention"):
+        batch, tokens, heads, size = (variant.config[key] for key in ("batch_size", "seqlen_q", "num_head", "head_dim"))
+        q, k, v = (normal(batch, tokens, heads, size, dtype=torch.bfloat16, scale=0.2) for _ in range(3))
+        bias = normal(batch, heads, tokens, tokens, dtype=torch.bfloat16, scale=0.2)
+        out = torch.empty_like(q)
+        kernel(q, k, v, out, bias, stream())
+        turned = [t.transpose(1, 2).double() for t in (q, k, v)]
+        weights = functional.silu(turned[0] @ turned[1].transpose(2, 3) + bias.double())
+        if variant.config["is_causal"]:
+            weights = weights.tril()
+        yield Checked(variant, "as compiled", out, (weights @ turned[2]).transpose(1, 2), 2e-2)
+
+
 def sgemm() -> Checks:
     for variant, kernel in variants("cutlass.sgemm"):
         m, n, k = variant.config["mnk"]
@@ -154,6 +184,8 @@ CHECKS: dict[str, Callable[[], Checks]] = {
     "cutlass.blackwell.rmsnorm": rmsnorm,
     "cutlass.hopper.cta_norm": cta_norm,
     "cutlass.flash_attention_v2": attention,
+    "cutlass.hopper.fmha": fmha,
+    "cutlass.hstu_attention": hstu_attention,
     "cutlass.sgemm": sgemm,
     "cutlass.tensorop_gemm": tensorop_gemm,
     "cutlass.hopper.dense_gemm": dense_gemm("cutlass.hopper.dense_gemm"),

@@ -24,8 +24,9 @@ _REPLAYS = 12
 
 def example() -> Any:
     """The module of the example."""
-    path = Path(__file__).parents[1] / "examples" / "llama.py"
-    spec = importlib.util.spec_from_file_location("llama_example", path)
+    examples = Path(__file__).parents[1] / "examples"
+    sys.path.insert(0, str(examples))  # it imports what stands beside it
+    spec = importlib.util.spec_from_file_location("llama_example", examples / "llama.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["llama_example"] = module

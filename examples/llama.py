@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from graphs import captured, milliseconds
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -206,39 +207,6 @@ def angles(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
     return found.cos().float(), found.sin().float()
 
 
-def captured(run: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor]:
-    """A CUDA graph of a run, and where its result is after a replay."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = run()
-    return graph.replay, result
-
-
-def times(replays: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The median milliseconds of each, all of them in turn, after warming up."""
-    found: dict[str, list[float]] = {name: [] for name in replays}
-    for number in range(rounds + 3):
-        marks = {}
-        for name, replay in replays.items():
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            replay()
-            after.record()
-            marks[name] = (before, after)
-        torch.cuda.synchronize()
-        if number >= 3:
-            for name, (before, after) in marks.items():
-                found[name].append(before.elapsed_time(after))
-    return {name: statistics.median(values) for name, values in found.items()}
-
-
 def apart(found: torch.Tensor, expected: torch.Tensor) -> float:
     """The relative error of all values together."""
     return float((found.double() - expected.double()).norm() / expected.double().norm())
@@ -267,7 +235,7 @@ def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: a
         replays[name]()
         torch.cuda.synchronize()
         errors[name] = apart(result, expected)
-    found = times(replays, options.rounds)
+    found = milliseconds(replays, options.rounds)
     ours = min((name for name in found if name.startswith("precast")), key=lambda name: found[name])
     row = {"tokens": tokens, "ms": found, "error": errors, "best": ours, "ratio": found["torch"] / found[ours]}
     if options.compile:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from graphs import captured, milliseconds
 from torch.nn import functional
 
 from precast import loader
@@ -243,38 +243,6 @@ def expected(model: Model, experts: Experts, x: torch.Tensor, routing: Routing) 
     return out
 
 
-def captured(run: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor]:
-    """A CUDA graph of a run, and where its result is after a replay."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(2):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = run()
-    return graph.replay, result
-
-
-def times(replays: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The median microseconds of each, all of them in turn, after warming up."""
-    found: dict[str, list[float]] = {name: [] for name in replays}
-    for number in range(rounds + 3):
-        marks = {}
-        for name, replay in replays.items():
-            marks[name] = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
-            marks[name][0].record()
-            replay()
-            marks[name][1].record()
-        torch.cuda.synchronize()
-        if number >= 3:
-            for name, (before, after) in marks.items():
-                found[name].append(1e3 * before.elapsed_time(after))
-    return {name: statistics.median(values) for name, values in found.items()}
-
-
 @torch.inference_mode()
 def measure(
     name: str, model: Model, experts: Experts, blocks: tuple[Blocks, Blocks] | None, tokens: int, rounds: int
@@ -297,7 +265,7 @@ def measure(
         cosines[side] = float(functional.cosine_similarity(result.float().flatten(), reference, dim=0))
     ours = sides["precast bfloat16"]
     kept = int(ours.rows.ge(0).sum()) == int((routing.topk_ids < model.here).sum())
-    found = times(replays, rounds)
+    found = {side: 1e3 * ms for side, ms in milliseconds(replays, rounds).items()}
     right = kept and all(cosine > ALIKE for cosine in cosines.values())
     return {"model": name, "tokens": tokens, "us": found, "cosine": cosines, "right": right}
 

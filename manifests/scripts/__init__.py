@@ -1,1 +1,1 @@
-"""Programs that manifests name under ``script``: what they ask a library for is built."""
+"""Programs that manifests name under ``script``, and functions that they name under ``compile``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
 from tests.helpers.builds import command
+from tests.helpers.examples import example
 
 ROOT = Path(__file__).parents[2]
 OBSTACLE = QUACK.obstacle() or FLASH.obstacle()
@@ -25,11 +25,7 @@ functional = torch.nn.functional
 @pytest.fixture
 def llama(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, with layers small enough for the CPU."""
-    spec = importlib.util.spec_from_file_location("llama_example", ROOT / "examples" / "llama.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "llama_example", module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    module = example("llama", monkeypatch)
     small: dict[str, float] = {"HIDDEN": 64, "INTER": 48, "HEADS": 4, "KV_HEADS": 2, "SIZE": 16, "PAGE": 4}
     small |= {"QUERIES": 64, "KEYS": 32, "SCALE": 0.25}
     for name, value in {**small, "DEVICE": "cpu", "DTYPE": torch.float64}.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.format.config import complete
 from tests.helpers.builds import command
+from tests.helpers.examples import example
 
 ROOT = Path(__file__).parents[2]
 functional = torch.nn.functional
@@ -42,11 +42,7 @@ def stand_in(op: str, given: Mapping[str, Any], **_: Any) -> Callable[..., None]
 @pytest.fixture
 def moe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, on the CPU."""
-    spec = importlib.util.spec_from_file_location("moe_example", ROOT / "examples" / "moe.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "moe_example", module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    module = example("moe", monkeypatch)
     monkeypatch.setattr(module, "DEVICE", "cpu")
     monkeypatch.setattr(module, "loader", SimpleNamespace(get=stand_in))
     return module

@@ -1,16 +1,16 @@
-"""FlashInfer's kernels for several GPUs on one NVLink: ``all_reduce_publish``, ``all_reduce_norm``,
-``gemm_all_reduce``.
+"""FlashInfer's kernels for several GPUs on one NVLink: sums of rows and their norms, gathered columns, a product.
 
 A sum over GPUs is two launches: each GPU writes its part into all mailboxes at once, through an address of multicast
-memory; then each sums what its own mailbox holds. What makes the mailboxes, and gives their addresses, is the
-library's own.
+memory (``.._publish``); then each sums what its own mailbox holds. For many rows it is three (``all_reduce_rows``), or
+one that stays (``all_reduce_persistent``). What makes the mailboxes, and gives their addresses, is the library's own.
+The arguments of each op are those of the library's kernel, by its names: see ``help(loader.get(..))``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 from precast.kernels.adapters.flashinfer import library
@@ -21,7 +21,13 @@ from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
-_PROTOCOL = "flashinfer.comm.mnnvl_cutedsl.kernel_ll.protocol"
+_MNNVL = "flashinfer.comm.mnnvl_cutedsl"
+_PROTOCOL = f"{_MNNVL}.kernel_ll.protocol"
+_ROWS = f"{_MNNVL}.kernel_bt.protocol"
+_PERSISTENT = f"{_MNNVL}.kernel_ht.protocol"
+_DUAL_NORM = f"{_MNNVL}.kernel_ll.all_gather_dual_norm"
+_NORM_QUANT = f"{_MNNVL}.kernel_ll.all_gather_norm_quant"
+_EXPERTS = f"{_MNNVL}.kernel_ll.moe_finalize_norm_all_reduce"
 _GEMM = "flashinfer.cute_dsl.gemm_allreduce_two_shot"
 _TARGETS = ("sm_100a", "sm_103a")
 
@@ -29,6 +35,30 @@ _TARGETS = ("sm_100a", "sm_103a")
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     return library.FLASHINFER.obstacle() or ranks_refusal(config)
+
+
+def supports_persistent(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return supports(config, target) or threads_refusal(config)
+
+
+def supports_gather(config: Config, target: Target) -> str | None:
+    """Why a config cannot be built, or None."""
+    return supports(config, target) or library.width_refusal("hidden", configs.integer(config, "hidden"), 1024)
+
+
+def threads_refusal(config: Config) -> str | None:
+    """Why the threads of a block do not share a row evenly, or None.
+
+    >>> threads_refusal({"hidden": 7168, "threads": 512, "vectors": 2})
+    'hidden is 7168, which 8 * 512 threads * 2 vectors do not divide: use threads 448'
+    """
+    hidden, threads, vectors = (configs.integer(config, key) for key in ("hidden", "threads", "vectors"))
+    if hidden % (8 * threads * vectors) == 0:
+        return None
+    fits = [n for n in range(32, 1025, 32) if hidden % (8 * n * vectors) == 0]
+    use = f"use threads {fits[-1]}" if fits else "use fewer vectors, or a hidden that 256 divides"
+    return f"hidden is {hidden}, which 8 * {threads} threads * {vectors} vectors do not divide: {use}"
 
 
 def ranks_refusal(config: Config) -> str | None:
@@ -45,14 +75,35 @@ def ranks_refusal(config: Config) -> str | None:
     return None
 
 
+def _without_peers(cls: Any, **fields: Any) -> Any:
+    """An object of the library's that compiles; its own initializer would wait for the other GPUs."""
+    made = object.__new__(cls)
+    vars(made).update(fields)
+    return made
+
+
+def _fields(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    most_rows: int,
+    residual: bool = False,
+    eps: float = 0.0,
+    weight_bias: float = 0.0,
+) -> dict[str, Any]:
+    """What the library's objects know, by its names."""
+    return {
+        "hidden_size": hidden, "tp_size": ranks, "rank": rank, "capacity_m": most_rows, "rms_epsilon": eps,
+        "weight_bias": weight_bias, "add_residual": residual, "write_residual_output": residual,
+        "apply_rms_norm": True, "dynamic_fp8": False, "write_norm_output": False, "output_dtype": to_torch("bfloat16"),
+    }  # fmt: skip
+
+
 @kernel(op="flashinfer.all_reduce_publish", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
 def all_reduce_publish(
     hidden: int, ranks: int, rank: int, most_rows: int = 64, pdl: bool = False, threads: Tuned[int] = 128
 ) -> Any:
-    """The first launch of a sum: one GPU's rows of bfloat16, into the mailboxes of all.
-
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``.
-    """
+    """The first launch of a sum: one GPU's rows of bfloat16, into the mailboxes of all."""
     return library.compiled(
         f"{_PROTOCOL}:compile_shared_only_publish",
         hidden=hidden,
@@ -78,19 +129,163 @@ def all_reduce_norm(
     cluster: Tuned[int] = 8,
     threads: Tuned[int] = 128,
 ) -> Any:
-    """The second launch of a sum: what the mailbox holds, with ``residual`` that added and kept, and its norm.
-
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``.
-    """
+    """The second launch of a sum: what the mailbox holds, with ``residual`` that added and kept, and its norm."""
     protocol = library.FLASHINFER.module(_PROTOCOL)
-    # The method takes these from its object, which cannot be made without the other GPUs.
-    fields = SimpleNamespace(
-        hidden_size=hidden, tp_size=ranks, capacity_m=most_rows, rms_epsilon=eps, weight_bias=weight_bias,
-        add_residual=residual, write_residual_output=residual, apply_rms_norm=True, dynamic_fp8=False,
-        write_norm_output=False, output_dtype=to_torch("bfloat16"),
-    )  # fmt: skip
+    fields = _fields(hidden, ranks, 0, most_rows, residual, eps, weight_bias)
     tuning = protocol.LLCollectiveTuning(cluster_size=cluster, threads=threads, enable_pdl=pdl)
-    return protocol.LLProtocol._compile_collective(fields, tuning)
+    return _without_peers(protocol.LLProtocol, **fields)._compile_collective(tuning)
+
+
+@kernel(op="flashinfer.all_reduce_two_shot", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
+def all_reduce_two_shot(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    most_rows: int = 64,
+    residual: bool = True,
+    eps: float = 1e-6,
+    weight_bias: float = 0.0,
+    pdl: bool = False,
+    cluster: Tuned[int] = 8,
+    threads: Tuned[int] = 128,
+) -> Any:
+    """A sum and its norm in one launch: each GPU sums some rows, and sends them to all."""
+    protocol = library.FLASHINFER.module(_PROTOCOL)
+    fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
+    tuning = protocol.LLCollectiveTuning(cluster_size=cluster, threads=threads, enable_pdl=pdl)
+    return _without_peers(protocol.LLProtocol, **fields)._compile_two_shot(tuning, most_rows)
+
+
+@kernel(op="flashinfer.finalize_publish", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
+def finalize_publish(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    top_k: int,
+    most_rows: int = 64,
+    shared_expert: bool = True,
+    routed_scale: float = 1.0,
+    pdl: bool = False,
+    elements: Tuned[Literal[1, 4]] = 4,
+    threads: Tuned[int] = 128,
+) -> Any:
+    """The first launch of a sum behind experts: what those of a token found, weighted and added, into all mailboxes."""
+    protocol = library.FLASHINFER.module(_PROTOCOL)
+    fields = _fields(hidden, ranks, rank, most_rows)
+    experts = {"top_k": top_k, "include_shared_expert": shared_expert, "routed_scaling_factor": routed_scale}
+    tuning = protocol.LLFinalizeTuning(
+        elements_per_thread=elements, threads=threads, collective=protocol.LLCollectiveTuning(enable_pdl=pdl)
+    )
+    return _without_peers(protocol.LLProtocol, **fields, **experts)._compile_finalize(tuning)
+
+
+@kernel(op="flashinfer.finalize_norm_publish", imports=[_EXPERTS], targets=_TARGETS, supports=supports)
+def finalize_norm_publish(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    top_k: int,
+    most_rows: int = 64,
+    weight_before_norm: bool = False,
+    eps: float = 1e-6,
+    gain: float = 0.0,
+    pdl: bool = False,
+    threads: Tuned[int] = 128,
+) -> Any:
+    """The first launch of a sum behind experts, with a norm of what each of them found."""
+    import torch
+
+    experts = library.FLASHINFER.module(_EXPERTS).LLMoEFinalizeNormAllReduce
+    fields = _fields(hidden, ranks, rank, most_rows)
+    own = _without_peers(experts, **fields, topk=top_k, threads=threads, enable_pdl=pdl, _publishers={})
+    with patch.object(torch.cuda, "is_current_stream_capturing", lambda: False):
+        return own.publisher(
+            row_stride=hidden,
+            weight_dtype=torch.bfloat16,
+            weight_before_norm=weight_before_norm,
+            eps=eps,
+            gain_center=gain,
+        )
+
+
+@kernel(op="flashinfer.all_gather_dual_norm", imports=[_DUAL_NORM], targets=_TARGETS, supports=supports_gather)
+def all_gather_dual_norm(
+    hidden: int, ranks: int, most_rows: int = 64, eps: float = 1e-6, post_weight: bool = True, pdl: bool = False
+) -> Any:
+    """Columns of all GPUs behind ``all_reduce_publish``, the norm of whole rows, a gated residual, and its norm."""
+    module = library.FLASHINFER.module(_DUAL_NORM)
+    cluster = _blocks(hidden)
+    tuning = module.LLAllGatherDualNormTuning(cluster_size=cluster, threads=hidden // (8 * cluster), enable_pdl=pdl)
+    own = _without_peers(module.LLAllGatherDualNorm, **_gathered(hidden, ranks, most_rows), tuning=tuning)
+    return own._compile(module._NormConstants(eps, eps, 0.0, 0.0, post_weight))
+
+
+@kernel(op="flashinfer.all_gather_norm_fp4", imports=[_NORM_QUANT], targets=_TARGETS, supports=supports_gather)
+def all_gather_norm_fp4(hidden: int, ranks: int, most_rows: int = 64, eps: float = 1e-6, pdl: bool = False) -> Any:
+    """Columns of all GPUs behind ``all_reduce_publish``, and the norm of whole rows as NVFP4."""
+    module = library.FLASHINFER.module(_NORM_QUANT)
+    own = _without_peers(module.LLAllGatherNormQuant, **_gathered(hidden, ranks, most_rows), enable_pdl=pdl)
+    return own._compile(module._NormQuantConstants(eps, 0.0))
+
+
+def _gathered(hidden: int, ranks: int, most_rows: int) -> dict[str, Any]:
+    """What the library's objects that gather columns know: of their mailbox, how many numbers it holds."""
+    generations = library.FLASHINFER.module(_PROTOCOL).LAMPORT_GENERATIONS
+    mailbox = SimpleNamespace(tensor=SimpleNamespace(numel=lambda: generations * most_rows * hidden))
+    return {
+        "hidden_size": hidden, "hidden_local": hidden // ranks, "tp_size": ranks, "capacity_m": most_rows,
+        "state": SimpleNamespace(contribution_mailbox=mailbox),
+    }  # fmt: skip
+
+
+def _blocks(hidden: int) -> int:
+    """The blocks of a cluster that share a row, of 8 numbers to a thread.
+
+    >>> _blocks(7168), _blocks(4096)
+    (7, 4)
+    """
+    return -(-hidden // 1024)
+
+
+@kernel(op="flashinfer.all_reduce_rows", imports=[_ROWS], targets=_TARGETS, supports=supports)
+def all_reduce_rows(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    most_rows: int = 1024,
+    residual: bool = True,
+    eps: float = 1e-6,
+    weight_bias: float = 0.0,
+    pdl: bool = False,
+) -> Any:
+    """A sum of many rows, and its norm: three objects, one behind another."""
+    protocol = library.FLASHINFER.module(_ROWS)
+    fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
+    own = _without_peers(protocol.BTProtocol, **fields, local_capacity=-(-most_rows // ranks))
+    tail = protocol.BTCollectiveTuning(enable_pdl=pdl)
+    publish = own._compile_all_reduce_publish(protocol.BTAllReduceTuning(collective=tail))
+    found = own._compile_tail(tail)
+    return publish, found.reduce, found.rms_norm
+
+
+@kernel(op="flashinfer.all_reduce_persistent", imports=[_PERSISTENT], targets=_TARGETS, supports=supports_persistent)
+def all_reduce_persistent(
+    hidden: int,
+    ranks: int,
+    rank: int,
+    most_rows: int = 4096,
+    residual: bool = True,
+    eps: float = 1e-6,
+    weight_bias: float = 0.0,
+    threads: Tuned[int] = 512,
+    vectors: Tuned[int] = 2,
+) -> Any:
+    """A sum of very many rows and its norm, by blocks that stay: all of them must run at once. ``threads`` times 8
+    times ``vectors`` divides ``hidden``."""
+    protocol = library.FLASHINFER.module(_PERSISTENT)
+    fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
+    tuning = protocol.HTAllReduceTuning(consumer_threads=threads, vectors_per_thread=vectors)
+    return _without_peers(protocol.HTProtocol, **fields)._compile_all_reduce(tuning)
 
 
 @kernel(op="flashinfer.gemm_all_reduce", imports=[_GEMM], targets=_TARGETS, supports=supports)
@@ -103,7 +298,7 @@ def gemm_all_reduce(
 ) -> Any:
     """A product of matrices, summed over GPUs: each tile as soon as all have it.
 
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``a`` is ``[m, k,
+    ``a`` is ``[m, k,
     1]``, ``b`` ``[n, k, 1]`` and ``c`` ``[m, n, 1]``; ``c_mc`` is the multicast address of ``c`` of all GPUs, and the
     two flags are int32, one for each tile and one more for each multiprocessor.
     """

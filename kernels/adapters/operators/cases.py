@@ -32,6 +32,7 @@ _FP4_SIZE = math.sqrt(sum(v * v for v in _FP4) / len(_FP4))
 
 def problems(config: Config) -> Sequence[Problem]:
     """Sizes around every boundary, with padded rows and bases at the least alignment; a large square one last.
+    Without any k the product is zero.
 
     >>> config = {"dtype": "bfloat16", "out_dtype": "bfloat16", "tile": (128, 128)}
     >>> problems(config)[0], problems(config)[-1]["k"]
@@ -45,6 +46,7 @@ def problems(config: Config) -> Sequence[Problem]:
         (tile_m - 1, tile_n + 1, 65, 0, 1),
         (tile_m + 1, tile_n - 1, 200, 1, 0),
         (2 * tile_m + 3, 3 * tile_n + 5, 1000, 3, 1),
+        (3, 5, 0, 1, 0),
         (17, 2 * tile_n, 3 * 128, 1, 1),
         (1031, 769, 515, 1, 1),
         (_LARGE, _LARGE, deepest, 0, 0),
@@ -53,7 +55,7 @@ def problems(config: Config) -> Sequence[Problem]:
         {
             "m": _up(m, operands.granularity("m")),
             "n": _up(n, operands.granularity("n")),
-            "k": _up(k, operands.granularity("k")),
+            "k": _up(k, operands.granularity("k")) if k else 0,
             "l": 1 if not operands.batched else 2 if m == _LARGE else 3,
             "padding": padding,
             "offset": offset,
@@ -66,7 +68,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """``a``, ``b``, what the epilogue reads, and ``out``."""
     operands = Operands.of(config)
     m, n, k = problem["m"], problem["n"], problem["k"]
-    scale = k**-0.25
+    scale = max(k, 1) ** -0.25
     result = {
         "a": _random(operands, problem, (m, k), operands.a_major == "k", scale, device, seed),
         "b": _random(operands, problem, (k, n), operands.b_major == "n", scale, device, seed + 1),

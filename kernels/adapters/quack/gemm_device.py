@@ -12,6 +12,8 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 from quack.tile_scheduler import TileSchedulerOptions
 
+_THREADS = 256  # of a block that writes zeros
+
 
 class Product:
     """One of quack's kernels, and what it is launched with beside matrices."""
@@ -21,9 +23,14 @@ class Product:
 
     @cute.jit
     def product(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """Launch; an empty result takes none, since the scheduler divides by the number of tiles."""
+        """Launch; an empty result takes none, since the scheduler divides by the number of tiles. Without any k the
+        library's kernel would store sums that it never began."""
         if cute.size(out) > 0:
-            self.launch(a, b, out, stream)
+            if cute.size(a, mode=[1]) > 0:
+                self.launch(a, b, out, stream)
+            else:
+                blocks = (cute.size(out) + _THREADS - 1) // _THREADS
+                self.clear(out).launch(grid=[blocks, 1, 1], block=[_THREADS, 1, 1], stream=stream)
 
     @cute.jit
     def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
@@ -33,6 +40,15 @@ class Product:
         if cutlass.const_expr(self.swap):
             first, second, result = second, first, self.transposed(out)
         self.gemm(first, second, result, None, self.gemm.EpilogueArguments(), scheduler, None, stream)
+
+    @cute.kernel
+    def clear(self, out: cute.Tensor) -> None:
+        """Zeros in the place of sums of nothing."""
+        block, _, _ = cute.arch.block_idx()
+        thread, _, _ = cute.arch.thread_idx()
+        i = cutlass.Int64(block) * _THREADS + thread
+        if i < cute.size(out):
+            out[i // out.shape[1], i % out.shape[1]] = out.element_type(0)
 
     def transposed(self, matrix: Any) -> Any:
         """The same matrix, its sides exchanged."""

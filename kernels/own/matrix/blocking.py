@@ -108,9 +108,14 @@ class Blocking:
         return self.sharing > 1 and (self.along > 1) == self.swap
 
     @property
-    def second_shared(self) -> bool:
-        """Whether that side is the second."""
-        return self.sharing > 1 and not self.first_shared
+    def first_parts(self) -> int:
+        """Parts in which blocks load the first side; one where each has its own."""
+        return self.sharing if self.first_shared else 1
+
+    @property
+    def second_parts(self) -> int:
+        """Parts in which blocks load the second side."""
+        return self.sharing // self.first_parts
 
     @property
     def cluster(self) -> int:

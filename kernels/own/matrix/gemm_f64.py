@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import Tuned
-from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging
 from precast.loader.format.config import Config
@@ -63,41 +62,21 @@ def supports(config: Config, target: Target) -> str | None:
     return staging_of(config).refusal(instruction_of(config), target)
 
 
-def problems(config: Config) -> Sequence[Problem]:
-    """Sizes around every boundary of a tile, and a large square one last."""
-    return products.problems(config, configs.integers(config, "tile"))
-
-
-def tolerance(config: Config) -> Tolerance:
-    """What sums in float64 may be off."""
-    return products.tolerance("float64", "float64")
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Two operations a product; each matrix once through memory."""
-    return products.cost("float64", "float64", problem)
-
-
-def tile(config: Config, target: Target) -> Tile | None:
-    """One block for each tile; None for products of batches, whose problems have one axis more."""
-    if config["batched"]:
-        return None
-    m, n, _ = configs.integers(config, "tile")
-    return Tile(sizes={"m": m, "n": n}, per_sm=staging_of(config).at_once)
+_PRODUCT = products.Product(staging_of, "float64")
 
 
 @kernel(
     op="gemm_f64",
     targets=["sm_80+"],
     supports=supports,
-    problems=problems,
+    problems=_PRODUCT.problems,
     large=products.large,
-    inputs=products.inputs,
+    inputs=_PRODUCT.inputs,
     outputs=["out"],
     reference=products.reference,
-    tolerance=tolerance,
-    cost=cost,
-    tile=tile,
+    tolerance=_PRODUCT.tolerance,
+    cost=_PRODUCT.cost,
+    tile=_PRODUCT.tile,
     peer=products.peer,
 )
 def gemm_f64(

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging
 from precast.loader.format.config import Config
@@ -55,39 +54,21 @@ def supports(config: Config, target: Target) -> str | None:
     return None
 
 
-def problems(config: Config) -> Sequence[Problem]:
-    """Sizes around every boundary of a tile, and a large square one last."""
-    return products.problems(config, configs.integers(config, "tile"))
-
-
-def tolerance(config: Config) -> Tolerance:
-    """What sums by tensor cores may be off, and the rounding of the result."""
-    return products.tolerance(str(config["dtype"]), str(config["out_dtype"]))
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Two operations a product; each matrix once through memory."""
-    return products.cost(str(config["dtype"]), str(config["out_dtype"]), problem)
-
-
-def tile(config: Config, target: Target) -> Tile:
-    """One block for each tile."""
-    m, n, _ = configs.integers(config, "tile")
-    return Tile(sizes={"m": m, "n": n}, per_sm=staging_of(config).at_once)
+_PRODUCT = products.Product(staging_of)
 
 
 @kernel(
     op="gemm_sm80",
     targets=["sm_80+"],
     supports=supports,
-    problems=problems,
+    problems=_PRODUCT.problems,
     large=products.large,
-    inputs=products.inputs,
+    inputs=_PRODUCT.inputs,
     outputs=["out"],
     reference=products.reference,
-    tolerance=tolerance,
-    cost=cost,
-    tile=tile,
+    tolerance=_PRODUCT.tolerance,
+    cost=_PRODUCT.cost,
+    tile=_PRODUCT.tile,
     peer=products.peer,
 )
 def gemm_sm80(

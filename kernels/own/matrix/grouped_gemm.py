@@ -81,7 +81,8 @@ class Cases:
         tokens, columns = one.tokens, one.columns
         cases = [
             (0, 128, 128, 0), (1, 8, 16, 0), (tokens // 2, columns + 8, 80, 16),
-            (tokens + 1, 2 * columns - 8, 256, 16), (tokens, 3 * columns, 1040, 0), (128, 2048, 2048, 0),
+            (tokens + 1, 2 * columns - 8, 256, 16), (3, columns, 0, 16), (tokens, 3 * columns, 1040, 0),
+            (128, 2048, 2048, 0),
         ]  # fmt: skip
         step = BLOCK if one.gated and one.scaled else 1  # the scales of a gate's last rows are its own
         return [{"m": m, "n": -(-n // step) * step, "k": k, "padding": pad} for m, n, k, pad in cases]
@@ -112,13 +113,13 @@ class Cases:
             generator = torch.Generator(device=device).manual_seed(seed)
             return torch.rand(shape, generator=generator, device=device).add_(0.5).mul_(factor)
 
-        blocks = -(-k // BLOCK)
+        blocks, each = -(-k // BLOCK), max(k, 1) ** -0.5
         apart = rows + pad // 16
         return {
             "a": tensor(segments, rows, k, dtype, size, seed),
             "a_scale": scale((segments, blocks, apart), 1 / size, seed + 3)[..., :rows] if scaled else None,
-            "b": tensor(experts, columns, k, dtype, size if scaled else k**-0.5, seed + 1),
-            "b_scale": scale((experts, -(-columns // BLOCK), blocks), k**-0.5 / size, seed + 4) if scaled else None,
+            "b": tensor(experts, columns, k, dtype, size if scaled else each, seed + 1),
+            "b_scale": scale((experts, -(-columns // BLOCK), blocks), each / size, seed + 4) if scaled else None,
             "out": tensor(segments, rows, n, out_dtype, 1.0, seed + 2),
             "offsets" if self.packed else "masked_m": counts.to(device),
         }
@@ -234,6 +235,7 @@ def _compile(config: Config, *, packed: bool) -> Any:
     outputs=["out"],
     in_place=["out"],
     reference=_MASKED.reference,
+    arguments={"counts": "masked_m"},
     tolerance=tolerance,
     special_values=["nan", "zero", "denormal"],
     cost=cost,
@@ -277,6 +279,7 @@ def grouped_gemm_masked(
     outputs=["out"],
     in_place=["out"],
     reference=_CONTIGUOUS.reference,
+    arguments={"counts": "offsets"},
     tolerance=tolerance,
     special_values=["nan", "zero", "denormal"],
     cost=cost,

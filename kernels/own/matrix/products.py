@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_torch
+from precast.kernels.authoring.tile import Tile
+from precast.kernels.own.matrix.staging import Staging
 from precast.loader.format.config import Config
+from precast.loader.format.target import Target
 
 _LARGE = 8192
 _FAR = 1 << 15  # elements from row to row of the large problem, of which few are used
@@ -19,30 +23,88 @@ _SUMS = {"float64": 2.0**-42, "float32": 2.0**-13, "float16": 2.0**-12, "bfloat1
 _ULPS = {"float64": 0.0, "float32": 0.0, "float16": 0.75, "bfloat16": 0.75}
 
 
-def problems(config: Config, tile: Sequence[int]) -> Sequence[Problem]:
-    """Sizes around every boundary of a tile, with padded rows and bases at the least alignment; a large one last.
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What the op of a product declares. ``staging`` is how a block of a config works, ``dtype`` what is multiplied and
+    stored where the config does not say."""
 
-    >>> problems({"dtype": "float64"}, (64, 64, 16))[1]
-    {'m': 1, 'n': 1, 'k': 1, 'l': 1, 'padding': 0, 'offset': 0}
-    """
-    m, n, k = tile
-    shapes = [
-        (0, n, k, 0, 0),
-        (1, 1, 1, 0, 0),
-        (3, 5, 0, 0, 0),
-        (m - 1, n + 1, k - 1, 0, 1),
-        (m, n, k, 0, 0),
-        (m + 1, n - 1, 2 * k + 1, 1, 0),
-        (2 * m + 3, 3 * n + 5, 7 * k + 5, 3, 1),
-        (17, 2 * n, 40 * k, 1, 1),
-        (1031, 769, 515, 1, 1),
-        (_LARGE, _LARGE, _LARGE, 0, 0),
-    ]
-    return [
-        {"m": m, "n": n, "k": k, "l": 1 if not config.get("batched") else 2 if m == _LARGE else 3,
-         "padding": padding, "offset": offset}
-        for m, n, k, padding, offset in shapes
-    ]  # fmt: skip
+    staging: Callable[[Config], Staging]
+    dtype: str = ""
+
+    def dtypes(self, config: Config) -> tuple[str, str]:
+        """What is multiplied, and what is stored."""
+        return str(config.get("dtype", self.dtype)), str(config.get("out_dtype", self.dtype))
+
+    def problems(self, config: Config) -> Sequence[Problem]:
+        """Sizes around every boundary of a tile, with padded rows and bases at the least alignment; a large one last.
+        Without any k, all is zero."""
+        m, n, k = configs.integers(config, "tile")
+        shapes = [
+            (0, n, k, 0, 0),
+            (1, 1, 1, 0, 0),
+            (3, 5, 0, 0, 0),
+            (m - 1, n + 1, k - 1, 0, 1),
+            (m, n, k, 0, 0),
+            (m + 1, n - 1, 2 * k + 1, 1, 0),
+            (2 * m + 3, 3 * n + 5, 7 * k + 5, 3, 1),
+            (17, 2 * n, 40 * k, 1, 1),
+            (1031, 769, 515, 1, 1),
+            (_LARGE, _LARGE, _LARGE, 0, 0),
+        ]
+        return [
+            {"m": m, "n": n, "k": k, "l": 1 if not config.get("batched") else 2 if m == _LARGE else 3,
+             "padding": padding, "offset": offset}
+            for m, n, k, padding, offset in shapes
+        ]  # fmt: skip
+
+    def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+        """``a``, ``b`` and ``out``, of the config's dtypes and layouts."""
+        import torch
+
+        dtype, out_dtype = self.dtypes(config)
+        m, n, k = problem["m"], problem["n"], problem["k"]
+        far = problem["padding"] == _FAR
+        generator = torch.Generator(device=device).manual_seed(seed)
+
+        def matrix(name: str, shape: tuple[int, int], kind: str, rows: str) -> Any:
+            apart = name == "out" or (name == "a" and bits(kind) == 16)
+            padded = {**problem, "padding": (_FAR if apart else 0) if far else problem["padding"]}
+            return _matrix(kind, padded, shape, config.get(f"{name}_major", rows) == rows, config)
+
+        def filled(result: Any) -> Any:
+            values = torch.randn(result.shape, generator=generator, dtype=torch.float32, device=device)
+            return result.copy_(values.mul_(max(k, 1) ** -0.25))
+
+        with torch.device(device):
+            return {
+                "a": filled(matrix("a", (m, k), dtype, "k")),
+                "b": filled(matrix("b", (k, n), dtype, "n")),
+                "out": matrix("out", (m, n), out_dtype, "n"),
+            }
+
+    def tolerance(self, config: Config) -> Tolerance:
+        """What the sums may be off, and the rounding of what is stored."""
+        dtype, out_dtype = self.dtypes(config)
+        return Tolerance(rtol=0.0, atol=_SUMS[dtype], ulps=_ULPS[out_dtype])
+
+    def cost(self, config: Config, problem: Problem) -> Cost:
+        """Two operations a product; each matrix once through memory.
+
+        >>> from precast.kernels.own.matrix.sgemm import staging_of
+        >>> Product(staging_of, "float32").cost({}, {"m": 2, "n": 3, "k": 4, "l": 1})
+        Cost(flops=48, bytes=104)
+        """
+        dtype, out_dtype = self.dtypes(config)
+        m, n, k, count = problem["m"], problem["n"], problem["k"], problem["l"]
+        stored = bits(dtype) * (m * k + k * n) + bits(out_dtype) * m * n
+        return Cost(flops=2 * m * n * k * count, bytes=stored * count // 8)
+
+    def tile(self, config: Config, target: Target) -> Tile | None:
+        """One block for each tile; None for products of batches, whose problems have one axis more."""
+        if config.get("batched"):
+            return None
+        m, n, _ = configs.integers(config, "tile")
+        return Tile(sizes={"m": m, "n": n}, per_sm=self.staging(config).at_once)
 
 
 def large(config: Config) -> Problem:
@@ -51,55 +113,9 @@ def large(config: Config) -> Problem:
     return {"m": (1 << 16) + 3, "n": 72, "k": 40, "l": 1, "padding": _FAR, "offset": 0}
 
 
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``a``, ``b`` and ``out``, of the config's dtypes and layouts."""
-    import torch
-
-    dtype, out_dtype = str(config.get("dtype", "float64")), str(config.get("out_dtype", config.get("dtype", "float64")))
-    m, n, k = problem["m"], problem["n"], problem["k"]
-    far = problem["padding"] == _FAR
-    generator = torch.Generator(device=device).manual_seed(seed)
-
-    def matrix(name: str, shape: tuple[int, int], kind: str, rows: str) -> Any:
-        apart = name == "out" or (name == "a" and bits(kind) == 16)
-        padded = {**problem, "padding": (_FAR if apart else 0) if far else problem["padding"]}
-        return _matrix(kind, padded, shape, config.get(f"{name}_major", rows) == rows, config)
-
-    def filled(result: Any) -> Any:
-        values = torch.randn(result.shape, generator=generator, dtype=torch.float32, device=device)
-        return result.copy_(values.mul_(max(k, 1) ** -0.25))
-
-    with torch.device(device):
-        return {
-            "a": filled(matrix("a", (m, k), dtype, "k")),
-            "b": filled(matrix("b", (k, n), dtype, "n")),
-            "out": matrix("out", (m, n), out_dtype, "n"),
-        }
-
-
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The product in float64."""
     return {"out": inputs["a"].double() @ inputs["b"].double()}
-
-
-def tolerance(dtype: str, out_dtype: str) -> Tolerance:
-    """What the sums may be off, and the rounding of what is stored.
-
-    >>> tolerance("bfloat16", "bfloat16")
-    Tolerance(rtol=0.0, atol=0.000244140625, ulps=0.75)
-    """
-    return Tolerance(rtol=0.0, atol=_SUMS[dtype], ulps=_ULPS[out_dtype])
-
-
-def cost(dtype: str, out_dtype: str, problem: Problem) -> Cost:
-    """Two operations a product; each matrix once through memory.
-
-    >>> cost("bfloat16", "float32", {"m": 2, "n": 3, "k": 4, "l": 1})
-    Cost(flops=48, bytes=64)
-    """
-    m, n, k, count = problem["m"], problem["n"], problem["k"], problem["l"]
-    stored = bits(dtype) * (m * k + k * n) + bits(out_dtype) * m * n
-    return Cost(flops=2 * m * n * k * count, bytes=stored * count // 8)
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import Tuned
-from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging, Threads
 from precast.loader.format.config import Config
@@ -52,44 +51,21 @@ def supports(config: Config, target: Target) -> str | None:
     return products.shape_refusal(config, keys=("tile",)) or staging_of(config).refusal(_UNIT, target)
 
 
-def problems(config: Config) -> Sequence[Problem]:
-    """Sizes around every boundary of a tile, and a large square one last."""
-    return products.problems(config, configs.integers(config, "tile"))
-
-
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``a``, ``b`` and ``out`` of one problem."""
-    return products.inputs({**config, "dtype": "float32"}, problem, device=device, seed=seed)
-
-
-def tolerance(config: Config) -> Tolerance:
-    """What sums in float32 may be off."""
-    return products.tolerance("float32", "float32")
-
-
-def cost(config: Config, problem: Problem) -> Cost:
-    """Two operations a product; each matrix once through memory."""
-    return products.cost("float32", "float32", problem)
-
-
-def tile(config: Config, target: Target) -> Tile:
-    """One block for each tile."""
-    m, n, _ = configs.integers(config, "tile")
-    return Tile(sizes={"m": m, "n": n}, per_sm=staging_of(config).at_once)
+_PRODUCT = products.Product(staging_of, "float32")
 
 
 @kernel(
     op="sgemm",
     targets=["sm_80+"],
     supports=supports,
-    problems=problems,
+    problems=_PRODUCT.problems,
     large=products.large,
-    inputs=inputs,
+    inputs=_PRODUCT.inputs,
     outputs=["out"],
     reference=products.reference,
-    tolerance=tolerance,
-    cost=cost,
-    tile=tile,
+    tolerance=_PRODUCT.tolerance,
+    cost=_PRODUCT.cost,
+    tile=_PRODUCT.tile,
     peer=products.peer,
 )
 def sgemm(

@@ -128,3 +128,35 @@ def test_examples_of_cutlass_build(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "3 variants built" in result.output
+
+
+def test_examples_of_cutlass_for_several_gpus_build(tmp_path: Path) -> None:
+    """Each GPU's kernel, on a machine that has none of them."""
+    import os
+
+    from typer.testing import CliRunner
+
+    from precast.cli.main import app
+
+    if not os.environ.get("CUTLASS_EXAMPLES"):
+        pytest.skip("CUTLASS_EXAMPLES does not name a clone's folder examples/python/CuTeDSL")
+    manifest = tmp_path / "some.yaml"
+    manifest.write_text("""
+version: 1
+name: some
+targets: [sm_100a]
+path: ["${CUTLASS_EXAMPLES}", "${CUTLASS_EXAMPLES}/cute"]
+kernels:
+  - compile: "precast.manifests.scripts.cutlass_grouped:run"
+    op: grouped
+    config: {sizes: [[[128, 128, 128, 1], [256, 256, 256, 1]]]}
+  - compile: "precast.manifests.scripts.cutlass_distributed:all_reduce"
+    op: sum
+    config: {example: all_reduce_one_shot_lamport, function: run_all_reduce_one_shot, ranks: 4, rank: [0, 3]}
+  - compile: "precast.manifests.scripts.cutlass_distributed:gemm"
+    op: gemm
+    config: {example: distributed_gemm_all_reduce_blackwell, ranks: 4, rank: 1}
+""")
+    result = CliRunner().invoke(app, ["build", str(manifest), "-o", str(tmp_path / "cache"), "-j", "1"])
+    assert result.exit_code == 0, result.output
+    assert "4 variants built" in result.output

@@ -79,6 +79,12 @@ COMPILED: list[tuple[str, dict[str, Any], str]] = [
     ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 512, "groups": 4}, "sm_100a"),
     ("flashinfer.all_reduce_publish", {"hidden": 7168, "ranks": 4, "rank": 3}, "sm_100a"),
     ("flashinfer.all_reduce_norm", {"hidden": 7168, "ranks": 4}, "sm_100a"),
+    ("flashinfer.all_reduce_two_shot", {"hidden": 7168, "ranks": 4, "rank": 3}, "sm_100a"),
+    ("flashinfer.all_reduce_persistent", {"hidden": 7168, "ranks": 8, "rank": 7, "threads": 448}, "sm_100a"),
+    ("flashinfer.finalize_publish", {"hidden": 7168, "ranks": 4, "rank": 3, "top_k": 8}, "sm_100a"),
+    ("flashinfer.finalize_norm_publish", {"hidden": 7168, "ranks": 4, "rank": 3, "top_k": 8}, "sm_100a"),
+    ("flashinfer.all_gather_dual_norm", {"hidden": 7168, "ranks": 4}, "sm_100a"),
+    ("flashinfer.all_gather_norm_fp4", {"hidden": 7168, "ranks": 4}, "sm_100a"),
     ("flashinfer.gemm_all_reduce", {"dtype": "bfloat16", "ranks": 2, "rank": 1}, "sm_100a"),
 ]
 
@@ -252,6 +258,8 @@ def test_swizzling_has_an_inverse_and_is_as_tensor_cores_read_it() -> None:
         ("flashinfer.kda_decode", {"head_dim": 96}, "sm_90a", "use 64 or 128"),
         ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 500, "groups": 4}, "sm_100a", "use 384 or 512"),
         ("flashinfer.all_reduce_norm", {"hidden": 7168, "ranks": 3}, "sm_100a", "use 2, 4 or 8"),
+        ("flashinfer.all_gather_norm_fp4", {"hidden": 7000, "ranks": 4}, "sm_100a", "use 6144 or 7168"),
+        ("flashinfer.all_reduce_persistent", {"hidden": 7168, "ranks": 2, "rank": 0}, "sm_100a", "use threads 448"),
         ("flashinfer.gemm_all_reduce", {"dtype": "bfloat16", "ranks": 2, "rank": 2}, "sm_100a", "from 0 to 1"),
     ],
 )

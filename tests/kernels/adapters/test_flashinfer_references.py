@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels.adapters.flashinfer import delta_rule, gdn, moe
+from precast.kernels.adapters.flashinfer import delta_rule, gdn, moe_finalize, moe_gather, moe_routes
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ def test_every_route_stands_once_in_a_tile_of_its_expert(
 ) -> None:
     one = st.lists(st.integers(0, experts - 1), min_size=top_k, max_size=top_k)
     chosen = data.draw(st.lists(one, min_size=tokens, max_size=tokens))
-    routes = moe.sort_routes(chosen, experts, tile)
+    routes = moe_routes.sort_routes(chosen, experts, tile)
     assert len(routes.rows) == routes.tiles * tile and list(routes.experts) == sorted(routes.experts)
     held = [
         (route, routes.experts[row // tile])
@@ -42,11 +42,11 @@ def test_two_layers_make_a_mixture_of_experts() -> None:
     second = torch.randn(experts, hidden, inner, generator=draw, dtype=torch.float64)
     scales = torch.rand(tokens, top_k, generator=draw, dtype=torch.float64)
     chosen = [[t % 3, (t + 1) % 3] for t in range(tokens)]
-    routes = moe.sort_routes(chosen, experts, tile)
-    indices = moe._indices(routes, "cpu")
-    between = moe.reference(config, {"x": x, "weights": first, **indices})["out"]
+    routes = moe_routes.sort_routes(chosen, experts, tile)
+    indices = moe_routes.indices(routes, "cpu")
+    between = moe_gather.reference(config, {"x": x, "weights": first, **indices})["out"]
     given_ = {"inner": between, "weights": second, "out": torch.zeros(tokens, hidden), "scales": scales, **indices}
-    got = moe.finalize_reference(config, given_)["out"]
+    got = moe_finalize.reference(config, given_)["out"]
     want = torch.zeros(tokens, hidden, dtype=torch.float64)
     for token, places in enumerate(chosen):
         for place, expert in enumerate(places):

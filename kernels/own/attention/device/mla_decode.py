@@ -24,6 +24,7 @@ from precast.kernels.own.attention.device.mla_combine import combine
 from precast.kernels.own.attention.device.mla_scores import Scores
 from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums
 from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, WARP, WIDTH, Latent
+from precast.kernels.own.device.tma_ring import TmaRing, swizzled, tma_parts
 
 _LOADING, _MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
 _LOG2_E = math.log2(math.e)
@@ -133,9 +134,7 @@ class MlaDecode:
         if warp == 0:
             with cute.arch.elect_one():
                 cute.arch.mbarrier_init(shared.asked, 1)
-                for stage in cutlass.range_constexpr(latent.stages):
-                    cute.arch.mbarrier_init(shared.full + stage, 1)
-                    cute.arch.mbarrier_init(shared.empty + stage, 2 * GROUP // WARP)
+                shared.ring.initialize(1, 2 * GROUP // WARP)
             cute.arch.mbarrier_init_fence()
         cute.arch.sync_threads()
         # The kernel before may still be writing what this one reads, and reading what it writes.
@@ -175,17 +174,13 @@ class MlaDecode:
         shared: Any,
     ) -> None:
         """Fill the stages. The number of a page is fetched before the stage that it goes to is free."""
-        latent, one = self.latent, cute.make_layout(1)
+        latent, ring = self.latent, shared.ring
         pieces = latent.keys // latent.rows
         asked = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
-        to_queries, from_queries = cpasync.tma_partition(
-            query_copy, 0, one, cute.group_modes(shared.queries, 0, 2), cute.group_modes(asked, 0, 2)
-        )
+        to_queries, from_queries = tma_parts(query_copy, shared.queries, asked)
         rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
         places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
-        to, source = cpasync.tma_partition(
-            page_copy, 0, one, cute.group_modes(places, 0, 2), cute.group_modes(rows, 0, 2)
-        )
+        to, source = tma_parts(page_copy, places, rows)
         if share.steps > 0:
             with cute.arch.elect_one():
                 cute.arch.mbarrier_arrive_and_expect_tx(shared.asked, latent.query_bytes)
@@ -198,34 +193,29 @@ class MlaDecode:
             for piece in cutlass.range_constexpr(pieces):
                 key = step * latent.keys + cutlass.min(piece, there - 1) * latent.rows
                 numbers[piece] = page_table[share.sequence, key // latent.page]
-            cute.arch.mbarrier_wait(shared.empty + stage, parity)
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(shared.full + stage, there * latent.piece_bytes)
+            ring.wait_empty(stage, parity)
+            ring.expect(stage, there * latent.piece_bytes)
             for piece in cutlass.range_constexpr(pieces):
                 if piece < there:
                     place = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
                     cute.copy(
                         page_copy, source[None, place, numbers[piece]], to[None, piece, 0, stage],
-                        tma_bar_ptr=shared.full + stage,
+                        tma_bar_ptr=ring.full + stage,
                     )  # fmt: skip
-            stage += 1
-            if stage == latent.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
+            stage, parity = ring.after(stage, parity)
         cute.arch.griddepcontrol_launch_dependents()
 
     def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
         """Divide the shared memory."""
         latent, memory = self.latent, SmemAllocator()
         asked = memory.allocate_array(cutlass.Int64, 1)
-        full = memory.allocate_array(cutlass.Int64, latent.stages)
-        empty = memory.allocate_array(cutlass.Int64, latent.stages)
+        ring = TmaRing.allocate(memory, latent.stages)
         factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
-        queries = self.view(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout)
+        queries = swizzled(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout, self.dtype)
         room = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
-        weights = self.view(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout)
+        weights = swizzled(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout, self.dtype)
         rows = cute.recast_ptr(room, dtype=cutlass.Float32)
-        return Shared(queries, self.view(room, stage_layout), weights, rows, factors, asked, full, empty)
+        return Shared(queries, swizzled(room, stage_layout, self.dtype), weights, rows, factors, asked, ring)
 
     def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
         """How TMA copies whole rows of a tensor, and the tensor for it."""
@@ -237,10 +227,6 @@ class MlaDecode:
         if self.latent.rows == self.latent.keys:
             return stage
         return cute.slice_(cute.flat_divide(stage, (self.latent.rows, WIDTH)), (None, None, 0, 0))
-
-    def view(self, pointer: Any, layout: Any) -> Any:
-        """Shared memory in the order that wgmma reads."""
-        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
 
 
 def compile_mla_decode(latent: Latent, dtype: Any, *, lse: bool) -> Any:

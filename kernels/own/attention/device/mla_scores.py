@@ -12,7 +12,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import warpgroup
 
-from precast.kernels.own.attention.device.mla_sums import FREE, WEIGHED, Sums, release
+from precast.kernels.own.attention.device.mla_sums import FREE, WEIGHED, Sums
 from precast.kernels.own.attention.latent import GROUP, HEADS, Latent, column, row
 
 _LN_2 = math.log(2.0)
@@ -56,7 +56,7 @@ class Scores(Sums):
             cute.arch.mbarrier_wait(shared.asked, 0)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
             scores.fill(0)
-            cute.arch.mbarrier_wait(shared.full + stage, parity)
+            shared.ring.wait_full(stage, parity)
             warpgroup.fence()
             for k in cutlass.range_constexpr(cute.size(queries, mode=[2])):
                 cute.gemm(score, scores, queries[None, None, k, 0], latents[None, None, k, stage], scores)
@@ -71,11 +71,8 @@ class Scores(Sums):
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.multiply(scaling)
             self.add(shared, stage)
-            release(shared.empty + stage)
-            stage += 1
-            if stage == latent.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
+            shared.ring.release(stage)
+            stage, parity = shared.ring.after(stage, parity)
         self.finish(most, whole, scaling, share, out, lse, lse_parts)
         cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
         self.tell(scaling, shared)

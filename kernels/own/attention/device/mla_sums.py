@@ -39,7 +39,7 @@ class Shared:
     """The shared memory of a block: operands in the order that wgmma reads, factors of rows, and barriers.
 
     ``rows`` is where the stages are, for the results that take their place. ``asked`` is the barrier of the queries;
-    ``full`` and ``empty`` have one for each stage.
+    the ``ring`` has those of the stages.
     """
 
     queries: Any
@@ -48,8 +48,7 @@ class Shared:
     rows: Any
     factors: Any
     asked: Any
-    full: Any
-    empty: Any
+    ring: Any
 
 
 class Sums:
@@ -68,7 +67,7 @@ class Sums:
         stage, parity = cutlass.Int32(0), cutlass.Int32(0)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
             cute.arch.barrier_arrive(barrier_id=FREE, number_of_threads=2 * GROUP)
-            cute.arch.mbarrier_wait(shared.full + stage, parity)
+            shared.ring.wait_full(stage, parity)
             known = share.length - step * latent.keys
             if known < latent.keys:
                 self.clear(shared.stages, known, stage)
@@ -76,11 +75,8 @@ class Sums:
             self.hear(scaling, shared)
             self.multiply(scaling)
             self.add(shared, stage)
-            release(shared.empty + stage)
-            stage += 1
-            if stage == latent.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
+            shared.ring.release(stage)
+            stage, parity = shared.ring.after(stage, parity)
         cute.arch.barrier_arrive(barrier_id=FREE, number_of_threads=2 * GROUP)
         cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
         self.hear(scaling, shared)
@@ -161,10 +157,3 @@ class Sums:
                     result.store(numbers.to(to.element_type))
                     target = place + cutlass.Int64(head) * apart + self.part * HALF + start
                     cute.autovec_copy(result, at(to, target, vector))
-
-
-@cute.jit
-def release(empty: cute.Pointer) -> None:
-    """One arrival of this warp: it has read the stage."""
-    if cute.arch.lane_idx() == 0:
-        cute.arch.mbarrier_arrive(empty)

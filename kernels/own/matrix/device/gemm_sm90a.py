@@ -19,10 +19,9 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream
 from cutlass.utils import LayoutEnum, SmemAllocator
 
+from precast.kernels.own.device.tma_ring import OFTEN, ONCE, USUAL, TmaRing, meet, swizzled, tma_copy, tma_parts
 from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
 
-# How long the L2 cache keeps what TMA loads, in its own encoding: evicted first, as usual, last.
-_ONCE, _USUAL, _OFTEN = 0x12F0000000000000, 0x1000000000000000, 0x14F0000000000000
 _MULTIPLIERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
 
 
@@ -56,8 +55,10 @@ class GemmSm90a:
         tile = (blocking.first, blocking.second, blocking.depth)
         first_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
         second_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
-        first_copy, first_tiles = self.copy(first, first_layout, blocking.first, blocking.first_shared)
-        second_copy, second_tiles = self.copy(second, second_layout, blocking.second, blocking.second_shared)
+        first_copy, first_tiles = tma_copy(first, first_layout, (blocking.first, blocking.depth), blocking.first_parts)
+        second_copy, second_tiles = tma_copy(
+            second, second_layout, (blocking.second, blocking.depth), blocking.second_parts
+        )
         grid = blocking.grid(cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1]))
         self.kernel(
             mma, first_copy, first_tiles, first_layout, second_copy, second_tiles, second_layout, out
@@ -91,52 +92,49 @@ class GemmSm90a:
         steps = blocking.steps(cutlass.Int32(cute.size(first_tiles, mode=[1])), share)
 
         shared = SmemAllocator()
-        full = shared.allocate_array(cutlass.Int64, blocking.stages)
-        empty = shared.allocate_array(cutlass.Int64, blocking.stages)
+        ring = TmaRing.allocate(shared, blocking.stages, sharing=blocking.sharing, apart=blocking.split)
         buffers = shared.allocate(blocking.buffer_bytes, byte_alignment=1024)
-        first_stages = self.stages(buffers, first_layout)
-        second_stages = self.stages(buffers + blocking.first_bytes, second_layout)
+        first_stages = swizzled(buffers, first_layout, self.dtype)
+        second_stages = swizzled(buffers + blocking.first_bytes, second_layout, self.dtype)
         sums = cute.recast_ptr(buffers, dtype=cutlass.Float32)
         if warp == blocking.warps:
             cpasync.prefetch_descriptor(first_copy)
             cpasync.prefetch_descriptor(second_copy)
         if warp == 0:
             with cute.arch.elect_one():
-                for stage in cutlass.range_constexpr(blocking.stages):
-                    cute.arch.mbarrier_init(full + stage, 1)
-                    cute.arch.mbarrier_init(empty + stage, blocking.warps * blocking.sharing)
+                ring.initialize(1, blocking.warps)
             cute.arch.mbarrier_init_fence()
         # Before the first load: blocks that load together write into each other's memory and barriers.
-        self.sync()
+        meet(blocking.cluster)
 
         loading = (
             first_copy, first_tiles, first_stages, second_copy, second_tiles, second_stages,
-            full, empty, steps, share, neighbour, token_tile, row_tile, token_clusters,
+            ring, steps, share, neighbour, token_tile, row_tile, token_clusters,
         )  # fmt: skip
-        multiplying = (mma, first_stages, second_stages, full, empty, steps, share, sums)
+        multiplying = (mma, first_stages, second_stages, ring, steps, share, sums)
         storing = (sums, out, share, neighbour, token_tile, row_tile)
         if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
             if warp < blocking.warps:
                 cute.arch.setmaxregister_increase(blocking.registers)
                 self.multiply(*multiplying)
-                self.sync()
+                meet(blocking.cluster)
                 self.store(*storing)
             else:
                 cute.arch.setmaxregister_decrease(blocking.kept)
                 if warp == blocking.warps:
                     self.load(*loading)
-                self.sync()
+                meet(blocking.cluster)
         else:
             if warp == blocking.warps:
                 self.load(*loading)
             else:
                 self.multiply(*multiplying)
-            self.sync()
+            meet(blocking.cluster)
             if warp < blocking.warps:
                 self.store(*storing)
         # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
         if cutlass.const_expr(blocking.cluster > 1):
-            self.sync()
+            meet(blocking.cluster)
 
     @cute.jit
     def load(
@@ -147,8 +145,7 @@ class GemmSm90a:
         second_copy: cute.CopyAtom,
         second_tiles: cute.Tensor,
         second_stages: cute.Tensor,
-        full: cute.Pointer,
-        empty: cute.Pointer,
+        ring: Any,
         steps: cutlass.Int32,
         share: cutlass.Int32,
         neighbour: cutlass.Int32,
@@ -165,50 +162,45 @@ class GemmSm90a:
         first_tile, second_tile = token_tile, row_tile
         if cutlass.const_expr(blocking.swap):
             first_tile, second_tile = row_tile, token_tile
-        weights = cutlass.Int64(_ONCE)
+        weights = cutlass.Int64(ONCE)
         if token_clusters > 1:
-            weights = cutlass.Int64(_USUAL)
-        tokens = cutlass.Int64(_OFTEN)
+            weights = cutlass.Int64(USUAL)
+        tokens = cutlass.Int64(OFTEN)
         first_policy, second_policy = tokens, weights
         if cutlass.const_expr(blocking.swap):
             first_policy, second_policy = weights, tokens
         from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
         from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
-        first_to, first_from = self.parts(first_copy, first_stages, from_first, neighbour, blocking.first_shared)
-        second_to, second_from = self.parts(second_copy, second_stages, from_second, neighbour, blocking.second_shared)
+        first_to, first_from = tma_parts(first_copy, first_stages, from_first, neighbour, blocking.first_parts)
+        second_to, second_from = tma_parts(second_copy, second_stages, from_second, neighbour, blocking.second_parts)
         receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
-        first_side = (first_copy, first_from, first_to, first_policy, blocking.first_shared)
-        second_side = (second_copy, second_from, second_to, second_policy, blocking.second_shared)
+        first_side = (first_copy, first_from, first_to, first_policy, blocking.first_parts)
+        second_side = (second_copy, second_from, second_to, second_policy, blocking.second_parts)
         b_side, a_side = (first_side, second_side) if blocking.swap else (second_side, first_side)
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
         ahead = cutlass.Int32(0)
         if cutlass.const_expr(self.weights):
             ahead = cutlass.min(steps, blocking.stages)
             for step in cutlass.range(ahead, unroll=1):
-                with cute.arch.elect_one():
-                    cute.arch.mbarrier_arrive_and_expect_tx(full + step, blocking.stage_bytes)
-                self.fill((b_side,), full, step, share + step * blocking.split, receivers)
+                ring.expect(step, blocking.stage_bytes)
+                self.fill((b_side,), ring.full, step, share + step * blocking.split, receivers)
         cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a, or b, or reading out
         if cutlass.const_expr(self.weights):
             for step in cutlass.range(ahead, unroll=1):
-                self.fill((a_side,), full, step, share + step * blocking.split, receivers)
+                self.fill((a_side,), ring.full, step, share + step * blocking.split, receivers)
             if ahead == blocking.stages:
                 parity = cutlass.Int32(0)
         for step in cutlass.range(ahead, steps, unroll=1):
-            cute.arch.mbarrier_wait(empty + stage, parity)
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, blocking.stage_bytes)
-            self.fill((first_side, second_side), full, stage, share + step * blocking.split, receivers)
-            stage += 1
-            if stage == blocking.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
+            ring.wait_empty(stage, parity)
+            ring.expect(stage, blocking.stage_bytes)
+            self.fill((first_side, second_side), ring.full, stage, share + step * blocking.split, receivers)
+            stage, parity = ring.after(stage, parity)
         cute.arch.griddepcontrol_launch_dependents()
 
     def fill(self, sides: Any, full: Any, stage: Any, k: Any, receivers: Any) -> None:
         """Copy a step of some sides into a stage, for the blocks that need it."""
-        for copy, source, to, policy, shared in sides:
-            mask = {"mcast_mask": receivers} if shared else {}
+        for copy, source, to, policy, parts in sides:
+            mask = {"mcast_mask": receivers} if parts > 1 else {}
             cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
 
     @cute.jit
@@ -217,8 +209,7 @@ class GemmSm90a:
         mma: cute.TiledMma,
         first_stages: cute.Tensor,
         second_stages: cute.Tensor,
-        full: cute.Pointer,
-        empty: cute.Pointer,
+        ring: Any,
         steps: cutlass.Int32,
         share: cutlass.Int32,
         sums: cute.Pointer,
@@ -237,34 +228,20 @@ class GemmSm90a:
         mma.set(warpgroup.Field.ACCUMULATE, True)
         stage, parity, before = cutlass.Int32(0), cutlass.Int32(0), cutlass.Int32(0)
         for step in cutlass.range(steps, unroll=1):
-            cute.arch.mbarrier_wait(full + stage, parity)
+            ring.wait_full(stage, parity)
             warpgroup.fence()
             for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
                 cute.gemm(mma, total, first[None, None, k, stage], second[None, None, k, stage], total)
             warpgroup.commit_group()
             warpgroup.wait_group(1)
             if step > 0:
-                self.release(empty + before, share)
+                ring.release(before, share)
             before = stage
-            stage += 1
-            if stage == blocking.stages:
-                stage = cutlass.Int32(0)
-                parity ^= 1
+            stage, parity = ring.after(stage, parity)
         warpgroup.wait_group(0)
         # The sums take the place of the stages: no warp may still be multiplying.
         cute.arch.barrier(barrier_id=_MULTIPLIERS, number_of_threads=blocking.warps * WARP)
         cute.autovec_copy(total, mine)
-
-    @cute.jit
-    def release(self, empty: cute.Pointer, share: cutlass.Int32) -> None:
-        """One arrival of this warp, at each block that loads into this one's stage."""
-        lane = cute.arch.lane_idx()
-        if cutlass.const_expr(self.blocking.sharing > 1):
-            if lane < self.blocking.sharing:
-                cute.arch.mbarrier_arrive(empty, share + lane * self.blocking.split)
-        else:
-            if lane == 0:
-                cute.arch.mbarrier_arrive(empty)
 
     @cute.jit
     def store(
@@ -314,32 +291,6 @@ class GemmSm90a:
         if cutlass.const_expr(self.blocking.split > 1):
             pointer = cute.arch.map_dsmem_ptr(place, block)
         return cute.make_tensor(pointer, cute.make_layout(vector))
-
-    @cute.jit
-    def sync(self) -> None:
-        """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
-        if cutlass.const_expr(self.blocking.cluster > 1):
-            cute.arch.cluster_arrive()
-            cute.arch.cluster_wait()
-        else:
-            cute.arch.sync_threads()
-
-    def copy(self, matrix: Any, layout: Any, side: int, shared: bool) -> Any:
-        """How TMA copies tiles of a matrix, or parts of them for all blocks that share them; and the matrix for it."""
-        operation = cpasync.CopyBulkTensorTileG2SMulticastOp if shared else cpasync.CopyBulkTensorTileG2SOp
-        one, tile = cute.select(layout, mode=[0, 1]), (side, self.blocking.depth)
-        parts = self.blocking.sharing if shared else 1
-        return cpasync.make_tiled_tma_atom(operation(), matrix, one, tile, num_multicast=parts)
-
-    def parts(self, copy: Any, stages: Any, tile: Any, neighbour: Any, shared: bool) -> Any:
-        """The places in the stages, and the steps of a tile, that one block copies."""
-        part, parts = (neighbour, self.blocking.sharing) if shared else (0, 1)
-        stages, tile = cute.group_modes(stages, 0, 2), cute.group_modes(tile, 0, 2)
-        return cpasync.tma_partition(copy, part, cute.make_layout(parts), stages, tile)
-
-    def stages(self, pointer: Any, layout: Any) -> Any:
-        """The stages of one side, in the order that wgmma reads."""
-        return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=self.dtype), layout.outer)
 
 
 def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any, *, weights: bool) -> Any:

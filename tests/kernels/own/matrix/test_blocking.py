@@ -62,7 +62,8 @@ def test_blocks_that_load_together_have_one_side_in_common(one: Blocking, m: int
                 if one.across == 1:
                     assert places[j][3] == row
         assert len({(token, row) for _, _, token, row in places}) == one.sharing
-    assert one.first_shared + one.second_shared == (one.sharing > 1)
+    assert one.first_parts * one.second_parts == one.sharing
+    assert one.first_shared == (one.first_parts > 1)
     assert not one.first_shared or one.swap == (one.along > 1), "what is shared is the side that they have in common"
 
 

@@ -1,0 +1,92 @@
+"""Which tiles a block takes of the products of many experts, whose rows only the device knows."""
+
+# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
+# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+
+from precast.kernels.own.device.scans import warp_through
+from precast.kernels.own.matrix.blocking import WARP
+from precast.kernels.own.matrix.grouping import Grouping, expert_of, table_size
+
+_MOST = 2**31 - 1
+
+
+class GroupedTiles:
+    """The tiles that have rows, one after another. Every warp works out by itself which of them its block takes, from a
+    table in shared memory.
+
+    The rows of an expert are the first ``counts[e]`` of a segment of its own, or, in the ``packed`` layout, those of
+    the one segment from ``counts[e]`` to ``counts[e + 1]``.
+    """
+
+    def __init__(self, grouping: Grouping, experts: int, packed: bool) -> None:
+        self.grouping, self.experts, self.packed = grouping, experts, packed
+        self.table_size = table_size(experts)
+
+    def table(self, shared: Any) -> Any:
+        """Memory for the table."""
+        return cute.make_tensor(
+            shared.allocate_array(cutlass.Int32, self.table_size), cute.make_layout(self.table_size)
+        )
+
+    @cute.jit
+    def count(self, table: cute.Tensor, counts: cute.Tensor, most: cutlass.Int32) -> None:
+        """Make the table: the tiles of tokens of each expert and of all before it. Each lane does some in a row."""
+        lane = cute.arch.lane_idx()
+        each = self.table_size // WARP
+        total = cutlass.Int32(0)
+        for i in cutlass.range_constexpr(each):
+            expert = lane * each + i
+            if expert < self.experts:
+                _, _, rows = self.rows_of(counts, expert, most)
+                total += self.grouping.token_clusters(rows)
+            table[expert] = total
+        before = warp_through(total) - total
+        for i in cutlass.range_constexpr(each):
+            expert = lane * each + i
+            if expert < self.experts:
+                table[expert] = table[expert] + before
+            else:
+                table[expert] = cutlass.Int32(_MOST)
+
+    @cute.jit
+    def rows_of(self, counts: cute.Tensor, expert: cutlass.Int32, most: cutlass.Int32) -> Any:
+        """The segment of an expert, its first row there, and its rows, which are not more than there are."""
+        segment, first, end = expert, cutlass.Int32(0), cutlass.min(counts[expert], most)
+        if cutlass.const_expr(self.packed):
+            segment, first = cutlass.Int32(0), cutlass.max(end, 0)
+            end = cutlass.min(counts[expert + 1], most)
+        return segment, first, cutlass.max(end - first, 0)
+
+    @cute.jit
+    def schedule(self, table: cute.Tensor, out: cute.Tensor) -> Any:
+        """The first tile of this cluster, how far apart its tiles are, clusters along the weights, and tiles in all."""
+        block, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        row_clusters = self.grouping.row_clusters(cutlass.Int32(out.shape[2]))
+        cluster = self.grouping.cluster
+        return block // cluster, blocks // cluster, row_clusters, table[self.experts - 1] * row_clusters
+
+    @cute.jit
+    def locate(self, table: cute.Tensor, number: cutlass.Int32, row_clusters: cutlass.Int32) -> Any:
+        """The expert, the tile of its tokens, and the tile of weights that this block has of a cluster's tile."""
+        expert = expert_of(table, self.table_size, number // row_clusters, cutlass.Int32)
+        before = cutlass.Int32(0)
+        if expert > 0:
+            before = table[expert - 1]
+        tiles = table[expert] - before
+        places = self.grouping.place(number - before * row_clusters, tiles, row_clusters, cutlass.min)
+        token_tile, row_tile = self.grouping.tile(*places, self.neighbour())
+        return expert, token_tile, row_tile, tiles
+
+    @cute.jit
+    def neighbour(self) -> cutlass.Int32:
+        """This block's number in its cluster."""
+        block, _, _ = cute.arch.block_idx()
+        return block % self.grouping.cluster
