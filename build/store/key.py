@@ -50,7 +50,7 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
         "source": source,
         "host": platform.machine(),
         "runtime": runtime_digest(toolchain),
-        "link": FLAGS,
+        "link": (*FLAGS, *toolchain.release.libraries),
         "tools": {name: toolchain.versions[name] for name in (DSL, "apache-tvm-ffi", "ld")},
     }
     library = variant.source.partition("@")[2]
