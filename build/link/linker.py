@@ -84,7 +84,7 @@ def _host_library(gcc: Path, name: str) -> Path:
     done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
     found = Path(done.stdout.strip())
     if not found.is_absolute():
-        raise LinkError(f"gcc does not find {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
+        raise LinkError(f"gcc finds no {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
     return found
 
 

@@ -13,7 +13,17 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from precast.build.errors import ToolError
-from precast.build.link.versions import DSL, LIBRARIES, RUNTIMES, VARIABLE, Release, choose_cuda, release_of, toolkit_number
+from precast.build.link.versions import (
+    DSL,
+    LIBRARIES,
+    RUNTIMES,
+    VARIABLE,
+    Release,
+    choose_cuda,
+    release_of,
+    runtime_to_install,
+    toolkit_number,
+)
 from precast.loader.format.index import Index
 
 PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
@@ -53,6 +63,8 @@ def find_toolchain() -> Toolchain:
     ld = Path(_output(gcc, "-print-prog-name=ld"))
     ld = ld if ld.is_absolute() else _program(str(ld))
     cuda = find_cuda()
+    if not version_of(RUNTIMES[cuda]):
+        raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release_of(version_of(DSL)))}")
     packages = {name: _distribution(name) for name in packages_for(cuda)}
     versions = {name: found.version for name, found in packages.items()}
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")

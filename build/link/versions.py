@@ -120,7 +120,16 @@ def other_toolkit(cuda: int, release: Release, runtime: str) -> str:
     made, here = release.cuda.get(cuda), ".".join(runtime.split(".")[:2])
     if made is None or made == here:
         return ""
-    return f"{here}, and the compiler's libraries were made with CUDA {made}: pip install '{RUNTIMES[cuda]}=={made}.*'"
+    return f"{here}, and the compiler's libraries were made with CUDA {made}: {runtime_to_install(cuda, release)}"
+
+
+def runtime_to_install(cuda: int, release: Release) -> str:
+    """The command that installs the static CUDA runtime for a version of the compiler.
+
+    >>> runtime_to_install(13, release_of("4.9.0"))
+    "pip install 'nvidia-cuda-runtime==13.*'"
+    """
+    return f"pip install '{RUNTIMES[cuda]}=={release.cuda.get(cuda, cuda)}.*'"
 
 
 def _bring(cuda: int) -> str:
