@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 from precast.loader.fast_start.values import Immutable
+
+_TRAINED = b"\x37\xa4\x30\xec"
 
 
 class FrameParameters(Immutable):
@@ -30,8 +31,11 @@ class PythonZstd:
     def __init__(self) -> None:
         self._module = importlib.import_module("compression.zstd")
         self.ZstdError: type[Exception] = self._module.ZstdError
-        self.ZstdCompressionDict: Callable[[bytes], Any] = self._module.ZstdDict
         self.ZstdDecompressor = functools.partial(Decompressor, self._module)
+
+    def ZstdCompressionDict(self, words: bytes) -> Any:
+        """A dictionary: one that was trained, or any text."""
+        return self._module.ZstdDict(words, is_raw=not words.startswith(_TRAINED))
 
     def get_frame_parameters(self, stored: bytes) -> FrameParameters:
         """The size that a frame states, without decoding it."""
