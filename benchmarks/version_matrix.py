@@ -91,6 +91,9 @@ def main(argv: list[str] | None = None) -> int:
     seen = {cell.name: Seen() for cell in cells}
     with Environments(work, options) as environments:
         for cell in cells:
+            if options.resume and (before := seen_before(cell, options)):
+                seen[cell.name] = before
+                continue
             print(f"{cell.name}: ", end="", flush=True)
             started = time.monotonic()
             try:
@@ -123,6 +126,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--sources", nargs="*", default=[], metavar="REQUIREMENT", help="what manifests need beside")
     parser.add_argument("--work", type=Path, default=ROOT / ".work" / "versions")
+    parser.add_argument("--resume", action="store_true", help="take the cells that --json has, with their caches")
     parser.add_argument("--keep", action="store_true", help="keep the environments")
     parser.add_argument("--json", type=Path, default=KEPT)
     parser.add_argument("--page", type=Path, help=f"the page to write the table into, such as {PAGE.relative_to(ROOT)}")
@@ -135,6 +139,16 @@ def keep(cells: Sequence[Cell], seen: Mapping[str, Seen], options: argparse.Name
     kept = {"cells": rows, "manifests": options.manifests, "shard": options.shard, "targets": options.target}
     options.json.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     return kept
+
+
+def seen_before(cell: Cell, options: argparse.Namespace) -> Seen | None:
+    """What an earlier run saw in a cell, if its caches are still there."""
+    kept = json.loads(options.json.read_text()) if options.json.exists() else {"cells": []}
+    for one in kept["cells"]:
+        same = (one["dsl"], one["cuda"], one["python"]) == (cell.dsl, cell.cuda, label(cell.python))
+        if same and one["built"] and any(folders(cell, options.work)):
+            return Seen(built=one["built"], seconds=one["seconds"], failed=one["failed"])
+    return None
 
 
 class Failed(Exception):

@@ -18,7 +18,8 @@ from typing import Any
 
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
-from precast.build.link.toolchain import DSL, Toolchain
+from precast.build.link.toolchain import Toolchain
+from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed

@@ -16,7 +16,8 @@ from precast.cli.inspect.doctor import judge, render
 from precast.cli.inspect.facts import PACKAGES, CacheFacts, DeviceFacts, DriverFacts, Facts
 from precast.loader.format.target import Capability
 
-INSTALLED: dict[str, str | None] = dict.fromkeys(PACKAGES, "1.0") | {
+INSTALLED: dict[str, str | None] = {
+    **dict.fromkeys(PACKAGES, "1.0"),
     "nvidia-cutlass-dsl": "4.8.1", "nvidia-cuda-runtime-cu12": "12.9.79", "nvidia-cuda-runtime": "13.4.92",
 }  # fmt: skip
 HEALTHY = Facts(

@@ -42,7 +42,7 @@ def test_one_kernel_is_looked_up_opened_and_called_by_all(path: Path) -> None:
     """One library is opened, one kernel is made, and each call has its own result."""
     for _ in range(20):
         made = session.Session(str(path), machines=Machines(HOPPER))
-        kernels = []
+        kernels: list[object] = []
 
         def use(number: int, made: session.Session = made, kernels: list[object] = kernels) -> None:
             kernel = made.lookup("scale", {"dtype": "bf16"}).kernel

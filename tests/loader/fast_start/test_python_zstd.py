@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,12 +26,12 @@ print(cache.op("scale").artifacts[0].blob.encoding, len(content), "zstandard" in
 
 
 @pytest.fixture(scope="module")
-def zstd() -> ModuleType:
+def zstd() -> Any:
     return pytest.importorskip("compression.zstd", reason="Python has zstd since 3.14, if it was built with it")
 
 
 @pytest.fixture(scope="module")
-def own(zstd: ModuleType) -> Any:
+def own(zstd: Any) -> Any:
     return PythonZstd()
 
 
