@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
@@ -77,8 +78,7 @@ def _unevaluated(body: dict[str, Any]) -> dict[str, Any]:
 
     Not so in modules that ask for them as text, which all of precast's do: they do not wait for the import.
     """
-    import annotationlib
-
+    annotationlib: Any = importlib.import_module("annotationlib")
     annotate = annotationlib.get_annotate_from_class_namespace(body)
     if annotate is None:
         return {}
