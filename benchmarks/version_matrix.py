@@ -299,7 +299,10 @@ def table(kept: Mapping[str, Any]) -> str:
     pythons = list(dict.fromkeys(cell["python"] for cell in cells))
     rows = list(dict.fromkeys((cell["dsl"], cell["cuda"]) for cell in cells))
     by_place = {(c["dsl"], c["cuda"], c["python"]): c for c in cells}
+    part = f", part {kept['shard']}" if kept["shard"] != "1/1" else ""
     lines = [
+        f"Variants of {' and '.join(kept['manifests'])}{part}, for {' and '.join(kept['targets'])}:",
+        "",
         "| DSL | CUDA | " + " | ".join(f"Python {p}" for p in pythons) + " |",
         "| --- | --- |" + " --- |" * len(pythons),
     ]
