@@ -1,5 +1,5 @@
 # Each goal does its own set-up, in environments under .work/. Nothing is written elsewhere in the tree.
-# A fresh machine needs Linux on x86-64 or aarch64, Python 3.10 to 3.13, pip, gcc and make; no GPU and no CUDA toolkit.
+# A fresh machine needs Linux on x86-64 or aarch64, Python 3.10 to 3.14, pip, gcc and make; no GPU and no CUDA toolkit.
 
 PYTHON ?= python3
 WORK   := .work

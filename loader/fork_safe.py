@@ -1,4 +1,4 @@
-"""Making each value once, however many threads ask for it."""
+"""Making each value once, however many threads ask for it; and what a fork waits for."""
 
 from __future__ import annotations
 
@@ -72,6 +72,25 @@ class OnceTable:
     def values(self) -> tuple[Any, ...]:
         """The values made so far."""
         return tuple(self._ready.values())
+
+
+class ForkWaits:
+    """A lock that a fork of this process waits for: what is done under it is never left half done in the child.
+
+    >>> with ForkWaits():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        release = self._lock.release
+        os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def _free_all() -> None:

@@ -18,7 +18,6 @@ from precast.build.child.fact_recorder import FactRecorder
 from precast.loader.attach.after_import import after_import
 from precast.loader.machine.facts import attribute_name
 
-_TOOLKIT = 12090  # CUDA 12.9, of the runtime that every object is linked with
 _CONTEXT = 1  # any number but 0, which means that no context is current
 
 # The names of facts in torch and in the CUDA runtime, where they differ from the driver's.
@@ -81,8 +80,8 @@ def install_fake_gpu(answers: FactRecorder) -> None:
 
 
 @contextlib.contextmanager
-def toolkit(version: int = _TOOLKIT) -> Iterator[None]:
-    """While the compiler is imported, a driver that supports this CUDA toolkit and none newer.
+def toolkit(version: int) -> Iterator[None]:
+    """While the compiler is imported, a driver that supports this CUDA toolkit, such as 12090, and none newer.
 
     Where its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
     supports, or the newest of all where there is no driver. Its output would then depend on the machine, and be linked

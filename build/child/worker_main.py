@@ -42,7 +42,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
 
     facts = FactRecorder(settings["profile"]["name"], settings["profile"]["facts"])
     install_fake_gpu(facts)
-    with toolkit():
+    with toolkit(int(settings["toolkit"])):
         catcher = Catcher().install()
         compile_for_export_only()
     facts.forget()  # what the compiler itself asks is no fact of a kernel

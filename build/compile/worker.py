@@ -16,6 +16,7 @@ from precast.build.inputs.roots import Roots
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.link.toolchain import find_toolkit
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.target import Target
 
@@ -49,7 +50,12 @@ class Worker(ChildProcess):
         super().__init__(
             "worker_main",
             name="worker",
-            settings={"search": [str(path) for path in search], "profile": profile.to_json(), "warm_up": warm_up},
+            settings={
+                "search": [str(path) for path in search],
+                "profile": profile.to_json(),
+                "warm_up": warm_up,
+                "toolkit": find_toolkit(),
+            },
             environment=child_environment(os.environ, target=target, env=env),
             memory=memory,
         )

@@ -67,6 +67,20 @@ def symbols(obj: bytes) -> frozenset[str]:
     )
 
 
+def undefined(obj: bytes) -> frozenset[str]:
+    """The names that an object or library takes from others, but for those that it can do without."""
+    from elftools.elf.sections import SymbolTableSection
+
+    elf = _open(obj, "the object")
+    return frozenset(
+        symbol.name
+        for table in elf.iter_sections()
+        if isinstance(table, SymbolTableSection)
+        for symbol in table.iter_symbols()
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol.name
+    )
+
+
 def oldest_glibc(library: bytes) -> str:
     """The oldest glibc that has every versioned symbol the library asks for; 2.17 at least.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from precast.build.errors import LinkError
 from precast.build.link import elf
 from precast.build.link.runtime import RuntimeLibrary, run
 from precast.build.link.toolchain import Toolchain
+from precast.build.link.versions import DSL, advice
 from precast.loader.format.artifact import Host
 
 FLAGS = ("-shared", "--build-id=none", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "noexecstack", "-s")
@@ -50,10 +52,40 @@ class Linker:
             Path(folder, "exports").write_text(f"{{ global: {symbol}; local: *; }};\n")
             command: list[str | Path] = [self._toolchain.ld, *FLAGS, "--no-undefined", "--version-script=exports"]
             command += ["-o", "variant.so", "variant.o", self._folder / self._runtime.soname]
-            run([*command, self._toolchain.ffi / "libtvm_ffi.so"], folder, symbol)
+            command += [self._toolchain.ffi / "libtvm_ffi.so", *host_libraries(self._toolchain)]
+            try:
+                run(command, folder, symbol)
+            except LinkError as error:
+                raise self._explained(error, code, symbol) from None
             library = Path(folder, "variant.so").read_bytes()
         glibc = max(elf.oldest_glibc(library), self._runtime.host.glibc, key=_version)
         return Library(code=library, host=Host(arch=elf.host_arch(library), glibc=glibc))
+
+    def _explained(self, error: LinkError, code: bytes, symbol: str) -> LinkError:
+        """The linker's refusal in other words, where what the object needs is nowhere."""
+        provided = (self._runtime.code, (self._toolchain.ffi / "libtvm_ffi.so").read_bytes())
+        missing = elf.undefined(code).difference(*map(elf.symbols, provided))
+        if not missing:
+            return error
+        version = self._toolchain.versions[DSL]
+        return LinkError(
+            f"{symbol} needs {', '.join(sorted(missing))}, which neither the runtime library nor TVM-FFI has."
+            f" {advice(version)}"
+        )
+
+
+def host_libraries(toolchain: Toolchain) -> tuple[str | Path, ...]:
+    """What a link command has last: libraries of this host, each only where an object calls it."""
+    names = toolchain.release.libraries
+    return ("--as-needed", *(_host_library(toolchain.gcc, name) for name in names)) if names else ()
+
+
+def _host_library(gcc: Path, name: str) -> Path:
+    done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
+    found = Path(done.stdout.strip())
+    if not found.is_absolute():
+        raise LinkError(f"gcc finds no {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
+    return found
 
 
 def _version(glibc: str) -> tuple[int, ...]:

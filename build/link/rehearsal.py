@@ -19,7 +19,7 @@ from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link import elf
-from precast.build.link.linker import FLAGS
+from precast.build.link.linker import FLAGS, host_libraries
 from precast.build.link.runtime import COMPILE, SHARED, run
 from precast.build.link.toolchain import Toolchain
 from precast.loader.errors import FormatError, LaunchError
@@ -112,7 +112,7 @@ def _ask(toolchain: Toolchain, obj: bytes, symbol: str, sizes: list[int], calls:
         (place / "variant.o").write_bytes(obj)
         command: list[str | Path] = [toolchain.ld, *FLAGS, "--no-undefined", "-o", "variant.so", "variant.o"]
         try:
-            run([*command, place / "recorder.so", ffi], folder, symbol)
+            run([*command, place / "recorder.so", ffi, *host_libraries(toolchain)], folder, symbol)
         except LinkError as error:
             raise PlanError(
                 f"{symbol}: its host code does more than launch, so no plan can replace it: leave 'cubin' out of emit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -12,10 +13,19 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from precast.build.errors import ToolError
+from precast.build.link.versions import (
+    DSL,
+    LIBRARIES,
+    RUNTIMES,
+    VARIABLE,
+    Release,
+    choose_cuda,
+    release_of,
+    runtime_to_install,
+    toolkit_number,
+)
 from precast.loader.format.index import Index
 
-DSL = "nvidia-cutlass-dsl"
-PACKAGES = (DSL, "apache-tvm-ffi", "nvidia-cuda-runtime-cu12")
 PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
 
 
@@ -23,8 +33,8 @@ PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same f
 class Toolchain:
     """Where each part is, and the versions that a cache is built with.
 
-    ``archive`` holds the compiler's CUDA shims and ``cudart`` the CUDA runtime, both static; ``ffi`` is the folder
-    of ``libtvm_ffi.so``.
+    ``archive`` holds the compiler's CUDA shims and ``cudart`` the CUDA runtime, both static and for the major version
+    ``cuda``; ``ffi`` is the folder of ``libtvm_ffi.so``. ``release`` is what holds for the compiler's version.
     """
 
     gcc: Path
@@ -35,6 +45,11 @@ class Toolchain:
     cudart: Path
     ffi: Path
     versions: dict[str, str]
+    cuda: int = min(LIBRARIES)
+
+    @property
+    def release(self) -> Release:
+        return release_of(self.versions[DSL])
 
 
 @functools.cache
@@ -47,21 +62,53 @@ def find_toolchain() -> Toolchain:
     gcc = _program("gcc")
     ld = Path(_output(gcc, "-print-prog-name=ld"))
     ld = ld if ld.is_absolute() else _program(str(ld))
-    packages = {name: _distribution(name) for name in PACKAGES}
+    cuda = find_cuda()
+    if not version_of(RUNTIMES[cuda]):
+        raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release_of(version_of(DSL)))}")
+    packages = {name: _distribution(name) for name in packages_for(cuda)}
     versions = {name: found.version for name, found in packages.items()}
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
     versions["ld"] = _output(ld, "--version").splitlines()[0]
-    libraries = _distribution(f"{DSL}-libs-cu12")
+    libraries = _distribution(LIBRARIES[cuda])
     return Toolchain(
         gcc=gcc,
         ld=ld,
         cuobjdump=_file(_distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
         nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
         archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
-        cudart=_file(packages["nvidia-cuda-runtime-cu12"], "libcudart_static.a"),
+        cudart=_file(packages[RUNTIMES[cuda]], "libcudart_static.a"),
         ffi=_file(packages["apache-tvm-ffi"], "libtvm_ffi.so").parent,
         versions=versions,
+        cuda=cuda,
     )
+
+
+def find_cuda() -> int:
+    """The major version of CUDA that is built for here: the one that is installed, or that the caller asks for.
+
+    >>> find_cuda()
+    12
+    """
+    installed = {cuda for cuda, name in LIBRARIES.items() if version_of(name)}
+    return choose_cuda(installed, os.environ.get(VARIABLE, ""))
+
+
+def find_toolkit() -> int:
+    """The CUDA toolkit of the compiler's libraries here, as a driver numbers it.
+
+    >>> find_toolkit()
+    12090
+    """
+    return toolkit_number(find_cuda(), release_of(version_of(DSL)))
+
+
+def packages_for(cuda: int) -> tuple[str, ...]:
+    """The distributions whose versions go into what is built.
+
+    >>> packages_for(13)
+    ('nvidia-cutlass-dsl', 'apache-tvm-ffi', 'nvidia-cuda-runtime')
+    """
+    return (DSL, "apache-tvm-ffi", RUNTIMES[cuda])
 
 
 def version_of(package: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
-from precast.build.link.toolchain import PACKAGES
+from precast.build.link.toolchain import find_cuda, packages_for
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
@@ -128,7 +128,7 @@ class DescriptionCache:
 
     def _reading(self) -> list[Any]:
         if not self._readers:
-            versions = [version(name) for name in PACKAGES]
+            versions = [version(name) for name in packages_for(find_cuda())]
             self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapter_sources()))]
         return self._readers
 

@@ -23,7 +23,7 @@ from precast.build.ipc.capacity import default_jobs
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.build.link.toolchain import PACKAGES
+from precast.build.link.toolchain import find_cuda, packages_for
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
 from precast.build.plan.matrix import Row, matrix_of
@@ -240,7 +240,7 @@ def _note_key(run: Run, sources: SourceDigests) -> str:
         return ""
     try:
         digests = [sources.digest(place) for place in (run.program.place, *_READERS)]
-        versions = [version(name) for name in PACKAGES] if find_spec("cutlass") else []
+        versions = [version(name) for name in packages_for(find_cuda())] if find_spec("cutlass") else []
         guards = list(_guards(run.program.libraries))
     except (PrecastError, OSError):
         return ""  # the child process says what is wrong

@@ -18,7 +18,8 @@ from typing import Any
 
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
-from precast.build.link.toolchain import DSL, Toolchain
+from precast.build.link.toolchain import Toolchain
+from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
 from precast.loader.fast_start.installed import Installed
@@ -50,7 +51,7 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
         "source": source,
         "host": platform.machine(),
         "runtime": runtime_digest(toolchain),
-        "link": FLAGS,
+        "link": (*FLAGS, *toolchain.release.libraries),
         "tools": {name: toolchain.versions[name] for name in (DSL, "apache-tvm-ffi", "ld")},
     }
     library = variant.source.partition("@")[2]

@@ -102,6 +102,8 @@ def bundle(
     tag = f"cp{python.replace('.', '')}"
     command += [word for abi in (tag, "abi3", "none") for word in ("--abi", abi)]
     command += [word for name in platforms(platform) for word in ("--platform", name)]
+    if tuple(map(int, python.split("."))) < (3, 14):
+        command.append("zstandard>=0.23")  # pip asks whether this Python needs it, and not the one of the place
     command += [word for links in find_links for word in ("--find-links", str(links))]
     done = subprocess.run([*command, *(str(f.path) for f in files)], capture_output=True, text=True, check=False)
     if done.returncode:

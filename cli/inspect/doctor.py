@@ -9,6 +9,19 @@ from typing import Annotated, Literal
 
 import typer
 
+from precast.build.errors import ToolError
+from precast.build.link.versions import (
+    DSL,
+    LIBRARIES,
+    RELEASES,
+    RUNTIMES,
+    VARIABLE,
+    choose_cuda,
+    known_versions,
+    other_toolkit,
+    release_of,
+    runtime_to_install,
+)
 from precast.cli.inspect.facts import Facts, look
 from precast.cli.shared.output import count, emit, terminal_width, wrap
 
@@ -41,7 +54,9 @@ def command(
 
 def judge(facts: Facts) -> tuple[Check, ...]:
     """Every finding about a machine, from its facts alone."""
-    return (*_system(facts), *_packages(facts), *_tools(facts), *_devices(facts), *_caches(facts))
+    return (
+        *_system(facts), *_packages(facts), *_tools(facts), *_compiler(facts), *_devices(facts), *_caches(facts),
+    )  # fmt: skip
 
 
 def render(checks: tuple[Check, ...], width: int | None = None) -> str:
@@ -70,10 +85,10 @@ def render(checks: tuple[Check, ...], width: int | None = None) -> str:
 
 def _system(facts: Facts) -> Iterator[Check]:
     text = ".".join(map(str, facts.python))
-    if (3, 10) <= facts.python[:2] < (3, 14):
+    if (3, 10) <= facts.python[:2] < (3, 15):
         yield Check("python", "ok", text)
     else:
-        yield Check("python", "fail", text, "use Python 3.10 to 3.13")
+        yield Check("python", "fail", text, "use Python 3.10 to 3.14")
     seen = f"{facts.system} {facts.processor}"
     if facts.system == "Linux" and facts.processor in ("x86_64", "aarch64"):
         yield Check("system", "ok", seen)
@@ -89,10 +104,12 @@ def _packages(facts: Facts) -> Iterator[Check]:
     needed = {
         "precast": "building",
         "precast-loader": "everything",
-        "nvidia-cutlass-dsl": "building",
         "apache-tvm-ffi": "launching",
         "zstandard": "reading a cache",
     }
+    if facts.own_zstd and not facts.packages.get("zstandard"):
+        del needed["zstandard"]
+        yield Check("zstandard", "ok", "not installed; this Python decodes zstd by itself, which is enough to launch")
     for name, purpose in needed.items():
         version = facts.packages.get(name)
         if version:
@@ -118,21 +135,64 @@ def _tools(facts: Facts) -> Iterator[Check]:
     else:
         todo = "pip install --force-reinstall nvidia-cuda-cuobjdump"
         yield Check("cuobjdump", "fail", "not found; reading registers and shared memory needs it", todo)
-    if facts.cudart:
-        yield Check("CUDA runtime", "ok", f"{facts.packages.get('nvidia-cuda-runtime-cu12')}, static")
+
+
+_OLDEST_DRIVER = {12: (12, 9), 13: (13, 0)}  # a driver runs what any toolkit of its major version made
+
+
+def _installed(facts: Facts) -> list[int]:
+    """The major versions of CUDA that the compiler has libraries for."""
+    return [cuda for cuda, name in LIBRARIES.items() if facts.packages.get(name)]
+
+
+def _chosen(facts: Facts) -> int:
+    """The one that is built for; 0 where it is not known."""
+    try:
+        return choose_cuda(_installed(facts), facts.cuda)
+    except ToolError:
+        return 0
+
+
+def _compiler(facts: Facts) -> Iterator[Check]:
+    version = facts.packages.get(DSL)
+    if not version:
+        yield Check(DSL, "fail", "not installed; building needs it", f"pip install {DSL}")
+        return
+    release = release_of(version)
+    if release.known:
+        yield Check(DSL, "ok", version)
     else:
-        todo = "pip install --force-reinstall 'nvidia-cuda-runtime-cu12==12.9.*'"
+        todo = f"where something fails: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
+        yield Check(DSL, "warn", f"{version}, which is tried; precast knows {known_versions()}", todo)
+    try:
+        cuda = choose_cuda(_installed(facts), facts.cuda)
+    except ToolError as error:
+        yield Check("CUDA", "fail", "the compiler has no libraries for it", str(error))
+        return
+    others = " and ".join(str(one) for one in _installed(facts) if one != cuda)
+    yield Check("CUDA", "ok", f"{cuda}; {VARIABLE} chooses {others}" if others else str(cuda))
+    runtime = facts.packages.get(RUNTIMES[cuda])
+    other = other_toolkit(cuda, release, runtime) if runtime else ""
+    if cuda not in facts.cudart or not runtime:
+        todo = runtime_to_install(cuda, release).replace("install", "install --force-reinstall")
         yield Check("CUDA runtime", "fail", "libcudart_static.a not found; linking the runtime needs it", todo)
+    elif other:
+        seen, _, todo = other.partition(": ")
+        yield Check("CUDA runtime", "warn", f"{runtime}, static: of CUDA {seen}", todo)
+    else:
+        yield Check("CUDA runtime", "ok", f"{runtime}, static")
 
 
 def _devices(facts: Facts) -> Iterator[Check]:
     driver = facts.driver
     if driver.version is not None:
         seen = "CUDA {}.{}".format(*driver.version)
-        if driver.version >= (12, 9):
+        oldest = _OLDEST_DRIVER.get(_chosen(facts), min(_OLDEST_DRIVER.values()))
+        if driver.version >= oldest:
             yield Check("driver", "ok", seen)
         else:
-            yield Check("driver", "warn", f"{seen}, older than 12.9 of the runtime", "update the NVIDIA driver")
+            text = "{}, older than {}.{} of the runtime".format(seen, *oldest)
+            yield Check("driver", "warn", text, "update the NVIDIA driver")
     if not driver.devices:
         todo = "to build and to resolve, nothing; to launch, use a machine with an NVIDIA driver and a visible GPU"
         yield Check("GPU", "warn", f"none: {driver.trouble}; launching will not work", todo)

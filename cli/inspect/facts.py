@@ -9,12 +9,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 
+from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
 from precast.loader.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, NoDriver
 
 PACKAGES = (
-    "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", "nvidia-cuda-runtime-cu12",
+    "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(), *RUNTIMES.values(),
     "nvidia-cuda-cuobjdump", "zstandard", "torch", "cuda-bindings",
 )  # fmt: skip
 
@@ -49,7 +51,8 @@ class CacheFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that the doctor judges."""
+    """All that the doctor judges. ``cudart`` has the major versions of CUDA whose static runtime is here, ``cuda`` the
+    one that the caller asks for, if any; ``own_zstd`` says whether this Python decodes zstd by itself."""
 
     python: tuple[int, int, int]
     system: str
@@ -58,10 +61,12 @@ class Facts:
     packages: Mapping[str, str | None]
     cc: str | None
     cuobjdump: bool
-    cudart: bool
+    cudart: tuple[int, ...]
     driver: DriverFacts
     caches: tuple[CacheFacts, ...] = ()
     caches_trouble: str = ""
+    cuda: str = ""
+    own_zstd: bool = False
 
 
 def look() -> Facts:
@@ -75,10 +80,12 @@ def look() -> Facts:
         packages={name: _installed(name) for name in PACKAGES},
         cc=next(filter(None, map(shutil.which, (os.environ.get("CC") or "gcc", "cc"))), None),
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
-        cudart=_ships("nvidia-cuda-runtime-cu12", "libcudart_static.a"),
+        cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
         driver=_driver(),
         caches=caches,
         caches_trouble=trouble,
+        cuda=os.environ.get(VARIABLE, ""),
+        own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
     )
 
 

@@ -8,6 +8,8 @@ them.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from operator import attrgetter
@@ -32,7 +34,7 @@ class _Shape:
     __slots__ = ("compared", "positional", "shown", "slots")
 
     def __init__(self, cls: Any) -> None:
-        names, specs = list(cls.__annotations__), cls.__specs__
+        names, specs = list(cls.__slots__), cls.__specs__
         fields = {name: spec for name, spec in specs.items() if isinstance(spec, Field)}
         self.positional: tuple[str, ...] = cls.__match_args__
         self.shown = [name for name in names if name not in fields or fields[name].repr]
@@ -71,6 +73,18 @@ def _dataclass_fields(cls: Any) -> Any:
     return plain.__dataclass_fields__
 
 
+def _unevaluated(body: dict[str, Any]) -> dict[str, Any]:
+    """The annotations in the body of a class, which Python keeps as a function since 3.14.
+
+    Not so in modules that ask for them as text, which all of precast's do: they do not wait for the import.
+    """
+    annotationlib: Any = importlib.import_module("annotationlib")
+    annotate = annotationlib.get_annotate_from_class_namespace(body)
+    if annotate is None:
+        return {}
+    return dict(annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF))
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class _Values(type):
     """The type of all classes of values."""
@@ -87,7 +101,10 @@ class _Values(type):
     ) -> Any:
         if any(getattr(base, "__slots__", ()) for base in bases):
             raise TypeError(f"{name} cannot inherit the fields of another class of values: name them again")
-        names = tuple(body.get("__annotations__", ()))
+        annotations = body.get("__annotations__")
+        if annotations is None and sys.version_info >= (3, 14):
+            annotations = body["__annotations__"] = _unevaluated(body)
+        names = tuple(annotations or ())
         body["__specs__"] = {name: body.pop(name) for name in names if name in body}
         body["__slots__"] = names
         body["__match_args__"] = () if kw_only else names

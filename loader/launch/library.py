@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import functools
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.installed import locate
 from precast.loader.fast_start.values import Immutable
-from precast.loader.fork_safe import OnceTable
+from precast.loader.fork_safe import ForkSafeLock, ForkWaits, OnceTable
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.index import Runtime
 from precast.loader.resolve.cache import Cache
@@ -28,6 +29,9 @@ _TRIES = 3
 _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 _MEMORY = "/proc/self/fd/"
+# A free-threaded Python has no lock that a PyDLL could keep: another thread could fork in the middle of a dlopen, and
+# leave a child whose dynamic linker is half way through it.
+_LINKING = ForkWaits() if "t" in sys.abiflags else ForkSafeLock()
 
 
 class Library(Immutable, eq=False):
@@ -193,8 +197,8 @@ class LinkInfo(Immutable):
 
 @functools.cache
 def _process() -> ctypes.PyDLL:
-    """The symbols of the process itself, with those of the dynamic linker. A PyDLL keeps the interpreter's lock, so
-    that no other Python thread calls the linker, or forks, between a call and ``dlerror``."""
+    """The symbols of the process itself, with those of the dynamic linker. A PyDLL keeps the interpreter's lock, where
+    there is one, so that no other Python thread calls the linker, or forks, between a call and ``dlerror``."""
     process = ctypes.PyDLL(None)
     process.dlopen.restype = process.dlsym.restype = ctypes.c_void_p
     process.dlerror.restype = ctypes.c_char_p
@@ -230,9 +234,10 @@ def _open_under(soname: str) -> int | None:
 
 
 def _dlopen(path: str, label: str) -> int:
-    handle: int | None = _process().dlopen(os.fsencode(path), _MODE)
+    with _LINKING:
+        handle: int | None = _process().dlopen(os.fsencode(path), _MODE)
+        error = "" if handle is not None else (_process().dlerror() or b"no reason").decode("utf-8", "replace")
     if handle is None:
-        error = (_process().dlerror() or b"no reason").decode("utf-8", "replace")
         reason = error.replace(path, Path(path).name if label.startswith("lib") else label)
         raise LoadError(f"the dynamic linker refused {label}: {reason}. Check 'precast doctor'")
     return handle

@@ -10,7 +10,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.candidate import Candidate, Requirements
 
-_CUDA = "nvidia-cuda-runtime-cu"
+_CUDA = "nvidia-cuda-runtime"  # with -cu12 after it for CUDA 12
 _FFI = "apache-tvm-ffi"
 
 

@@ -16,7 +16,10 @@ from precast.cli.inspect.doctor import judge, render
 from precast.cli.inspect.facts import PACKAGES, CacheFacts, DeviceFacts, DriverFacts, Facts
 from precast.loader.format.target import Capability
 
-INSTALLED: dict[str, str | None] = dict.fromkeys(PACKAGES, "1.0")
+INSTALLED: dict[str, str | None] = {
+    **dict.fromkeys(PACKAGES, "1.0"),
+    "nvidia-cutlass-dsl": "4.8.1", "nvidia-cuda-runtime-cu12": "12.9.79", "nvidia-cuda-runtime": "13.4.92",
+}  # fmt: skip
 HEALTHY = Facts(
     python=(3, 12, 1),
     system="Linux",
@@ -25,7 +28,7 @@ HEALTHY = Facts(
     packages=INSTALLED,
     cc="/usr/bin/gcc",
     cuobjdump=True,
-    cudart=True,
+    cudart=(12, 13),
     driver=DriverFacts(
         version=(13, 0), devices=(DeviceFacts(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)
     ),
@@ -44,7 +47,7 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
     ("change", "name", "status", "advice"),
     [
         ({"python": (3, 9, 2)}, "python", "fail", "3.10"),
-        ({"python": (3, 14, 0)}, "python", "fail", "3.13"),
+        ({"python": (3, 15, 0)}, "python", "fail", "3.14"),
         ({"system": "Darwin"}, "system", "fail", "Linux"),
         ({"glibc": ""}, "libc", "fail", "glibc"),
         ({"packages": INSTALLED | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
@@ -53,9 +56,26 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"packages": INSTALLED | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
         ({"cc": None}, "C compiler", "fail", "gcc"),
         ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
-        ({"cudart": False}, "CUDA runtime", "fail", "nvidia-cuda-runtime-cu12"),
+        ({"cudart": (13,)}, "CUDA runtime", "fail", "'nvidia-cuda-runtime-cu12==12.9.*'"),
+        ({"cudart": (12,), "cuda": "13"}, "CUDA runtime", "fail", "'nvidia-cuda-runtime==13.4.*'"),
+        (
+            {"cuda": "13", "packages": INSTALLED | {"nvidia-cuda-runtime": "13.0.96"}},
+            "CUDA runtime",
+            "warn",
+            "'nvidia-cuda-runtime==13.4.*'",
+        ),
+        ({"cuda": "11"}, "CUDA", "fail", "PRECAST_CUDA"),
+        (
+            {"cuda": "13", "packages": INSTALLED | {"nvidia-cutlass-dsl-libs-cu13": None}},
+            "CUDA",
+            "fail",
+            "nvidia-cutlass-dsl[cu13]",
+        ),
+        ({"packages": INSTALLED | {"nvidia-cutlass-dsl": "4.9.0"}}, "nvidia-cutlass-dsl", "warn", "==4.8.*"),
+        ({"packages": INSTALLED | {"zstandard": None}}, "zstandard", "fail", "pip install"),
         ({"driver": DriverFacts(trouble="no libcuda")}, "GPU", "warn", "driver"),
         ({"driver": replace(HEALTHY.driver, version=(12, 4))}, "driver", "warn", "update"),
+        ({"driver": replace(HEALTHY.driver, version=(12, 9)), "cuda": "13"}, "driver", "warn", "update"),
         ({"caches": ()}, "caches", "warn", "PRECAST_CACHE_PATH"),
         ({"caches": (), "caches_trouble": "CacheError: x"}, "caches", "fail", "reinstall"),
         ({"caches": (replace(HEALTHY.caches[0], trouble="cut short"),)}, "cache default", "fail", "reinstall"),
@@ -66,6 +86,18 @@ def test_each_trouble_is_one_line_with_what_to_do(change: dict[str, Any], name: 
     (found,) = (c for c in checks if c.status != "ok")
     assert (found.name, found.status) == (name, status)
     assert advice in found.todo
+
+
+def test_a_python_that_decodes_zstd_needs_no_package_for_it() -> None:
+    checks = judge(replace(HEALTHY, own_zstd=True, packages=INSTALLED | {"zstandard": None}))
+    assert {c.status for c in checks} == {"ok"}
+
+
+def test_the_cuda_that_is_built_for_is_named() -> None:
+    seen = {c.name: c.seen for c in judge(HEALTHY)}
+    assert (seen["CUDA"], seen["CUDA runtime"]) == ("12; PRECAST_CUDA chooses 13", "12.9.79, static")
+    seen = {c.name: c.seen for c in judge(replace(HEALTHY, cuda="13"))}
+    assert (seen["CUDA"], seen["CUDA runtime"]) == ("13; PRECAST_CUDA chooses 12", "13.4.92, static")
 
 
 def doctor(tmp_path: Path, source: str) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def test_it_installs_without_a_network(parts: tuple[Path, Path, str], tmp_path: 
     wheel, links, digest = parts
     out, clean = tmp_path / "a bundle", tmp_path / "clean"
     files = bundle([wheel], out, python=HERE, find_links=[links])
-    assert {"apache-tvm-ffi", "precast-cache-demo", "precast-loader", "zstandard"} <= {f.name for f in files}
+    assert {"apache-tvm-ffi", "precast-cache-demo", "precast-loader"} <= {f.name for f in files}
+    assert sys.version_info >= (3, 14) or "zstandard" in {f.name for f in files}
     assert not any("cutlass" in f.name or f.name == "torch" for f in files)
     assert f"PRECAST_PIN=demo={digest}" in (out / "README.txt").read_text()
     subprocess.run([sys.executable, "-m", "venv", clean], check=True)
@@ -65,7 +66,7 @@ def test_it_installs_without_a_network(parts: tuple[Path, Path, str], tmp_path: 
     )
     assert used.stdout.strip() == "8", used.stderr
 
-    changed = next(out.glob("zstandard*.whl"))
+    changed = next(out.glob("apache_tvm_ffi*.whl"))
     changed.write_bytes(changed.read_bytes() + b"x")
     again = subprocess.run(
         ["sh", out / "install.sh", "-q", "--force-reinstall"], env=nowhere, capture_output=True, text=True, check=False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from precast.loader.format.target import Capability
 from precast.loader.launch.kernel import Kernel
@@ -24,7 +23,8 @@ def outcome(kernel: Kernel, *args: Any) -> Any:
         result = kernel(*args)
     except Exception as error:
         return "raised", type(error), str(error).partition("\nException raised from")[0]  # where, in torch
-    if isinstance(result, torch.Tensor):
+    torch = sys.modules.get("torch")  # no tensor without it
+    if torch and isinstance(result, torch.Tensor):
         return "tensor", result.shape, result.dtype
     return "returned", type(result), result
 

@@ -16,7 +16,8 @@ def warp_through(value: cutlass.Int32) -> cutlass.Int32:
     """The sum of the values of this lane and of those before it. All lanes take part."""
     lane = cute.arch.lane_idx()
     for step in cutlass.range_constexpr(5):
-        below = cute.arch.shuffle_sync_up(value, 1 << step)
+        # By default, DSL 4.6 bounds the lane from above, as other shuffles do: each lane then gets its own value.
+        below = cute.arch.shuffle_sync_up(value, 1 << step, mask_and_clamp=0)
         if lane >= 1 << step:
             value += below
     return value

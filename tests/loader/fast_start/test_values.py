@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import operator
 import pickle
+import subprocess
+import sys
 from dataclasses import field
 from typing import Any
 
@@ -127,3 +129,29 @@ def test_a_class_without_fields_has_values() -> None:
     assert replace(Nothing()) == copy.copy(Nothing()) == Nothing()
     with pytest.raises(TypeError, match="takes 0 fields"):
         Nothing(1)
+
+
+PLAIN = """
+import dataclasses
+from dataclasses import field
+from precast.loader.fast_start.values import Immutable
+
+class Point(Immutable):
+    x: int
+    y: "int" = 0
+    near: list[NotKnownYet] = field(default_factory=list)
+
+assert Point(1) == Point(1, 0, []) and repr(Point(2, y=3)) == "Point(x=2, y=3, near=[])", Point(2)
+assert [f.name for f in dataclasses.fields(Point)] == ["x", "y", "near"]
+assert dataclasses.replace(Point(1), y=5).y == 5
+class Empty(Immutable):
+    '''Nothing.'''
+assert Empty() == Empty()
+"""
+
+
+def test_a_class_in_a_module_whose_annotations_are_values() -> None:
+    """As a user's own may be. Since Python 3.14 they are evaluated only where they are asked for."""
+    source = PLAIN if sys.version_info >= (3, 14) else PLAIN.replace("NotKnownYet", "int")
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -172,7 +172,8 @@ def test_a_value_of_another_type_is_refused(kind: str, value: object, words: str
 
 def test_dtypes_of_other_libraries() -> None:
     import numpy
-    import torch
+
+    torch = pytest.importorskip("torch")
 
     named: Any = type("Named", (), {"name": "bfloat16"})()
     assert [dtype_name(d) for d in (torch.float16, numpy.float32, numpy.dtype("int8"), named)] == [

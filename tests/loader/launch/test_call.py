@@ -11,9 +11,13 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("cutlass")
+
 import cutlass
 import numpy as np
-import pytest
 import torch
 import tvm_ffi
 from hypothesis import HealthCheck, given, settings

@@ -16,6 +16,7 @@ from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, echo_cache, run_alone
+from tests.helpers.call_path import needs_call_path
 
 
 def open_kernel(cache: Cache, op: str, artifact: Artifact) -> Kernel:
@@ -52,6 +53,7 @@ def test_a_python_that_lacks_a_symbol_takes_the_other_way(native: Native, tmp_pa
     assert type(open_kernel(cache, "echo", chosen)) is Kernel
 
 
+@needs_call_path
 def test_damage_is_refused(native: Native, tmp_path: Path) -> None:
     cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + b"another")
     blob = cache.index.runtimes[0].fastcall

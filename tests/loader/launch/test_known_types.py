@@ -11,6 +11,7 @@ import pytest
 
 from precast.loader.launch.kernel import Kernel, KernelOpener
 from tests.helpers.caches import Native, echo_cache
+from tests.helpers.call_path import needs_call_path
 from tests.helpers.echo import HOPPER, RETURN_TEXT, hands_over, outcome
 from tests.helpers.exchange import Fake
 
@@ -24,6 +25,7 @@ def fresh(native: Native, tmp_path: Path) -> Kernel:
     return kernel
 
 
+@needs_call_path
 def test_a_type_that_gets_an_exchange_later_is_packed_from_then_on(fresh: Kernel) -> None:
     """As torch.Tensor does in an older torch, once tvm_ffi is imported."""
 

@@ -8,6 +8,10 @@ import time
 import weakref
 from typing import Any, NamedTuple
 
+import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 from precast.loader.launch.kernel import Kernel

@@ -76,7 +76,7 @@ def test_what_is_no_device(device: object) -> None:
 
 
 def test_torch_devices() -> None:
-    import torch
+    torch = pytest.importorskip("torch")
 
     assert ordinal(torch.device("cuda", 1)) == 1 and ordinal(torch.device("cuda")) is None
     with pytest.raises(loader.ConfigError):

@@ -220,7 +220,7 @@ def texts(*dtypes: str, **more: Any) -> CachedOp:
 
 
 def test_a_plain_functions_dtype_goes_by_any_name() -> None:
-    import torch
+    torch = pytest.importorskip("torch")
 
     one = texts("bfloat16", "fp16", "nvfp4")
 

@@ -131,6 +131,14 @@ def test_each_fact_of_the_machine_counts(machine: Machine, words: str) -> None:
     assert ask(source(scale()), machine=machine, full=False, dtype="bf16").chosen is None
 
 
+def test_a_cache_for_cuda_13_needs_a_driver_for_it() -> None:
+    """Of any minor version. The runtime of CUDA 13 is a distribution of another name."""
+    thirteen = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime": "13.4.92"}
+    assert ask(source(scale(), toolchain=thirteen), machine=replace(HERE, driver=(13, 0)), dtype="bf16").chosen
+    refused = ask(source(scale(), toolchain=thirteen), machine=replace(HERE, driver=(12, 9)), dtype="bf16")
+    assert reason(refused) == "made with CUDA 13.4, this driver is for CUDA 12.9"
+
+
 def test_a_newer_glibc_of_the_runtime_counts() -> None:
     newer = source(scale(), hosts=(Host(arch=HOST.arch, glibc="2.40"),))
     assert "needs glibc 2.40" in reason(ask(newer, dtype="bf16"))

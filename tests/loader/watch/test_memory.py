@@ -7,8 +7,11 @@ import itertools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,6 +11,7 @@ from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
 from tests.helpers.caches import run_alone
+from tests.helpers.call_path import needs_call_path
 from tests.helpers.echo import HOPPER
 
 SCRIPT = """
@@ -30,17 +31,20 @@ assert found <= {allowed!r} | before, found
 """
 
 
+@needs_call_path
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_is_imported(path: Path, value: str | None) -> None:
     variables = () if value is None else ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS")
     run_alone(SCRIPT.format(variables=variables, value=value, allowed=set()), path)
 
 
+@needs_call_path
 def test_a_log_that_is_switched_off_imports_no_logging(path: Path) -> None:
     allowed = {f"precast.loader.watch{name}" for name in ("", ".watch", ".notice")}
     run_alone(SCRIPT.format(variables=("PRECAST_LOG",), value="0", allowed=allowed), path)
 
 
+@needs_call_path
 def test_the_kernel_is_the_native_one(path: Path) -> None:
     """Its class, and what a call of it runs: the type of the call path, with no method of ours before it."""
     session = Session(str(path), machines=Machines(HOPPER))
@@ -60,6 +64,7 @@ def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeyp
     assert kernel.obstacle is None and kernel.launcher is None
 
 
+@needs_call_path
 def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
     session = Session(str(path), machines=Machines(HOPPER))
