@@ -64,9 +64,9 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     check_output(cache)
     options = options or Options()
     show = show or (lambda step: None)
-    toolchain = find_toolchain()
-    sources = SourceDigests(plan.search, store.notes)
-    store.answers = answers_here(plan.search, store.notes)
+    toolchain = find_toolchain(plan.interpreter)
+    sources = SourceDigests(plan.search, store.notes, plan.interpreter)
+    store.answers = answers_here(plan.search, store.notes, plan.interpreter)
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     wanted = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
     records = {v.identity_on_gpu: store.record_key(*one) for v, one in zip(plan.variants, wanted, strict=True)}

@@ -45,6 +45,10 @@ class ToolError(PrecastError):
     """Something a build needs is not installed, or does not work."""
 
 
+class ToolchainError(PrecastError):
+    """The environment that a manifest asks for under ``toolchain`` cannot be made."""
+
+
 class ObjectError(PrecastError):
     """What a kernel function compiled is not an object that precast can ship."""
 

@@ -73,7 +73,11 @@ def reproduce(
     A ``sample`` of so many variants is drawn by ``seed``, by default the cache's digest: the same cache gives the same
     sample, and a changed cache another one.
     """
-    cache, toolchain, sources = CacheContents.open(path), find_toolchain(), SourceDigests(plan.search)
+    cache, toolchain, sources = (
+        CacheContents.open(path),
+        find_toolchain(plan.interpreter),
+        SourceDigests(plan.search, None, plan.interpreter),
+    )
     runtime = link_runtime(toolchain)
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)

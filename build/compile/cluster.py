@@ -39,6 +39,11 @@ class Cluster:
         """Compile on the cluster. The variants of a lost machine are tried again on others."""
         if not variants:
             return
+        if plan.interpreter.isolated:
+            raise ClusterError(
+                "a cluster compiles with what its machines have installed, not with a manifest's toolchain: build that "
+                "manifest without --executor dask, or install its versions there and here and leave 'toolchain' out"
+            )
         with contextlib.closing(_connect(self.address)) as client:
             _check(client, self.patience)
             yield from _Sending(client, plan, seconds, self.patience).all(variants)

@@ -13,6 +13,7 @@ from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.inputs import MOST_UNSTEADY
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.roots import Roots
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -29,8 +30,8 @@ class Worker(ChildProcess):
 
     Modules are imported from the folders of ``search`` first. ``memory`` is what the process may take in bytes; 0 is
     no bound. One that is to ``warm_up`` compiles a small kernel first, so that each variant takes less: it pays for two
-    or more. Requests are made by ``precast.build.compile.outcome.request_for``. What a compilation read comes as
-    inputs, by the ``rules`` of the build, or of this moment.
+    or more. The ``interpreter`` has the compiler. Requests are made by ``precast.build.compile.outcome.request_for``.
+    What a compilation read comes as inputs, by the ``rules`` of the build, or of this moment.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class Worker(ChildProcess):
         memory: int = 0,
         rules: InputRules | None = None,
         warm_up: bool = False,
+        interpreter: Interpreter = HERE,
     ) -> None:
         self._given = frozenset(env)
-        self._rules = rules or InputRules(answers_here(search))
+        self._rules = rules or InputRules(answers_here(search, interpreter=interpreter))
         self._before: dict[object, Observation] = {}  # what each process of a module had read before it compiled
         super().__init__(
             "worker_main",
@@ -54,10 +56,11 @@ class Worker(ChildProcess):
                 "search": [str(path) for path in search],
                 "profile": profile.to_json(),
                 "warm_up": warm_up,
-                "toolkit": find_toolkit(),
+                "toolkit": find_toolkit(interpreter),
             },
-            environment=child_environment(os.environ, target=target, env=env),
+            environment=child_environment(os.environ, target=target, env=env, interpreter=interpreter),
             memory=memory,
+            interpreter=interpreter,
         )
 
     def receive(self, seconds: float) -> Message:
@@ -88,6 +91,7 @@ class Worker(ChildProcess):
         return {"inputs": inputs.to_json(), "unsteady": [str(one) for one in unsteady[:MOST_UNSTEADY]]}
 
 
-def answers_here(search: Sequence[Path], memo: Memo | None = None) -> InputAnswers:
+def answers_here(search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> InputAnswers:
     """What the inputs of compilations on this machine are now."""
-    return InputAnswers(Roots.here(search, child_environment(os.environ)), memo)
+    environment = child_environment(os.environ, interpreter=interpreter)
+    return InputAnswers(Roots.here(search, environment, interpreter), memo)

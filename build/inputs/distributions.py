@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import csv
 import inspect
-import sys
-from collections.abc import Collection, Iterator, Mapping
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
+from precast.build.errors import ToolError
+from precast.build.interpreter import HERE, Interpreter
 
 
 class Distributions:
     """The installed distributions by top module. Reading their metadata takes long, so the memo keeps the table."""
 
-    def __init__(self, memo: Memo | None = None) -> None:
-        self._memo = memo
+    def __init__(self, memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
+        self._memo, self._interpreter = memo, interpreter
         self._table: dict[str, list[str]] | None = None
         self._versions: dict[str, str] = {}
         self._lists: dict[str, tuple[Path, str]] = {}
@@ -43,8 +44,8 @@ class Distributions:
         """Whether one of the files is the distribution's, by its list of files; one that lists none of the module's
         (an editable install) is taken to own them all."""
         try:
-            found = distribution(name)
-        except PackageNotFoundError:
+            found = self._interpreter.distribution(name)
+        except ToolError:
             return False
         if name not in self._lists:
             self._lists[name] = (Path(str(found.locate_file(""))).resolve(), "\n" + (found.read_text("RECORD") or ""))
@@ -54,28 +55,25 @@ class Distributions:
 
     def _version(self, name: str) -> str:
         if name not in self._versions:
-            try:
-                self._versions[name] = version(name)
-            except PackageNotFoundError:
-                self._versions[name] = ""
+            self._versions[name] = self._interpreter.version_of(name)
         return self._versions[name]
 
     def _by_module(self) -> dict[str, list[str]]:
         if self._table is None:
-            key = memo_key(_installed())
+            key = memo_key(_installed(self._interpreter.folders))
             noted = self._memo.get("installed", key) if self._memo else None
-            table = _table(noted) or _read()
+            table = _table(noted) or _read(self._interpreter)
             if self._memo and not _table(noted):
                 self._memo.put("installed", key, table)
             self._table = table
         return self._table
 
 
-def _read() -> dict[str, list[str]]:
+def _read(interpreter: Interpreter) -> dict[str, list[str]]:
     """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 knows only those that name them
     in a file that few builders write."""
     table: dict[str, set[str]] = {}
-    for one in distributions():
+    for one in interpreter.distributions():
         name = one.metadata["Name"]
         for module in _top_modules(one):
             table.setdefault(module, set()).add(name)
@@ -100,10 +98,10 @@ def _top_module(path: str) -> str | None:
     return folder if slash else inspect.getmodulename(path)
 
 
-def _installed() -> list[str]:
+def _installed(folders: Iterable[str]) -> list[str]:
     """The metadata folders on the path: when one is added, removed or of another version, the table is read again."""
     found = []
-    for folder in filter(None, sys.path):
+    for folder in folders:
         try:
             found += [p.name for p in Path(folder).iterdir() if p.suffix in (".dist-info", ".egg-info")]
         except OSError:

@@ -41,7 +41,9 @@ class InputAnswers:
         self.roots = roots
         self.contents = Contents(memo)
         self.installation = Installation(roots.path, memo)
-        self._finder = ModuleFinder([Path(one) for one in roots.search], roots.path, standard=True)
+        self._finder = ModuleFinder(
+            [Path(one) for one in roots.search], roots.path, standard=True, hooks=not roots.interpreter.isolated
+        )
         self._found: dict[str, str | None] = {}
         self._digests: dict[tuple[str, ...], str] = {}
         self._kinds: dict[str, Callable[[str], str | None]] = {
@@ -131,9 +133,8 @@ class InputAnswers:
         return None if file is None else self._read(os.path.realpath(file))
 
     def _python(self, _: str) -> str:
-        version = ".".join(map(str, sys.version_info[:3]))
         optimised = self.roots.environment.get("PYTHONOPTIMIZE")
-        return f"{platform.python_implementation()} {version}" + (f" optimised {optimised}" if optimised else "")
+        return self.roots.interpreter.version + (f" optimised {optimised}" if optimised else "")
 
     def _read(self, path: str) -> str | None:
         return self.contents.read(path, installed=self.roots.is_site(path)).digest

@@ -31,7 +31,7 @@ _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # precast itself, whose changes the version in every key covers. Its kernels are not in this list.
-_MACHINERY = tuple(os.path.join(_OWN, room, "") for room in ("build", "cli", "loader", "manifests"))
+_MACHINERY = ("build", "cli", "loader", "manifests")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,6 +56,9 @@ class InputRules:
 
     def __init__(self, answers: InputAnswers) -> None:
         self._answers = answers
+        own = answers.roots.interpreter.precast
+        own = os.path.join(own, "precast") if own else _OWN
+        self._machinery = tuple(os.path.join(own, room, "") for room in _MACHINERY)
         self._modules: dict[LoadedModule, _Found] = {}
         self._files: dict[tuple[str, str, bool], str] = {}
         self._before: dict[tuple[int, frozenset[str]], tuple[Observation, _Summary]] = {}
@@ -192,7 +195,7 @@ class InputRules:
         """The name of a file or folder as an input; a kind of unsteady files; or nothing, where it does not count."""
         answers = self._answers
         root, _ = answers.roots.place(path)
-        if root == PYTHON or path == os.devnull or path.startswith(_MACHINERY):
+        if root == PYTHON or path == os.devnull or path.startswith(self._machinery):
             return ""
         if path.startswith(_KERNEL) or root == TEMPORARY:
             return ("temporary file" if root == TEMPORARY else "system") if by_author else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,17 @@ class ModuleFinder:
     """Finds the files of modules the way the import system would, importing nothing.
 
     ``path`` is searched after the search folders. The standard library is part of Python: its modules are not found,
-    unless ``standard`` asks where they would come from.
+    unless ``standard`` asks where they would come from. ``hooks`` says whether the finders of this process are asked,
+    too: editable installs have finders of their own.
     """
 
-    def __init__(self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False) -> None:
+    def __init__(
+        self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False, hooks: bool = True
+    ) -> None:
         self.roots = tuple(folder.resolve() for folder in search)
         self._path = [*map(str, search), *path]
         self._standard = standard
+        self._finders = [f for f in sys.meta_path if f is not PathFinder] if hooks else []
         self._specs: dict[str, ModuleSpec | None] = {}
         self._modules: dict[str, FoundModule] = {}
 
@@ -62,7 +67,7 @@ class ModuleFinder:
             dotted = ".".join(parts[:depth])
             if dotted not in self._specs:
                 builtin = depth == 1 and not self._standard and dotted in sys.stdlib_module_names
-                found = None if builtin else _find(dotted, path, top=depth == 1)
+                found = None if builtin else _find(dotted, path, self._finders if depth == 1 else ())
                 self._specs[dotted] = found or self._elsewhere(dotted)
             spec = self._specs[dotted]
             if spec is None:
@@ -80,11 +85,11 @@ class ModuleFinder:
         """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
         *parents, _ = name.split(".")
         folders = [os.path.join(folder, *parents) for folder in self._path]
-        return _find(name, [one for one in folders if os.path.isdir(one)], top=False) if parents else None
+        return _find(name, [one for one in folders if os.path.isdir(one)]) if parents else None
 
 
-def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
-    """What an import of this name would find in these folders.
+def _find(name: str, path: Sequence[str], finders: Iterable[Any] = ()) -> ModuleSpec | None:
+    """What an import of this name would find in these folders, or through these finders.
 
     The import system's own search looks for the parents of a namespace package among the loaded modules; here none is
     loaded.
@@ -103,7 +108,7 @@ def _find(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
         namespace = ModuleSpec(name, None, is_package=True)
         namespace.submodule_search_locations = portions
         return namespace
-    for other in sys.meta_path if top else ():  # editable installs have finders of their own
-        if other is not PathFinder and (found := other.find_spec(name, None, None)) is not None:
-            return found
+    for other in finders:
+        if (found := other.find_spec(name, None, None)) is not None:
+            return found  # type: ignore[no-any-return]
     return None

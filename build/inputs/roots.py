@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from precast.build.interpreter import HERE, Interpreter
+
 PYTHON = "python"
 TEMPORARY = "temporary"
 _SITES = ("site-packages", "dist-packages")
@@ -28,11 +30,18 @@ class Roots:
     '/opt/tools/data.json'
     """
 
-    def __init__(self, search: Sequence[Path | str], path: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        search: Sequence[Path | str],
+        path: Sequence[str],
+        environment: Mapping[str, str],
+        interpreter: Interpreter = HERE,
+    ) -> None:
+        self.interpreter = interpreter
         self.search = tuple(os.path.abspath(one) for one in search)
         self.path = tuple(dict.fromkeys(os.path.abspath(one) for one in path))
         self.environment = environment
-        self._folders = {PYTHON: os.path.dirname(os.path.abspath(os.__file__))}
+        self._folders = {PYTHON: interpreter.standard}
         numbers: dict[str, int] = {}
         standard: list[str] = []
         searched = [("search", one) for one in self.search]
@@ -47,8 +56,12 @@ class Roots:
         self._prefixes = _longest_first([*((PYTHON, one) for one in standard), *self._folders.items()])
 
     @classmethod
-    def here(cls, search: Sequence[Path | str], environment: Mapping[str, str]) -> Roots:
+    def here(
+        cls, search: Sequence[Path | str], environment: Mapping[str, str], interpreter: Interpreter = HERE
+    ) -> Roots:
         """The roots of a child process that this process would start with these search folders and this environment."""
+        if interpreter.isolated:
+            return cls(search, interpreter.folders, environment, interpreter)
         first = sys.path[:1] if not getattr(sys.flags, "safe_path", False) else []
         started = {os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}  # a child does not import from there
         path = [one for one in sys.path if one and not (one in first and os.path.realpath(one) in started)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
 from precast.build.inputs.distributions import Distributions
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder
+from precast.build.interpreter import HERE, Interpreter
 
 _Stamp = tuple[int, int, int]
 
@@ -62,10 +62,10 @@ def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
 class SourceDigests:
     """The sources of one build: each file is read once, so that all keys are of the same moment."""
 
-    def __init__(self, search: Sequence[Path], memo: Memo | None = None) -> None:
+    def __init__(self, search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
         importlib.invalidate_caches()
-        self._finder = ModuleFinder(tuple(search), filter(None, sys.path))
-        self._distributions = Distributions(memo)
+        self._finder = ModuleFinder(tuple(search), interpreter.folders, hooks=not interpreter.isolated)
+        self._distributions = Distributions(memo, interpreter)
         self._memo = memo
         self._read: dict[FoundModule, _Read] = {}
         self._sources: dict[str, _Source] = {}

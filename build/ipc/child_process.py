@@ -13,12 +13,12 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import resident
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
@@ -44,7 +44,8 @@ class ChildLost(PrecastError):
 class ChildProcess:
     """A process that runs ``python -m precast.build.child.MODULE``. Use it in a ``with`` block, or call ``close``.
 
-    ``name`` is what errors call it. ``memory`` is how many bytes it may take; 0 is no bound.
+    ``name`` is what errors call it. ``memory`` is how many bytes it may take; 0 is no bound. ``environment`` has all of
+    its variables.
     """
 
     def __init__(
@@ -55,11 +56,12 @@ class ChildProcess:
         settings: Mapping[str, Any],
         environment: Mapping[str, str],
         memory: int = 0,
+        interpreter: Interpreter = HERE,
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
         self._asked, self._answered = -1, 0  # the settings are request 0
-        self._process, self._replies = _start(module, environment)
+        self._process, self._replies = _start(module, environment, interpreter)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
         self._tail = OutputTail(mark.encode())
         assert self._process.stdout is not None
@@ -184,12 +186,14 @@ class ChildProcess:
                 self._tail.feed(chunk)
 
 
-def _start(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+def _start(
+    module: str, environment: Mapping[str, str], interpreter: Interpreter
+) -> tuple[subprocess.Popen[bytes], BinaryIO]:
     """The process, in a session of its own so that what it starts can be ended with it; and the pipe of its answers."""
     replies, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
+            [interpreter.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from precast.build.interpreter import HERE, Interpreter
 from precast.loader.errors import FormatError
 from precast.loader.format.patterns import NAME
 from precast.loader.format.target import Target
@@ -100,7 +101,12 @@ def launching_environment(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def child_environment(
-    base: Mapping[str, str], *, target: Target | None = None, env: Mapping[str, str] | None = None, gpu: bool = False
+    base: Mapping[str, str],
+    *,
+    target: Target | None = None,
+    env: Mapping[str, str] | None = None,
+    gpu: bool = False,
+    interpreter: Interpreter = HERE,
 ) -> dict[str, str]:
     """The environment of a child process: what it inherits of ``base``, the defaults, then ``env``.
 
@@ -116,8 +122,11 @@ def child_environment(
     made = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
     for name in WATCHING:  # for services: a log must not be an input of what is compiled
         made.pop(name, None)
+    made = interpreter.environment(made)
     made |= DEFAULTS
     made |= env or {}
+    if interpreter.isolated and env and "PYTHONPATH" in env:
+        made["PYTHONPATH"] = f"{interpreter.precast}:{env['PYTHONPATH']}"  # what the manifest adds comes after precast
     made |= FIXED
     if target is not None:
         made |= {"CUTE_DSL_ARCH": str(target), "CUTE_DSL_ENABLE_TVM_FFI": "1"}

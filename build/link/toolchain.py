@@ -9,10 +9,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution
 from pathlib import Path
 
 from precast.build.errors import ToolError
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.link.versions import (
     DSL,
     LIBRARIES,
@@ -26,6 +27,8 @@ from precast.build.link.versions import (
 )
 from precast.loader.format.index import Index
 
+LOCK = "lock"  # the digest of what is locked, where a toolchain is
+LOCKED = "lock/"  # before the name of each distribution that is
 PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
 
 
@@ -53,8 +56,11 @@ class Toolchain:
 
 
 @functools.cache
-def find_toolchain() -> Toolchain:
+def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
     """Find every part, or raise a ToolError that says what to install.
+
+    The compiler and what is linked with it are those of the interpreter; gcc, and what reads device code, are this
+    machine's. The versions are of all that is locked there, too.
 
     >>> find_toolchain().versions["nvidia-cutlass-dsl"]
     '4.8.1'
@@ -62,18 +68,21 @@ def find_toolchain() -> Toolchain:
     gcc = _program("gcc")
     ld = Path(_output(gcc, "-print-prog-name=ld"))
     ld = ld if ld.is_absolute() else _program(str(ld))
-    cuda = find_cuda()
-    if not version_of(RUNTIMES[cuda]):
-        raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release_of(version_of(DSL)))}")
-    packages = {name: _distribution(name) for name in packages_for(cuda)}
+    cuda = find_cuda(interpreter)
+    if not interpreter.version_of(RUNTIMES[cuda]) and not interpreter.isolated:
+        release = release_of(interpreter.version_of(DSL))
+        raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release)}")
+    packages = {name: interpreter.distribution(name) for name in packages_for(cuda)}
     versions = {name: found.version for name, found in packages.items()}
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
     versions["ld"] = _output(ld, "--version").splitlines()[0]
-    libraries = _distribution(LIBRARIES[cuda])
+    versions |= {f"{LOCKED}{name}": version for name, version in interpreter.locked}
+    versions |= {LOCK: interpreter.lock, f"{LOCKED}python": interpreter.version} if interpreter.lock else {}
+    libraries = interpreter.distribution(LIBRARIES[cuda])
     return Toolchain(
         gcc=gcc,
         ld=ld,
-        cuobjdump=_file(_distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
+        cuobjdump=_file(HERE.distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
         nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
         archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
         cudart=_file(packages[RUNTIMES[cuda]], "libcudart_static.a"),
@@ -83,23 +92,26 @@ def find_toolchain() -> Toolchain:
     )
 
 
-def find_cuda() -> int:
-    """The major version of CUDA that is built for here: the one that is installed, or that the caller asks for.
+def find_cuda(interpreter: Interpreter = HERE) -> int:
+    """The major version of CUDA that is built for: the one that is installed, or here the one that the caller asks for.
 
     >>> find_cuda()
     12
     """
-    installed = {cuda for cuda, name in LIBRARIES.items() if version_of(name)}
-    return choose_cuda(installed, os.environ.get(VARIABLE, ""))
+    installed = {cuda for cuda, name in LIBRARIES.items() if interpreter.version_of(name)}
+    if interpreter.isolated and not installed:
+        names = " or ".join(LIBRARIES.values())
+        raise ToolError(f"the toolchain in {interpreter.executable} has no {names}: add one to its lock")
+    return choose_cuda(installed, "" if interpreter.isolated else os.environ.get(VARIABLE, ""))
 
 
-def find_toolkit() -> int:
-    """The CUDA toolkit of the compiler's libraries here, as a driver numbers it.
+def find_toolkit(interpreter: Interpreter = HERE) -> int:
+    """The CUDA toolkit of the compiler's libraries, as a driver numbers it.
 
     >>> find_toolkit()
     12090
     """
-    return toolkit_number(find_cuda(), release_of(version_of(DSL)))
+    return toolkit_number(find_cuda(interpreter), release_of(interpreter.version_of(DSL)))
 
 
 def packages_for(cuda: int) -> tuple[str, ...]:
@@ -109,14 +121,6 @@ def packages_for(cuda: int) -> tuple[str, ...]:
     ('nvidia-cutlass-dsl', 'apache-tvm-ffi', 'nvidia-cuda-runtime')
     """
     return (DSL, "apache-tvm-ffi", RUNTIMES[cuda])
-
-
-def version_of(package: str) -> str:
-    """The version of an installed distribution, or '' where it is not installed."""
-    try:
-        return distribution(package).version
-    except PackageNotFoundError:
-        return ""
 
 
 @functools.cache
@@ -166,13 +170,6 @@ def _output(program: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _distribution(name: str) -> Distribution:
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        raise ToolError(f"{name} is not installed: pip install precast brings it") from None
-
-
 def _file(package: Distribution, name: str) -> Path:
     for path in package.files or ():
         if path.name == name and "stubs" not in path.parts:
@@ -184,6 +181,6 @@ def _file(package: Distribution, name: str) -> Path:
 
 def _optional(package: str, name: str) -> Path | None:
     try:
-        return _file(_distribution(package), name)
+        return _file(HERE.distribution(package), name)
     except ToolError:
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import DescribeError
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -72,7 +73,12 @@ class Describer:
 
 @contextmanager
 def describing(
-    search: Iterable[Path], target: Target, *, env: Mapping[str, str] | None = None, limit: float = TIME_LIMIT
+    search: Iterable[Path],
+    target: Target,
+    *,
+    env: Mapping[str, str] | None = None,
+    limit: float = TIME_LIMIT,
+    interpreter: Interpreter = HERE,
 ) -> Iterator[Describer]:
     """A child process that imports from ``search`` as if it compiled for ``target`` under ``env``.
 
@@ -82,7 +88,8 @@ def describing(
         "describer_main",
         name=_NAME,
         settings={"target": str(target), "search": [str(folder) for folder in search]},
-        environment=child_environment(os.environ, target=target, env=env),
+        environment=child_environment(os.environ, target=target, env=env, interpreter=interpreter),
+        interpreter=interpreter,
     ) as child:
         yield Describer(child, limit)
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.link.toolchain import find_cuda, packages_for
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
-from precast.kernels.authoring.adapter import adapter_sources
+from precast.kernels.authoring.adapter import GROUP as ADAPTERS
+from precast.kernels.authoring.registry import GROUP as KERNELS
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format.config import to_json
@@ -31,6 +32,8 @@ _READERS = (
     "precast.loader.format.config",
 )
 
+_IN_A_TOOLCHAIN = "; what is missing in the manifest's toolchain goes into its 'requirements'"
+
 
 class DescriptionCache:
     """Answers about kernels. A child process imports them only where the notes do not hold the answer.
@@ -38,9 +41,18 @@ class DescriptionCache:
     An entry's ``env:`` must be there when its kernel is imported: each environment has a child process of its own.
     """
 
-    def __init__(self, search: Sequence[Path], target: Target, *, limit: float, notes: Memo | None) -> None:
+    def __init__(
+        self,
+        search: Sequence[Path],
+        target: Target,
+        *,
+        limit: float,
+        notes: Memo | None,
+        interpreter: Interpreter = HERE,
+    ) -> None:
         self._search, self._target, self._limit, self._notes = search, target, limit, notes
-        self._sources = SourceDigests(search, notes)
+        self._interpreter = interpreter
+        self._sources = SourceDigests(search, notes, interpreter)
         self._stack = ExitStack()
         self._children: dict[Environment, Describer] = {}
         self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the notes, or ""
@@ -64,6 +76,8 @@ class DescriptionCache:
         }
         for env, group in _by_env((one, one.env) for one in wanted if one not in found).items():
             for one, answer in self._child(env).describe(group).items():
+                if self._interpreter.isolated and isinstance(answer, NotDescribed):
+                    answer = NotDescribed(f"{answer.reason}{_IN_A_TOOLCHAIN}")
                 found[one] = answer
                 if self._notes and keys[one] and isinstance(answer, Description):
                     self._notes.put("kernels", keys[one], _to_json(answer))
@@ -120,7 +134,11 @@ class DescriptionCache:
         if self._notes is None:
             return ""
         try:
-            place = str(FunctionRef.parse(kernel.source) if kernel.source else find(kernel.op or ""))
+            place = str(
+                FunctionRef.parse(kernel.source)
+                if kernel.source
+                else find(kernel.op or "", self._interpreter.entry_points(KERNELS))
+            )
             digest = self._sources.digest(place)
             return memo_key(kernel.op, place, kernel.env, digest, str(self._target), self._reading())
         except (PrecastError, OSError):
@@ -128,8 +146,11 @@ class DescriptionCache:
 
     def _reading(self) -> list[Any]:
         if not self._readers:
-            versions = [version(name) for name in packages_for(find_cuda())]
-            self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapter_sources()))]
+            names = packages_for(find_cuda(self._interpreter))
+            versions = [self._interpreter.distribution(name).version for name in names]
+            versions += [self._interpreter.lock] if self._interpreter.lock else []
+            adapters = sorted({point.value for point in self._interpreter.entry_points(ADAPTERS)})
+            self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapters))]
         return self._readers
 
     def _noted(self, key: str) -> Description | None:
@@ -141,7 +162,9 @@ class DescriptionCache:
 
     def _child(self, env: Environment) -> Describer:
         if env not in self._children:
-            made = describing(self._search, self._target, env=dict(env), limit=self._limit)
+            made = describing(
+                self._search, self._target, env=dict(env), limit=self._limit, interpreter=self._interpreter
+            )
             self._children[env] = self._stack.enter_context(made)
         return self._children[env]
 

@@ -36,6 +36,7 @@ from precast.build.ipc.environment import why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.problems import Problem, parse_problems
 from precast.build.plan.program import Program, parse_program
+from precast.build.plan.toolchain_spec import ToolchainSpec, parse_toolchain
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.kernels.authoring.declare import SPEED_FACTS
@@ -139,6 +140,7 @@ class Manifest:
     search: tuple[Path, ...] = ()
     profiles: tuple[str, ...] = ()
     tuning: tuple[TuningPath, ...] = ()
+    toolchain: ToolchainSpec | None = None  # that of the build, where there is none
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -181,6 +183,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
         search=yaml_fields.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
         profiles=yaml_fields.some(root["profiles"], _profile) if "profiles" in root else (),
         tuning=_tuning(root["tuning"], path.parent) if "tuning" in root else (),
+        toolchain=parse_toolchain(root["toolchain"], path.parent) if "toolchain" in root else None,
     )
 
 

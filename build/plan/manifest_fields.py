@@ -23,6 +23,10 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
             "Files of measurements, relative to the manifest: one, or a list. Every build puts what they say of its "
             "variants into the cache. `precast tune` writes them."
         ),
+        "toolchain": (
+            "The compiler and the libraries that its kernels are built with, in an environment of their own: a mapping "
+            "with the fields below. What is installed where the build runs if left out."
+        ),
         "kernels": "The entries: a list with at least one. Required.",
     }
 )

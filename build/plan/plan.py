@@ -10,6 +10,7 @@ from typing import Any
 
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles, profile_of
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.tuning_file import TuningFile
 from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
@@ -48,7 +49,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that one build makes. ``search`` holds the folders that workers import users' modules from."""
+    """Everything that one build makes. ``search`` holds the folders that workers import users' modules from.
+
+    All is compiled by one ``interpreter``'s compiler: manifests with different toolchains make a plan each.
+    """
 
     name: str
     variants: tuple[Variant, ...]  # sorted by op, target and config; for several GPUs in the order of the profiles
@@ -57,6 +61,7 @@ class Plan:
     skipped: tuple[Skipped, ...] = ()
     profiles: Profiles = field(default_factory=Profiles)
     tuning: TuningFile = field(default_factory=TuningFile)  # what was measured of its variants, for the index
+    interpreter: Interpreter = HERE
 
 
 def make_plan(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from precast.build.disk.memo import Memo
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.describer import TIME_LIMIT
@@ -34,24 +35,29 @@ def plan_files(
     notes: Memo | None = None,
     passed: Mapping[str, str] = _NOTHING,
 ) -> Plan:
-    """The plan of some manifests together.
+    """The plan of some manifests together, which name no toolchain.
 
     ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
     those that the manifests name. A kernel that ``notes`` describe is not imported. ``passed`` has variables for every
     entry; what an entry's own ``env`` sets comes before them.
     """
-    if not paths:
-        raise FormatError("no manifest is given: name at least one")
-    if name and not CACHE_NAME.admits(name):
-        raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
     return plan_of(
-        [_passing(read_manifest(path), passed) for path in paths],
+        read_manifests(paths, name=name, passed=passed),
         targets=[Target.parse(t) for t in targets],
         name=name,
         limit=limit,
         profiles=profiles,
         notes=notes,
     )
+
+
+def read_manifests(paths: Sequence[Path], *, name: str = "", passed: Mapping[str, str] = _NOTHING) -> list[Manifest]:
+    """Read manifests that are to be built together; ``name`` is checked, and ``passed`` added to every entry's env."""
+    if not paths:
+        raise FormatError("no manifest is given: name at least one")
+    if name and not CACHE_NAME.admits(name):
+        raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
+    return [_passing(read_manifest(path), passed) for path in paths]
 
 
 def plan_of(
@@ -62,15 +68,24 @@ def plan_of(
     limit: float = TIME_LIMIT,
     profiles: Profiles | None = None,
     notes: Memo | None = None,
+    interpreter: Interpreter = HERE,
 ) -> Plan:
-    """The plan of manifests that have been read. Their programs are run first, without a GPU."""
+    """The plan of manifests that have been read. Their programs are run first, without a GPU.
+
+    Kernels are described, and are to be compiled, by this ``interpreter``.
+    """
+    for one in manifests:
+        if one.toolchain is not None and not interpreter.isolated:
+            raise ManifestError("it names a toolchain, and is planned without one: report this", one.toolchain.location)
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    manifests = record_programs(manifests, targets=targets, profiles=assumed, limit=limit, notes=notes)
+    manifests = record_programs(
+        manifests, targets=targets, profiles=assumed, limit=limit, notes=notes, interpreter=interpreter
+    )
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, limit=limit, notes=notes) as descriptions:
+    with DescriptionCache(search, first, limit=limit, notes=notes, interpreter=interpreter) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(
             manifests,
@@ -81,7 +96,7 @@ def plan_of(
             name=name,
             profiles=profiles,
         )
-    return replace(plan, tuning=read_tuning(manifests))
+    return replace(plan, tuning=read_tuning(manifests), interpreter=interpreter)
 
 
 def read_tuning(manifests: Sequence[Manifest]) -> TuningFile:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +18,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
 from precast.build.inputs.sources import SourceDigests
+from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import default_jobs
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -54,6 +54,7 @@ class Run:
     target: Target
     profile: Profile
     rows: tuple[Row, ...]
+    interpreter: Interpreter = HERE
 
     @property
     def requests(self) -> tuple[dict[str, Any], ...]:
@@ -78,12 +79,13 @@ def record_programs(
     profiles: Profiles,
     limit: float,
     notes: Memo | None,
+    interpreter: Interpreter = HERE,
 ) -> list[Manifest]:
     """Manifests whose programs have been replaced by entries of the kernels that they ask for.
 
     A kernel that several programs ask for is built once. ``limit`` is how many seconds one call or script may take.
     """
-    runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles)]
+    runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles, interpreter)]
     recordings = _recordings(runs, limit, notes) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
@@ -107,7 +109,9 @@ def _replaced(manifest: Manifest, made: Sequence[tuple[Run, Entry]]) -> Iterator
             yield from (new for run, new in made if run.entry is entry)
 
 
-def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles) -> Iterator[Run]:
+def _runs(
+    entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles, interpreter: Interpreter
+) -> Iterator[Run]:
     if entry.program is None:
         return
     program = entry.program
@@ -123,6 +127,7 @@ def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles:
                 target=target,
                 profile=profile,
                 rows=rows,
+                interpreter=interpreter,
             )
 
 
@@ -166,7 +171,8 @@ def _start(run: Run) -> ChildProcess:
             "search": [str(folder) for folder in run.manifest.search],
             "folder": str(run.manifest.path.absolute().parent),
         },
-        environment=child_environment(os.environ, target=run.target, env=dict(run.env)),
+        environment=child_environment(os.environ, target=run.target, env=dict(run.env), interpreter=run.interpreter),
+        interpreter=run.interpreter,
     )
     child.send(Message({"runs": list(run.requests)}))
     return child
@@ -231,8 +237,13 @@ def _note_keys(runs: Sequence[Run], notes: Memo | None) -> list[str]:
     if notes is None:
         return [""] * len(runs)
     digests: dict[tuple[Any, ...], SourceDigests] = {}
-    return [_note_key(run, digests.setdefault(run.manifest.search, SourceDigests(run.manifest.search, notes)))
-            for run in runs]  # fmt: skip
+    keys = []
+    for run in runs:
+        search = run.manifest.search
+        if search not in digests:
+            digests[search] = SourceDigests(search, notes, run.interpreter)
+        keys.append(_note_key(run, digests[search]))
+    return keys
 
 
 def _note_key(run: Run, sources: SourceDigests) -> str:
@@ -240,11 +251,19 @@ def _note_key(run: Run, sources: SourceDigests) -> str:
         return ""
     try:
         digests = [sources.digest(place) for place in (run.program.place, *_READERS)]
-        versions = [version(name) for name in packages_for(find_cuda())] if find_spec("cutlass") else []
-        guards = list(_guards(run.program.libraries))
+        versions = _versions(run.interpreter)
+        guards = [] if run.interpreter.isolated else list(_guards(run.program.libraries))  # its lock says it all
     except (PrecastError, OSError):
         return ""  # the child process says what is wrong
     return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, versions, guards)
+
+
+def _versions(interpreter: Interpreter) -> list[str]:
+    """What compiles there, if anything does."""
+    if not interpreter.isolated and find_spec("cutlass") is None:
+        return []
+    versions = [interpreter.distribution(name).version for name in packages_for(find_cuda(interpreter))]
+    return [*versions, interpreter.lock] if interpreter.lock else versions
 
 
 def _guards(libraries: Iterable[str]) -> Iterator[list[str]]:

@@ -58,6 +58,11 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
 def read_recorded_manifest(path: Path) -> RecordedManifest:
     """Read a manifest back; ManifestError where an entry holds what a recording cannot."""
     manifest = read_manifest(path)
+    if manifest.toolchain is not None:
+        raise ManifestError(
+            "nothing can be added to a file with 'toolchain': record into another file, and build both",
+            manifest.toolchain.location,
+        )
     return RecordedManifest(
         name=manifest.name,
         targets=tuple(map(str, manifest.targets)),

@@ -18,7 +18,7 @@ from typing import Any
 
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
-from precast.build.link.toolchain import Toolchain
+from precast.build.link.toolchain import LOCK, Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach.library import SHIPPED
@@ -54,6 +54,8 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
         "link": (*FLAGS, *toolchain.release.libraries),
         "tools": {name: toolchain.versions[name] for name in (DSL, "apache-tvm-ffi", "ld")},
     }
+    if LOCK in toolchain.versions:
+        parts["lock"] = toolchain.versions[LOCK]
     library = variant.source.partition("@")[2]
     if library:
         parts["seam"] = dict(seam_digests(library))

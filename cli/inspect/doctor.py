@@ -56,6 +56,7 @@ def judge(facts: Facts) -> tuple[Check, ...]:
     """Every finding about a machine, from its facts alone."""
     return (
         *_system(facts), *_packages(facts), *_tools(facts), *_compiler(facts), *_devices(facts), *_caches(facts),
+        *_toolchains(facts),
     )  # fmt: skip
 
 
@@ -219,3 +220,9 @@ def _caches(facts: Facts) -> Iterator[Check]:
             yield Check(f"cache {cache.name}", "fail", f"{place}: {cache.trouble}", _REPAIR)
         else:
             yield Check(f"cache {cache.name}", "ok", place)
+
+
+def _toolchains(facts: Facts) -> Iterator[Check]:
+    for line in facts.toolchains:
+        name, _, seen = line.partition("  ")
+        yield Check(f"toolchain {name}", "ok", f"{seen}; to remove it: precast toolchains --remove {name}")

@@ -35,8 +35,8 @@ def command(
     """
     from precast.build.disk.output_folder import check_output_folder
     from precast.build.export import export
-    from precast.build.plan.planner import plan_files
     from precast.build.store.store import Store, default_store
+    from precast.build.toolchains.plans import plans_of_files
     from precast.cli.inspect.show import NoSuchArtifact, find
     from precast.loader.resolve.cache import Cache
 
@@ -47,7 +47,9 @@ def command(
         keys = ", ".join(artifact.key[:16] for _, artifact in found[:10])
         raise NoSuchArtifact(f"{key!r} stands for {len(found)} artifacts: give the key of one, such as {keys}")
     ((op, artifact),) = found
-    plan = plan_files(manifest) if manifest else None
+    plans = plans_of_files(manifest) if manifest else ()
+    # Of several toolchains, that of the manifest which the cache has its name from.
+    plan = next((one for one in plans if one.name == opened.name), next(iter(plans), None))
     made = export(opened, op, artifact, store=Store(store or default_store()), plan=plan, kernel_script=kernel_script)
     made.write(output)
     for kind, reason in made.left_out.items():

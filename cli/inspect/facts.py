@@ -67,6 +67,7 @@ class Facts:
     caches_trouble: str = ""
     cuda: str = ""
     own_zstd: bool = False
+    toolchains: tuple[str, ...] = ()
 
 
 def look() -> Facts:
@@ -86,7 +87,16 @@ def look() -> Facts:
         caches_trouble=trouble,
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
+        toolchains=_toolchains(),
     )
+
+
+def _toolchains() -> tuple[str, ...]:
+    """Those of manifests that were made here, a line each."""
+    from precast.build.toolchains.plans import Toolchains
+    from precast.cli.shared.toolchain_text import line_of
+
+    return tuple(map(line_of, Toolchains().made()))
 
 
 def _installed(name: str) -> str | None:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precast.cli.shared.failures import render
+from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.toolchain_text import toolchain_to_json
 
 if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
@@ -72,6 +74,8 @@ def command(
         bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
     ] = False,
     pass_env: PassEnv = None,
+    find_links: FindLinks = None,
+    offline: Offline = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.", metavar="SEC")] = 600.0,
     memory: Annotated[
         int,
@@ -87,20 +91,24 @@ def command(
 ) -> None:
     """Compile the variants of manifests into a cache.
 
-    Exit status 1 means that some variants failed; the cache holds the others.
+    Manifests with different toolchains make a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
+    the cache holds the others.
     """
     from precast.build import builder
     from precast.build.cache.cache_folder import check_output
     from precast.build.compile.cluster import Cluster
-    from precast.build.plan.planner import plan_files
     from precast.build.plan.shard import Shard, part_of
+    from precast.build.toolchains.plans import groups_of_files, places
 
     _check_most({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
-    check_output(output)
     part = Shard.parse(shard) if shard else None
     variables = passed(pass_env)
     profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
+    groups = groups_of_files(manifests, targets=target or (), name=name, passed=variables)
+    caches = places(groups, output)
+    for cache in caches:
+        check_output(cache)
     opened = open_store(store, remote_cache, read_only=remote_read_only)
     options = builder.Options(
         jobs=jobs or None,
@@ -109,24 +117,23 @@ def command(
         fail_fast=fail_fast,
         executor=Cluster(scheduler) if scheduler else None,
     )
-    try:
-        with _sigterm_as_ctrl_c(), _Display.opened(as_json) as display:
-            display.stage(f"reading {count(len(manifests), 'manifest')} and importing their kernels")
-            plan = plan_files(
-                manifests,
-                targets=target or (),
-                name=name,
-                profiles=profiles,
-                notes=opened.notes,
-                passed=variables,
-            )
-            plan = part_of(plan, part) if part else plan
-            display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
-            report = builder.build(plan, output, store=opened, options=options, show=display.show)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_KEPT) from None
-    _finish(plan, report, output, as_json=as_json, verbose=verbose)
-    if not report.complete:
+    complete = True
+    for group, cache in zip(groups, caches, strict=True):
+        try:
+            with _sigterm_as_ctrl_c(), _Display.opened(as_json) as display:
+                display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
+                toolchains = toolchains_from(find_links, offline, display.stage)
+                plan = group.plan(toolchains, profiles=profiles, notes=opened.notes)
+                plan = part_of(plan, part) if part else plan
+                display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
+                report = builder.build(plan, cache, store=opened, options=options, show=display.show)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_KEPT) from None
+        _finish(plan, report, cache, as_json=as_json, verbose=verbose)
+        complete &= report.complete
+        if fail_fast and not complete:
+            break
+    if not complete:
         raise typer.Exit(1)
 
 
@@ -252,7 +259,8 @@ def _finish(plan: Plan, report: Report, output: Path, *, as_json: bool, verbose:
         tell(f"skipped: {skipped.variant}: {skipped.reason}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
-        _event({**report.to_json(), "cache": str(output), "skipped": skips})
+        own = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
+        _event({**report.to_json(), **own, "cache": str(output), "skipped": skips})
     else:
         print(_as_text(report, output))
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit, size
+from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
+from precast.cli.shared.output import count, emit, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def command(
         list[str] | None, typer.Option("--target", "-t", help="Check this target alone; may be repeated.")
     ] = None,
     pass_env: PassEnv = None,
+    find_links: FindLinks = None,
+    offline: Offline = False,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="A GPU that the cache must serve, where kernels ask; may be repeated.", metavar="GPU"),
@@ -37,19 +40,32 @@ def command(
     from precast.build.cache.coverage import coverage
     from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
-    from precast.build.plan.planner import plan_files
+    from precast.build.toolchains.plans import places, plans_of_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
     profiles = Profiles.named(profile or ())
-    plan = plan_files(manifests, targets=target or (), profiles=profiles, passed=passed(pass_env))
-    found = coverage(plan, CacheContents.open(cache), answers_here(plan.search))
-    text = list(lines(found))
-    if not found.complete:
-        text.append(_remedy(found, manifests, cache))
-    emit(found.to_json(), "\n".join(text), as_json)
-    if not found.complete:
+    plans = plans_of_files(
+        manifests,
+        toolchains=toolchains_from(find_links, offline, tell),
+        targets=target or (),
+        profiles=profiles,
+        passed=passed(pass_env),
+    )
+    results: dict[str, Coverage] = {}
+    text: list[str] = []
+    for plan, place in zip(plans, places(plans, cache), strict=True):
+        answers = answers_here(plan.search, interpreter=plan.interpreter)
+        results[str(place)] = found = coverage(plan, CacheContents.open(place), answers)
+        text += [f"{place}:"] if len(plans) > 1 else []
+        text += lines(found)
+        if not found.complete:
+            text.append(_remedy(found, manifests, cache))
+    data = [found.to_json() for found in results.values()]
+    several = {"caches": dict(zip(results, data, strict=True))}
+    emit(data[0] if len(data) == 1 else several, "\n".join(text), as_json)
+    if not all(found.complete for found in results.values()):
         raise typer.Exit(1)
 
 

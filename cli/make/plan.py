@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_files
 from precast.build.plan.variant import Variant
+from precast.build.toolchains.plans import plans_of_files
+from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.pass_env import PassEnv, passed
+from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json
 from precast.loader.format.patterns import CACHE_NAME
@@ -49,6 +51,8 @@ def command(
         bool, typer.Option("--grid", help="Of the requests, print the problems to measure, in place of a manifest.")
     ] = False,
     pass_env: PassEnv = None,
+    find_links: FindLinks = None,
+    offline: Offline = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say of each variant whether it is reused, or what has changed.")
     ] = False,
@@ -63,14 +67,16 @@ def command(
         raise typer.BadParameter("--only and --grid are for requests: give --from-requests FILE")
     if not manifests:
         raise typer.BadParameter("there is nothing to plan: give a MANIFEST, or --from-requests FILE")
-    plan = plan_files(manifests, targets=target or (), name=name, passed=passed(pass_env))
+    toolchains = toolchains_from(find_links, offline, tell)
+    plans = plans_of_files(manifests, toolchains=toolchains, targets=target or (), name=name, passed=passed(pass_env))
     if explain:
-        verdicts = explain_plan(plan, store)
+        verdicts = [verdict for plan in plans for verdict in explain_plan(plan, store)]
         reused = sum(one.reused for one in verdicts)
         total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
         emit({"variants": [one.to_json() for one in verdicts]}, "\n".join([*map(str, verdicts), total]), json)
     else:
-        emit(plan_to_json(plan), render(plan), json)
+        several = {"plans": [plan_to_json(plan) for plan in plans]}
+        emit(plan_to_json(plans[0]) if len(plans) == 1 else several, "\n\n".join(map(render, plans)), json)
 
 
 def _from_requests(
@@ -125,8 +131,9 @@ def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     from precast.build.store.store import Store, default_store
 
     store = Store(path or default_store())
-    store.answers = answers_here(plan.search, store.notes)
-    toolchain, sources, verdicts = find_toolchain(), SourceDigests(plan.search, store.notes), []
+    store.answers = answers_here(plan.search, store.notes, plan.interpreter)
+    toolchain = find_toolchain(plan.interpreter)
+    sources, verdicts = SourceDigests(plan.search, store.notes, plan.interpreter), []
     for variant in plan.variants:
         source = sources.digest(variant.source)
         key, parts = variant_key(variant, toolchain, source), key_parts(variant, toolchain, source)
@@ -141,6 +148,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "ops": {op: {"doc": p.doc, "keys": [key_to_json(k) for k in p.keys]} for op, p in plan.ops.items()},
         "variants": [v.to_json() for v in plan.variants],
         "skipped": [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped],
+        **({"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}),
     }
 
 
@@ -172,4 +180,7 @@ def _counts(plan: Plan) -> str:
     counts = Counter((v.op, v.target) for v in plan.variants)
     rows = [[op, target, number] for (op, target), number in sorted(counts.items())]
     total = f"{plan.name}: {count(len(plan.variants), 'variant')}, {len(plan.skipped)} skipped"
+    if plan.interpreter.isolated:
+        total += f"\ntoolchain: {toolchain_text(dict(plan.interpreter.locked), plan.interpreter.version)}, "
+        total += f"lock {plan.interpreter.lock[:12]}"
     return f"{table(['op', 'target', 'variants'], rows)}\n\n{total}" if rows else total

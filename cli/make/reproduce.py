@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit
+from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
+from precast.cli.shared.output import count, emit, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from precast.build.reproduce import Reproduction
 
 
 def command(
@@ -29,6 +33,8 @@ def command(
         ),
     ] = None,
     pass_env: PassEnv = None,
+    find_links: FindLinks = None,
+    offline: Offline = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -38,24 +44,43 @@ def command(
     """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
-    from precast.build.plan.planner import plan_files
     from precast.build.reproduce import reproduce
+    from precast.build.toolchains.plans import places, plans_of_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
     *manifests, cache = paths
-    plan = plan_files(manifests, profiles=Profiles.named(profile or ()), passed=passed(pass_env))
+    plans = plans_of_files(
+        manifests,
+        toolchains=toolchains_from(find_links, offline, tell),
+        profiles=Profiles.named(profile or ()),
+        passed=passed(pass_env),
+    )
     executor = Local(jobs or None)
-    with Progress(min(sample, len(plan.variants)) or len(plan.variants)) as progress:
-        found = reproduce(
-            plan,
-            cache,
-            executor=executor,
-            sample=sample or None,
-            seed=seed,
-            seconds=timeout,
-            show=lambda variant: progress.step(str(variant)),
-        )
+    results: dict[str, Reproduction] = {}
+    text: list[str] = []
+    with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
+        for plan, place in zip(plans, places(plans, cache), strict=True):
+            results[str(place)] = found = reproduce(
+                plan,
+                place,
+                executor=executor,
+                sample=sample or None,
+                seed=seed,
+                seconds=timeout,
+                show=lambda variant: progress.step(str(variant)),
+            )
+            text += [f"{place}:"] if len(plans) > 1 else []
+            text += lines_of(found)
+    data = [found.to_json() for found in results.values()]
+    several = {"caches": dict(zip(results, data, strict=True))}
+    emit(data[0] if len(data) == 1 else several, "\n".join(text), as_json)
+    if not all(found.holds and found.same for found in results.values()):
+        raise typer.Exit(1)
+
+
+def lines_of(found: Reproduction) -> list[str]:
+    """The result as text; that nothing was compared is told on its own."""
     lines = [f"different: {name}: {how}" for name, how in found.different.items()]
     lines += [f"in no manifest: {name}" for name in found.unasked]
     lines.append(f"{count(len(found.same), 'artifact')} built again, byte for byte; {len(found.different)} different")
@@ -65,6 +90,4 @@ def command(
         lines.append(f"{count(found.elsewhere, 'artifact')} of other hosts: build those again there")
     if not (found.same or found.different):
         print("nothing of this cache is in these manifests", file=sys.stderr)
-    emit(found.to_json(), "\n".join(lines), as_json)
-    if not found.holds or not found.same:
-        raise typer.Exit(1)
+    return lines

@@ -13,6 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast build manifest.yaml -o cache",
         "precast build manifest.yaml -o cache -t sm_100a -j 8",
         "precast build manifest.yaml -o part1 --shard 1/4",
+        "precast build old.yaml new.yaml -o caches --find-links wheels",
     ),
     "check": ("precast check manifest.yaml cache",),
     "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),
@@ -30,6 +31,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),
     "export": ("precast export cache 3f2a91c0 -o files",),
     "store": ("precast store", "precast store --prune --older-than 30d --keep 20G"),
+    "toolchains": (
+        "precast toolchains",
+        "precast toolchains --prune --older-than 30d",
+        "precast toolchains --lock manifest.yaml > requirements.lock",
+    ),
     "doctor": ("precast doctor",),
     "schema": ("precast schema manifest > manifest.schema.json",),
     "verify": (

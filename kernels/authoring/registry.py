@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt_library
@@ -57,18 +57,18 @@ def known_ops() -> tuple[str, ...]:
     return tuple(sorted({e.name for e in entry_points(group=GROUP) if OP_NAME.admits(e.name)}))
 
 
-def find(op: str) -> FunctionRef:
-    """The function registered for an op.
+def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef:
+    """The function registered for an op: by a distribution that is installed here, or by these entry points.
 
     >>> str(find("rmsnorm"))
     'precast.kernels.own.norms.rmsnorm:rmsnorm'
     """
-    found = [
-        FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in entry_points(group=GROUP) if e.name == op
-    ]
+    points = tuple(entry_points(group=GROUP) if registered is None else registered)
+    found = [FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in points if e.name == op]
     if not found:
+        known = sorted({e.name for e in points if OP_NAME.admits(e.name)})
         raise UnknownOp(
-            f"no installed distribution registers the op {op!r}{suggest(op, known_ops())}; "
+            f"no installed distribution registers the op {op!r}{suggest(op, known)}; "
             "or name its function with 'compile: module:function'"
         )
     places = {str(s) for s in found}

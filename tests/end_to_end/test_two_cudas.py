@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.interpreter import HERE
 from precast.build.link import elf
-from precast.build.link.toolchain import version_of
 from precast.build.link.versions import LIBRARIES, RUNTIMES
 from precast.loader.resolve.cache import Cache
 from tests.end_to_end.conftest import Run, manifest
 
-missing = [name for names in (LIBRARIES, RUNTIMES) for name in names.values() if not version_of(name)]
+missing = [name for names in (LIBRARIES, RUNTIMES) for name in names.values() if not HERE.version_of(name)]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing), reason=f"pip install 'precast[cu13]': there is no {', '.join(missing)}"),

@@ -1,0 +1,114 @@
+"""Locks: every distribution of a toolchain, with its version and the digests that its files must have.
+
+The file is one of pip's requirements, as ``uv pip compile --generate-hashes`` writes it. What else such a file may hold
+(addresses, other files, options) is refused: a lock says what is installed, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from packaging.markers import InvalidMarker, Marker
+from packaging.utils import canonicalize_name
+
+from precast.build.errors import ToolchainError
+from precast.loader.format.config import canonical
+
+LIMIT = 16 << 20
+_MOST = 5000
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})==([A-Za-z0-9.!+_-]{1,100})(?:\s*;\s*(.{1,2000}))?")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Locked:
+    """One distribution: its name and version, for which machines, and the digests of its files."""
+
+    name: str
+    version: str
+    marker: str
+    digests: tuple[str, ...]
+
+    def __str__(self) -> str:
+        marker = f" ; {self.marker}" if self.marker else ""
+        return " \\\n    ".join([f"{self.name}=={self.version}{marker}", *(f"--hash={one}" for one in self.digests)])
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The distributions, sorted by name.
+
+    >>> text = f"Acme_norms==1.2 \\\\\\n    --hash=sha256:{'0' * 64}  # via -r mine.in\\n"
+    >>> Lock.parse(text, "a.lock").versions
+    {'acme-norms': '1.2'}
+    """
+
+    distributions: tuple[Locked, ...]
+
+    @classmethod
+    def parse(cls, text: str, place: str) -> Lock:
+        """Read a lock; raises ToolchainError with the line that is wrong."""
+        found: dict[tuple[str, str], Locked] = {}
+        for number, line in _lines(text):
+            one = _locked(line, f"{place}:{number}")
+            if (one.name, one.marker) in found:
+                raise ToolchainError(f"{place}:{number}: {one.name} is listed twice: write the lock again")
+            found[one.name, one.marker] = one
+        if not found:
+            raise ToolchainError(f"{place}: it locks nothing: write it with 'precast toolchains --lock'")
+        if len(found) > _MOST:
+            raise ToolchainError(f"{place}: {len(found)} distributions, more than {_MOST}: split the toolchain")
+        return cls(tuple(sorted(found.values())))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each distribution; of several for different machines, the last."""
+        return {one.name: one.version for one in self.distributions}
+
+    def digest(self, python: str) -> str:
+        """What identifies an environment made of it, on a machine like this one, for a version of Python."""
+        rows = [[one.name, one.version, one.marker, list(one.digests)] for one in self.distributions]
+        return hashlib.sha256(canonical([python, platform.machine(), rows])).hexdigest()
+
+    def __str__(self) -> str:
+        return "".join(f"{one}\n" for one in self.distributions)
+
+
+def _lines(text: str) -> Iterable[tuple[int, str]]:
+    """The lines with their numbers: without comments, and joined where one goes on."""
+    whole, begun = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = re.sub(r"(^|\s)#.*$", "", line).strip()
+        begun = begun or number
+        whole += " " + bare.removesuffix("\\").strip()
+        if not bare.endswith("\\"):
+            if whole.strip():
+                yield begun, whole.strip()
+            whole, begun = "", 0
+    if whole.strip():
+        yield begun, whole.strip()
+
+
+def _locked(line: str, place: str) -> Locked:
+    pin, *hashes = re.split(r"\s+--hash=", line)
+    match = _PIN.fullmatch(pin.strip())
+    if match is None:
+        raise ToolchainError(
+            f"{place}: {pin.strip()[:80]!r} is not NAME==VERSION: a lock holds nothing else; "
+            "write it with 'precast toolchains --lock', and name folders of wheels with --find-links"
+        )
+    name, version, marker = canonicalize_name(match[1]), match[2], (match[3] or "").strip()
+    digests = tuple(sorted(one.strip() for one in hashes))
+    if not digests or not all(_HASH.fullmatch(one) for one in digests):
+        raise ToolchainError(
+            f"{place}: {name} has no SHA-256 digests: write the lock with 'precast toolchains --lock', "
+            "or with 'uv pip compile --generate-hashes'"
+        )
+    try:
+        return Locked(name, version, str(Marker(marker)) if marker else "", digests)
+    except InvalidMarker:
+        raise ToolchainError(f"{place}: {marker[:80]!r} is not a marker: write the lock again") from None

@@ -1,0 +1,67 @@
+"""What a Python says of itself: its version, and what it imports from."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from precast.build.errors import ToolchainError
+from precast.build.interpreter import Interpreter
+from precast.loader.errors import FormatError
+from precast.loader.format import fields
+
+_SECONDS = 120
+_ASK = """
+import json, os, platform, sys
+version = f"{platform.python_implementation()} {'.'.join(map(str, sys.version_info[:3]))}"
+folder = os.path.dirname(os.path.abspath(os.__file__))
+print("\\n" + json.dumps({"version": version, "standard": folder, "path": [one for one in sys.path if one]}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a Python says: its version, the folder of its standard library, and its path."""
+
+    version: str
+    standard: str
+    path: tuple[str, ...]
+
+    @property
+    def number(self) -> str:
+        """The version alone.
+
+        >>> Look("CPython 3.12.1", "", ()).number
+        '3.12.1'
+        """
+        return self.version.rpartition(" ")[2]
+
+
+@functools.lru_cache(maxsize=64)
+def look(program: str, own_code: Path | None = None) -> Look:
+    """Ask a Python. It runs as a toolchain's processes do: alone, but for precast in the folder ``own_code``.
+
+    >>> import sys
+    >>> look(sys.executable).number == ".".join(map(str, sys.version_info[:3]))
+    True
+    """
+    alone = Interpreter(executable=program, version="", standard="", path=(), precast=str(own_code or ""))
+    environment = {**alone.environment(os.environ), "PYTHONSAFEPATH": "1"}
+    try:
+        done = subprocess.run(
+            [program, "-c", _ASK], env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=_SECONDS, check=True,
+        )  # fmt: skip
+        data = fields.as_object(json.loads(done.stdout.splitlines()[-1]))
+        return Look(
+            fields.get(data, "version", str),
+            fields.get(data, "standard", str),
+            fields.items(data, "path", fields.text, most=1000),
+        )
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, FormatError) as error:
+        said = getattr(error, "stderr", "") or error
+        raise ToolchainError(f"{program} does not run: {str(said).strip()[-500:]}") from None

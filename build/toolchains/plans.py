@@ -1,0 +1,176 @@
+"""Plans of manifests that may have toolchains of their own: a plan, and so a cache, for each toolchain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from precast.build.disk.memo import Memo
+from precast.build.errors import ManifestError, OutputError
+from precast.build.gpu.profile import Profiles
+from precast.build.interpreter import HERE, Interpreter
+from precast.build.plan.describer import TIME_LIMIT
+from precast.build.plan.manifest import Manifest
+from precast.build.plan.plan import Plan, check_targets
+from precast.build.plan.planner import plan_of, read_manifests
+from precast.build.plan.toolchain_spec import ToolchainSpec
+from precast.build.toolchains.environments import Environment, Environments
+from precast.build.toolchains.lock import Lock
+from precast.build.toolchains.own_code import link_own_code
+from precast.build.toolchains.resolver import Resolver, read_lock
+from precast.build.toolchains.uv import Sources
+from precast.loader.errors import FormatError
+from precast.loader.format.target import Target
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def default_toolchains() -> Path:
+    """Where toolchains are kept: ``PRECAST_TOOLCHAINS``, or a folder in the user's cache."""
+    named = os.environ.get("PRECAST_TOOLCHAINS")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "precast" / "toolchains"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchains:
+    """Where the environments of toolchains are, and where their wheels come from. ``say`` is told what takes long."""
+
+    root: Path = field(default_factory=default_toolchains)
+    sources: Sources = field(default_factory=Sources)
+    say: Callable[[str], None] = lambda text: None
+
+    def interpreter(self, spec: ToolchainSpec | None) -> Interpreter:
+        """The Python of a toolchain, in an environment that is made if there is none; this one if none is asked for."""
+        if spec is None:
+            return HERE
+        resolver = Resolver(root=self.root, sources=self.sources)
+        python = resolver.python(spec)
+        return Environments(self.root).interpreter(
+            resolver.lock(spec, python),
+            python,
+            self.sources,
+            link_own_code(self.root / "precast"),
+            lambda: self.say(f"making the toolchain {spec}: this may download a gigabyte"),
+        )
+
+    def locked(self, spec: ToolchainSpec) -> Lock:
+        """The lock of a toolchain: that which it names, or one of the versions that are newest now."""
+        resolver = Resolver(root=self.root, sources=self.sources)
+        return read_lock(spec.lock) if spec.lock is not None else resolver.resolve(spec, resolver.python(spec))
+
+    def made(self) -> list[Environment]:
+        """The environments that there are, the one used last first."""
+        return Environments(self.root).made()
+
+    def remove(self, environment: Environment) -> bool:
+        """Remove one with the versions that were chosen for it, unless a build is using it; whether it is gone."""
+        gone = Environments(self.root).remove(environment)
+        if gone:
+            Resolver(root=self.root, sources=self.sources).forget(environment.digest, environment.python)
+        return gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The manifests of one toolchain, which become one plan and one cache; ``targets`` is empty for all of theirs."""
+
+    manifests: tuple[Manifest, ...]
+    targets: tuple[Target, ...] = ()
+    name: str
+
+    @property
+    def spec(self) -> ToolchainSpec | None:
+        """The toolchain that they ask for."""
+        return self.manifests[0].toolchain
+
+    def plan(
+        self,
+        toolchains: Toolchains,
+        *,
+        limit: float = TIME_LIMIT,
+        profiles: Profiles | None = None,
+        notes: Memo | None = None,
+    ) -> Plan:
+        """Their plan, for the Python of their toolchain."""
+        return plan_of(
+            self.manifests,
+            targets=self.targets,
+            name=self.name,
+            limit=limit,
+            profiles=profiles,
+            notes=notes,
+            interpreter=toolchains.interpreter(self.spec),
+        )
+
+
+def groups_of_files(
+    paths: Sequence[Path],
+    *,
+    targets: Sequence[str] = (),
+    name: str = "",
+    passed: Mapping[str, str] = _NOTHING,
+) -> tuple[Group, ...]:
+    """Read manifests, and put those of one toolchain together, in their order. What no target asks for is left out."""
+    manifests = read_manifests(paths, name=name, passed=passed)
+    wanted = [Target.parse(target) for target in targets]
+    check_targets(manifests, wanted)
+    by_spec: dict[ToolchainSpec | None, list[Manifest]] = {}
+    for manifest in manifests:
+        by_spec.setdefault(manifest.toolchain, []).append(manifest)
+    if len(by_spec) > 1:
+        _check_names(list(by_spec.values()), name)
+    groups = []
+    for several in by_spec.values():
+        known = {target for one in several for entry in one.entries for target in entry.targets}
+        mine = tuple(target for target in wanted if target in known)
+        if mine or not wanted:
+            groups.append(Group(manifests=tuple(several), targets=mine, name=name or several[0].name))
+    return tuple(groups)
+
+
+def plans_of_files(
+    paths: Sequence[Path],
+    *,
+    toolchains: Toolchains | None = None,
+    targets: Sequence[str] = (),
+    name: str = "",
+    profiles: Profiles | None = None,
+    passed: Mapping[str, str] = _NOTHING,
+) -> tuple[Plan, ...]:
+    """The plan of the manifests of each toolchain, in their order. What else is given holds for each of them.
+
+    See also: ``precast.build.plan.planner.plan_of``.
+    """
+    groups = groups_of_files(paths, targets=targets, name=name, passed=passed)
+    return tuple(group.plan(toolchains or Toolchains(), profiles=profiles) for group in groups)
+
+
+def places(groups: Sequence[Group | Plan], folder: Path) -> tuple[Path, ...]:
+    """Where the cache of each is: the folder that was named, or, of several, one in it of the cache's name."""
+    if len(groups) == 1:
+        return (folder,)
+    if (folder / "index.json").exists():
+        raise OutputError(
+            f"{folder} is a cache, and manifests of {len(groups)} toolchains make a cache each: name another folder"
+        )
+    return tuple(folder / group.name for group in groups)
+
+
+def _check_names(groups: Sequence[Sequence[Manifest]], name: str) -> None:
+    if name:
+        raise FormatError("--name names one cache, and these manifests have several toolchains: leave it out")
+    seen: dict[str, Manifest] = {}
+    for one, *_ in groups:
+        first = seen.setdefault(one.name, one)
+        spec = one.toolchain or first.toolchain
+        if first is not one and spec is not None:
+            raise ManifestError(
+                f"each toolchain gets a cache of its own, and {first.path} and {one.path} are both named "
+                f"{first.name!r}: give one another 'name'",
+                spec.location,
+            )

@@ -1,0 +1,153 @@
+"""From what a manifest asks for to a lock: the versions are chosen once on a machine, and kept until they are removed.
+
+A toolchain holds the compiler's libraries for one major version of CUDA, and the static CUDA runtime that goes with
+them. What is launched must fit the loader, so that TVM-FFI is of the versions that precast itself asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from precast.build.disk.memo import Memo, memo_key
+from precast.build.disk.scratch import temporary_folder, write_atomically
+from precast.build.errors import ManifestError, ToolchainError
+from precast.build.interpreter import HERE
+from precast.build.link.versions import DSL, LIBRARIES, RUNTIMES, release_of
+from precast.build.plan.toolchain_spec import ToolchainSpec
+from precast.build.toolchains.lock import LIMIT, Lock
+from precast.build.toolchains.look import look
+from precast.build.toolchains.uv import Sources, run_uv, words_of
+
+_FFI = "apache-tvm-ffi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolver:
+    """Resolves what manifests ask for. Locks are kept below ``root``."""
+
+    root: Path
+    sources: Sources
+
+    def python(self, spec: ToolchainSpec) -> str:
+        """The program of the Python that a toolchain is made with: this one if it fits, else one that uv finds."""
+        if spec.admits_python(HERE.version.rpartition(" ")[2]):
+            return sys.executable
+        notes = Memo(self.root / "notes")
+        key = memo_key(spec.python)
+        noted = notes.get("pythons", key)
+        if isinstance(noted, str) and self._fits(spec, noted):
+            return noted
+        offline = ["--offline"] if self.sources.offline else []
+        try:
+            found = self._found(spec, *offline)
+        except ToolchainError:
+            try:
+                run_uv("python", "install", *offline, spec.python)
+                found = self._found(spec, *offline)
+            except ToolchainError as error:
+                raise ManifestError(
+                    f"no Python {spec.python} is installed, and uv cannot bring one:\n{error}\n"
+                    "Install one and put it on the PATH, or ask for one that is there ('uv python list')",
+                    spec.location,
+                ) from None
+        notes.put("pythons", key, found)
+        return found
+
+    def _fits(self, spec: ToolchainSpec, program: str) -> bool:
+        """Whether a program that was found before is still there, and will do."""
+        try:
+            return spec.admits_python(look(program).number)
+        except ToolchainError:
+            return False
+
+    def _found(self, spec: ToolchainSpec, *options: str) -> str:
+        program = run_uv("python", "find", "--no-project", *options, spec.python).strip()
+        if not self._fits(spec, program):
+            raise ToolchainError(f"uv found {program}, which is no Python {spec.python}")
+        return program
+
+    def lock(self, spec: ToolchainSpec, python: str) -> Lock:
+        """The lock of a toolchain: its file, or what its requirements were resolved to at the first time."""
+        if spec.lock is not None:
+            return read_lock(spec.lock)
+        asked = [spec.dsl, spec.cuda, list(spec.requirements), _ffi()]
+        kept = self.root / "locks" / f"{memo_key(asked, look(python).version)}.txt"
+        try:
+            return read_lock(kept)
+        except ToolchainError:
+            found = self.resolve(spec, python)
+        with contextlib.suppress(ToolchainError):
+            return read_lock(kept)  # another build has chosen meanwhile
+        write_atomically(kept, str(found).encode())
+        return found
+
+    def resolve(self, spec: ToolchainSpec, python: str) -> Lock:
+        """Choose the versions now; raises ManifestError at the toolchain, with uv's own words."""
+        dsl = spec.dsl
+        if not dsl:
+            dsl = self._compiled(spec, python, requirements(spec)).versions.get(DSL, "")
+        return self._compiled(spec, python, requirements(spec, dsl))
+
+    def forget(self, digest: str, python: str) -> None:
+        """Remove the kept locks of an environment: what asks for them chooses versions anew."""
+        for path in sorted((self.root / "locks").glob("*.txt")):
+            with contextlib.suppress(ToolchainError, OSError):
+                if read_lock(path).digest(python) == digest:
+                    path.unlink()
+
+    def _compiled(self, spec: ToolchainSpec, python: str, wanted: Iterable[str]) -> Lock:
+        others = [name for cuda, name in LIBRARIES.items() if cuda != spec.cuda]
+        with temporary_folder() as folder:
+            (folder / "none-of").write_text(words_of([f'{name}; python_version < "0"' for name in others]))
+            (folder / "wanted").write_text(words_of(wanted))
+            try:
+                text = run_uv(
+                    "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate", "--no-build", "--quiet",
+                    "--python", python, "--override", folder / "none-of", *self.sources.options, folder / "wanted",
+                )  # fmt: skip
+            except ToolchainError as error:
+                raise ManifestError(
+                    f"the toolchain {spec} cannot be had:\n{error}\nChange what contradicts it, or name the folder "
+                    "of what is missing with --find-links; requirements that exclude each other go into two manifests",
+                    spec.location,
+                ) from None
+        return Lock.parse(text, "uv")
+
+
+def requirements(spec: ToolchainSpec, dsl: str = "") -> tuple[str, ...]:
+    """What is asked of uv: the DSL for one CUDA, its runtime, TVM-FFI, and the manifest's own requirements."""
+    extra = "" if spec.cuda == min(LIBRARIES) else f"[cu{spec.cuda}]"
+    pinned = f"=={spec.dsl}" if spec.dsl else ""
+    found = [f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements]
+    if dsl:
+        made = release_of(dsl).cuda.get(spec.cuda)
+        found.append(f"{RUNTIMES[spec.cuda]}=={made or spec.cuda}.*")
+    return tuple(found)
+
+
+def read_lock(path: Path) -> Lock:
+    """Read the file of a lock; raises ToolchainError."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LIMIT + 1)
+    except OSError as error:
+        raise ToolchainError(f"{path} cannot be read ({error.strerror}): correct its path") from None
+    if len(data) > LIMIT:
+        raise ToolchainError(f"{path} is larger than {LIMIT >> 20} MiB: it is no lock")
+    return Lock.parse(data.decode("utf-8", "replace"), str(path))
+
+
+def _ffi() -> str:
+    """What precast itself asks of TVM-FFI."""
+    for text in HERE.distribution("precast").requires or ():
+        one = Requirement(text)
+        if canonicalize_name(one.name) == _FFI:
+            return str(one)
+    return _FFI
