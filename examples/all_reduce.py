@@ -30,7 +30,7 @@ from precast import loader
 SIZES = tuple(1 << power for power in range(13, 21))  # bytes: 8 KB to 1 MB
 SIGNALS = 64  # of each rank, for each rank
 LAUNCHES, REPLAYS = 20, 15
-DTYPE = torch.bfloat16
+DTYPES = ("bfloat16", "float16", "float32")
 
 
 class Symmetric:
@@ -48,7 +48,7 @@ class AllReduce:
     """Sums the first ``n`` elements of a symmetric vector, by one of the kernels."""
 
     def __init__(self, shots: int, x: Symmetric, out: Symmetric, signals: Symmetric) -> None:
-        config = {"dtype": DTYPE, "world": dist.get_world_size(), "shots": shots}
+        config = {"dtype": x.tensor.dtype, "world": dist.get_world_size(), "shots": shots}
         self.kernel = loader.get("all_reduce", config)
         self.x, self.out, self.signals = x, out, signals
         self.outs = out.table if shots == 2 else None
@@ -96,7 +96,7 @@ def errors(found: torch.Tensor, inputs: list[torch.Tensor]) -> tuple[int, int]:
     return int((found != total.to(found.dtype)).sum()), int((found != first).sum())
 
 
-def work(rank: int, world: int, port: int, results: str) -> None:
+def work(rank: int, world: int, port: int, dtype_name: str, results: str) -> None:
     """One rank: check and time every size; the first one prints."""
     torch.cuda.set_device(rank)
     device = torch.device("cuda", rank)
@@ -104,8 +104,9 @@ def work(rank: int, world: int, port: int, results: str) -> None:
         "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world,
         device_id=device, timeout=timedelta(seconds=60),
     )  # fmt: skip
-    most = max(SIZES) // DTYPE.itemsize
-    x, out = (Symmetric(most + 7, DTYPE, device) for _ in range(2))
+    dtype = getattr(torch, dtype_name)
+    most = max(SIZES) // dtype.itemsize
+    x, out = (Symmetric(most + 7, dtype, device) for _ in range(2))
     signals = Symmetric(SIGNALS * world, torch.int32, device)
     torch.manual_seed(rank)
     x.tensor.copy_(torch.randn(len(x.tensor), device=device))
@@ -118,7 +119,7 @@ def work(rank: int, world: int, port: int, results: str) -> None:
             out.tensor.fill_(float("nan"))
             wrong += sum(errors(kernel(n), [one[:n] for one in inputs]))
     for size in SIZES:
-        n = size // DTYPE.itemsize
+        n = size // dtype.itemsize
         copy = x.tensor[:n].clone()
         row = {"bytes": float(size), "NCCL": microseconds(graph_of(lambda copy=copy: dist.all_reduce(copy)))}
         for name, kernel in kernels.items():
@@ -144,6 +145,7 @@ def main() -> None:
     """Start the ranks, and end them if they take too long: one that fails leaves the others waiting."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--world", type=int, default=2, help="GPUs: 2, 4 or 8")
+    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0])
     parser.add_argument("--timeout", type=float, default=75.0, help="seconds")
     parser.add_argument("-o", "--output", default="", help="a file for the times, as JSON")
     options = parser.parse_args()
@@ -152,7 +154,7 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = spawn(work, (options.world, port, options.output), nprocs=options.world, join=False)
+    ranks = spawn(work, (options.world, port, options.dtype, options.output), nprocs=options.world, join=False)
     end = time.monotonic() + options.timeout
     while not ranks.join(timeout=max(0.0, end - time.monotonic())):
         if time.monotonic() >= end:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -102,3 +104,21 @@ def manifest(folder: Path, *functions: str, dtypes: str = "[float32, bfloat16]",
     path = folder / "mine.yaml"
     path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\nkernels:\n{entries}")
     return path
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A program of examples/ as a module, which nothing but this test sees; it sees what stands beside it."""
+    folder = Path(__file__).parents[2] / "examples"
+
+    def load(name: str) -> ModuleType:
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "graphs", raising=False)
+        spec = importlib.util.spec_from_file_location(f"{name}_example", folder / f"{name}.py")
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,6 @@ import yaml
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
 from tests.helpers.builds import command
-from tests.helpers.examples import example
 
 ROOT = Path(__file__).parents[2]
 OBSTACLE = QUACK.obstacle() or FLASH.obstacle()
@@ -23,9 +23,9 @@ functional = torch.nn.functional
 
 
 @pytest.fixture
-def llama(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def llama(example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, with layers small enough for the CPU."""
-    module = example("llama", monkeypatch)
+    module = example("llama")
     small: dict[str, float] = {"HIDDEN": 64, "INTER": 48, "HEADS": 4, "KV_HEADS": 2, "SIZE": 16, "PAGE": 4}
     small |= {"QUERIES": 64, "KEYS": 32, "SCALE": 0.25}
     for name, value in {**small, "DEVICE": "cpu", "DTYPE": torch.float64}.items():

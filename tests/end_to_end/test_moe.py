@@ -17,7 +17,6 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.format.config import complete
 from tests.helpers.builds import command
-from tests.helpers.examples import example
 
 ROOT = Path(__file__).parents[2]
 functional = torch.nn.functional
@@ -40,9 +39,9 @@ def stand_in(op: str, given: Mapping[str, Any], **_: Any) -> Callable[..., None]
 
 
 @pytest.fixture
-def moe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def moe(example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, on the CPU."""
-    module = example("moe", monkeypatch)
+    module = example("moe")
     monkeypatch.setattr(module, "DEVICE", "cpu")
     monkeypatch.setattr(module, "loader", SimpleNamespace(get=stand_in))
     return module

@@ -95,6 +95,17 @@ def test_streams_of_one_gpu(world: int, shots: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 2])
+@pytest.mark.parametrize("world", [2, 8])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_other_types(dtype: str, world: int, shots: int) -> None:
+    config = {"dtype": dtype, "world": world, "shots": shots}
+    if not any(config.items() <= dict(variant.config).items() for variant in loader.variants("all_reduce")):
+        pytest.skip(f"no cache has all_reduce of {dtype} for {world} ranks: build manifests/collective.yaml")
+    for n in LENGTHS:
+        Ranks({"dtype": dtype, "shots": shots}, n, [0] * world).check()
+
+
+@pytest.mark.parametrize("shots", [1, 2])
 def test_graphs_are_replayed(shots: int) -> None:
     import torch
 
