@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from precast.cli.main import app
-from tests.helpers.tiny_wheels import make_wheel
+from tests.helpers.toolchains.tiny_wheels import make_wheel
 
 pytest.importorskip("uv", reason="uv is not installed: pip install 'precast[toolchains]'")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.tiny_wheels import make_wheel
+from tests.helpers.toolchains.tiny_wheels import make_wheel
 
 pytest.importorskip("uv", reason="uv is not installed: pip install 'precast[toolchains]'")
 

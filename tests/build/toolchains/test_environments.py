@@ -16,7 +16,7 @@ from precast.build.plan.toolchain_spec import ToolchainSpec
 from precast.build.toolchains.look import look
 from precast.build.toolchains.plans import Toolchains
 from precast.build.toolchains.uv import Sources, find_uv
-from tests.helpers.tiny_wheels import make_wheel
+from tests.helpers.toolchains.tiny_wheels import make_wheel
 
 HERE = Location("m.yaml", 4, 1)
 SPEC = ToolchainSpec(dsl="4.8.1", requirements=("acme-norms==1.0",), location=HERE)

@@ -21,7 +21,7 @@ from precast.build.link.toolchain import find_toolchain
 from precast.build.toolchains.plans import groups_of_files, places
 from precast.loader.errors import FormatError, TargetError
 from tests.helpers.builds import HEAD
-from tests.helpers.tiny_wheels import make_wheel
+from tests.helpers.toolchains.tiny_wheels import make_wheel
 
 KERNELS = HEAD + "\n\ndef acme_add():\n    return compile_add({value})\n"
 DSL = "nvidia-cutlass-dsl"
