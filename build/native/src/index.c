@@ -60,7 +60,7 @@ static int check_version(const struct node *root, const char *expected, int newe
     bool newer = number > newest || (version.value->kind == JSON_BIG && version.value->real > 0);
     refuse(&version, "this reader knows %s, not %.0f: %s", known,
            version.value->kind == JSON_BIG ? version.value->real : (double)number,
-           newer ? "build libprecast of a newer precast" : "rebuild the cache");
+           newer ? "upgrade precast, and its libprecast" : "rebuild the cache");
   }
   return (int)number;
 }

@@ -13,13 +13,13 @@ import pytest
 from tests.helpers.attacks import Refused, edit, forge_op
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast")])
 def test_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     edit(path / "index.json", lambda index: index.update(version=version))
     refused(path, "this reader knows version 1", words)
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast")])
 def test_an_op_of_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     forge_op(path, "scale", lambda op: op.update(version=version))
     refused(path, words)
