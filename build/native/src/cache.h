@@ -21,6 +21,12 @@ struct listed {
   struct listed *next;
 };
 
+/* A library whose bytes were checked in a cache. */
+struct checked {
+  struct text sha256; /* in the memory of the cache */
+  struct checked *next;
+};
+
 struct cache {
   const char *path;
   struct arena memory; /* of the index and the dictionary */
@@ -28,6 +34,7 @@ struct cache {
   const struct index *index;
   struct listed *ops;
   struct text dictionary; /* empty until a blob needs it */
+  struct checked *checked;
   struct zstd *zstd;
 };
 

@@ -36,9 +36,9 @@ static void *known_library(const char *sha256, const char *runtime) {
 
 static void keep(const char *sha256, const char *runtime, void *handle) {
   struct opened *one = calloc(1, sizeof *one);
-  if (!one) return; /* it is opened once more then, and the linker gives the same one */
+  if (!one) return; /* it is opened once more then: a second copy of the same code */
   memcpy(one->sha256, sha256, DIGEST);
-  memcpy(one->runtime, runtime, strlen(runtime));
+  memcpy(one->runtime, runtime, DIGEST);
   one->handle = handle, one->next = libraries, libraries = one;
 }
 
@@ -123,11 +123,26 @@ static void *open_bytes(struct call *call, struct text code, const char *sha256,
   return handle;
 }
 
+/* The bytes of a blob of a cache, checked at its first use, also where another cache had the library opened before;
+ * later uses of the cache get none, since the library is open then. */
+static struct text bytes_once(struct call *call, struct cache *cache, const struct blob *blob) {
+  for (struct checked *one = cache->checked; one; one = one->next)
+    if (equal(one->sha256, blob->sha256)) return (struct text){NULL, 0};
+  return read_bytes(call, cache, blob);
+}
+
+static void mark_checked(struct call *call, struct cache *cache, struct text sha256) {
+  struct call lasting = {.memory = &cache->memory, .escape = call->escape};
+  struct checked *one = take(&lasting, 1, sizeof *one);
+  *one = (struct checked){sha256, cache->checked};
+  cache->checked = one;
+}
+
 /* Open a runtime library. The linker finds it by its name alone, so one name must not have two contents. */
 static void open_runtime(struct call *call, struct cache *cache, const struct runtime *runtime) {
   const char *soname = terminated(call, runtime->soname), *sha256 = terminated(call, runtime->blob.sha256);
-  if (known_library(sha256, soname)) return;
-  struct text code = read_bytes(call, cache, &runtime->blob);
+  struct text code = bytes_once(call, cache, &runtime->blob);
+  if (!code.data) return;
   void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (!handle) {
     open_bytes(call, code, sha256, format(call, "precast:%s", soname));
@@ -141,7 +156,7 @@ static void open_runtime(struct call *call, struct cache *cache, const struct ru
          "%s of cache '%s' differs from the one of that name that is already open: rebuild the cache, or use it in a process"
          " of its own",
          soname, terminated(call, cache->index->name));
-  keep(sha256, soname, handle);
+  mark_checked(call, cache, runtime->blob.sha256);
 }
 
 /* A symbol of the library itself: one of a library that it needs is refused. */
@@ -170,13 +185,16 @@ static void open_locked(struct call *call, void *argument) {
     fail(call, PRECAST_LOAD_ERROR, "cache '%s' has no runtime library for %s: build the cache on such a host",
          terminated(call, cache->index->name), terminated(call, artifact->host.arch));
   const char *of_runtime = terminated(call, runtime->blob.sha256);
+  open_runtime(call, cache, runtime);
+  struct text code = bytes_once(call, cache, &artifact->blob);
   void *handle = known_library(sha256, of_runtime);
   if (!handle) {
-    open_runtime(call, cache, runtime);
     const char *label = format(call, "precast:%.80s-%.8s", symbol + sizeof ENTRY - 1, artifact->key.data);
-    handle = open_bytes(call, read_bytes(call, cache, &artifact->blob), sha256, label);
+    if (!code.data) code = read_bytes(call, cache, &artifact->blob);
+    handle = open_bytes(call, code, sha256, label);
     keep(sha256, of_runtime, handle);
   }
+  if (code.data) mark_checked(call, cache, artifact->blob.sha256);
   opening->entry = address(call, handle, sha256, symbol);
 }
 
