@@ -32,7 +32,8 @@ class Kernel {
 
   void launch(void *stream, std::initializer_list<Argument> arguments) const {
     char *error = nullptr;
-    check(precast_call(kernel_.get(), arguments.begin(), arguments.size(), stream, &error), error);
+    precast_status status = precast_call(kernel_.get(), arguments.begin(), arguments.size(), stream, &error);
+    check(status, error);
   }
 
  private:
@@ -50,7 +51,8 @@ class Caches {
     request.config = config;
     precast_kernel *kernel = nullptr;
     char *error = nullptr;
-    check(precast_get(caches_.get(), &request, &kernel, &error), error);
+    precast_status status = precast_get(caches_.get(), &request, &kernel, &error);
+    check(status, error);
     return Kernel(kernel);
   }
 
@@ -61,7 +63,8 @@ class Caches {
     options.search = search;
     precast_caches *caches = nullptr;
     char *error = nullptr;
-    check(precast_open(&options, &caches, &error), error);
+    precast_status status = precast_open(&options, &caches, &error);
+    check(status, error);
     return caches;
   }
 

@@ -12,27 +12,13 @@ from precast.loader.launch.kernel import KernelOpener
 from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.attacks import Fails, Refused
-from tests.helpers.libprecast import LibprecastReader, reader_program
+from tests.helpers.libprecast import LibprecastReader, libprecast, program
 from tests.helpers.loader_fixtures import Use, native, path, use
 
-__all__ = ["native", "path", "use"]
+__all__ = ["libprecast", "native", "path", "program", "use"]
 
 PYTHON, LIBPRECAST = "python", "libprecast"
 CONFIG = {"dtype": "bf16"}
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that asks libprecast."""
-    return reader_program(tmp_path_factory.mktemp("libprecast"))
-
-
-@pytest.fixture
-def libprecast(program: Path) -> Iterator[LibprecastReader]:
-    """libprecast in a process of its own, whose sanitizers must find nothing."""
-    reader = LibprecastReader(program)
-    yield reader
-    reader.close()
 
 
 @pytest.fixture(params=[PYTHON, LIBPRECAST])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from precast import loader
 from precast.build.native.libprecast import compile_sources
@@ -129,3 +131,17 @@ def has_sanitizers(folder: Path) -> bool:
     source.write_text("int main(void) { return 0; }\n")
     done = subprocess.run(["gcc", *SANITIZERS, source, "-o", folder / "none"], capture_output=True, check=False)
     return done.returncode == 0
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that asks libprecast."""
+    return reader_program(tmp_path_factory.mktemp("libprecast"))
+
+
+@pytest.fixture
+def libprecast(program: Path) -> Iterator[LibprecastReader]:
+    """libprecast in a process of its own, whose sanitizers must find nothing."""
+    reader = LibprecastReader(program)
+    yield reader
+    reader.close()

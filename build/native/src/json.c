@@ -283,15 +283,37 @@ const struct json *find(const struct json *object, struct text name) {
 
 struct text json_text(const struct json *value) { return (struct text){value->data, value->size}; }
 
+/* The digits of a number, and its exponent. A program's locale may put anything between the digits. */
+static int digits_of(double value, int precision, char digits[32]) {
+  char raw[64];
+  size_t count = 0, i = 0;
+  snprintf(raw, sizeof raw, "%.*e", precision, value);
+  for (; raw[i] && raw[i] != 'e'; ++i)
+    if (raw[i] >= '0' && raw[i] <= '9') digits[count++] = raw[i];
+  digits[count] = 0;
+  return raw[i] ? atoi(raw + i + 1) : 0;
+}
+
+/* In the form that Python gives it: with an exponent below 1e-4 and from 1e16 on. */
 void put_real(struct builder *builder, double value) {
-  char text[40];
-  for (int precision = 1; precision <= 17; ++precision) {
-    snprintf(text, sizeof text, "%.*g", precision, value);
-    for (char *c = text; *c; ++c)
-      if (*c == ',') *c = '.';
-    if (real_of(text) == value) break;
+  char digits[32], text[64];
+  int precision = -1, exponent;
+  if (!isfinite(value)) return put(builder, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  do {
+    exponent = digits_of(value, ++precision, digits);
+    snprintf(text, sizeof text, "%s%c.%s0e%d", signbit(value) ? "-" : "", digits[0], digits + 1, exponent);
+  } while (real_of(text) != value && precision < 16);
+  put(builder, "%s", signbit(value) ? "-" : "");
+  if (exponent < -4 || exponent >= 16) {
+    put(builder, "%c%s%s", digits[0], precision ? "." : "", digits + 1);
+    return put(builder, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
   }
-  put(builder, strpbrk(text, ".en") ? "%s" : "%s.0", text);
+  if (exponent < 0) put(builder, "0.%.*s%s", -exponent - 1, "000", digits);
+  for (int i = 0; exponent >= 0 && (digits[i] || i <= exponent + 1); ++i) {
+    if (i == exponent + 1) put(builder, ".");
+    put(builder, "%c", digits[i] ? digits[i] : '0');
+    if (!digits[i]) digits[i + 1] = 0;
+  }
 }
 
 static void put_json_text(struct builder *builder, struct text text) {

@@ -1,4 +1,5 @@
 /* Rules: why an artifact cannot serve a request on a machine. precast's loader/resolve/rules.py has the same. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "resolve.h"
@@ -116,6 +117,46 @@ static bool has_word(const struct json *entry, const char *name, struct text wor
   return found && found->kind == JSON_TEXT && equal(json_text(found), word);
 }
 
+/* The GPU and the day of an entry. Evidence may have any form. */
+static void put_where(struct builder *reasons, const struct json *entry) {
+  size_t before = reasons->size;
+  for (int i = 0; i < 2; ++i) {
+    const struct json *fact = find(entry, text_of((const char *[]){"gpu", "date"}[i]));
+    if (!fact || fact->kind != JSON_TEXT || !fact->size) continue;
+    const char *text = quoted(reasons->call, json_text(fact));
+    put(reasons, "%s%.*s", reasons->size > before ? ", " : "", (int)strlen(text) - 2, text + 1);
+  }
+  if (reasons->size == before) put(reasons, "a GPU");
+}
+
+static const char *first_of(struct call *call, const struct json *failed) {
+  if (!failed || failed->kind != JSON_LIST || !failed->size || failed->items[0].kind != JSON_TEXT)
+    return "its evidence does not say how";
+  const char *text = quoted(call, json_text(&failed->items[0]));
+  return format(call, "%.*s", (int)strlen(text) - 2, text + 1);
+}
+
+static int by_text(const void *one, const void *other) { return compare(*(const struct text *)one, *(const struct text *)other); }
+
+/* The capabilities on which an artifact was verified. */
+static const char *elsewhere(struct call *call, const struct json *evidence) {
+  size_t count = 0, entries = evidence ? evidence->size : 0;
+  struct text *found = take(call, entries, sizeof *found);
+  struct builder list = {.call = call};
+  for (size_t i = 0; i < entries; ++i) {
+    const struct json *capability = find(&evidence->items[i], TEXT("capability"));
+    if (capability && capability->kind == JSON_TEXT && has_word(&evidence->items[i], "check", TEXT("verify")))
+      found[count++] = json_text(capability);
+  }
+  qsort(found, count, sizeof *found, by_text);
+  for (size_t i = 0; i < count; ++i) {
+    if (i && equal(found[i], found[i - 1])) continue;
+    const char *text = quoted(call, found[i]);
+    put(&list, "%s%.*s", list.size ? ", " : ", only on ", (int)strlen(text) - 2, text + 1);
+  }
+  return built(&list);
+}
+
 /* An artifact counts as verified on a capability where 'precast verify' passed on such a GPU, and failed on none. */
 static void verified(struct builder *reasons, size_t *count, const struct artifact *artifact, const struct machine *machine) {
   const char *here = format(reasons->call, "%d.%d", machine->capability.major, machine->capability.minor);
@@ -126,12 +167,15 @@ static void verified(struct builder *reasons, size_t *count, const struct artifa
       continue;
     ++proofs;
     if (failed && failed->kind == JSON_LIST && !failed->size) continue;
-    put(reason(reasons, count), "found wrong on a GPU of %s", here);
+    put(reason(reasons, count), "found wrong on ");
+    put_where(reasons, entry);
+    put(reasons, ": %s", first_of(reasons->call, failed));
     return;
   }
-  if (!proofs)
-    put(reason(reasons, count), "never verified on a GPU of %s: run 'precast verify CACHE --record' on one",
-        machine->has_capability ? here : "None");
+  if (proofs) return;
+  const char *others = elsewhere(reasons->call, artifact->evidence);
+  put(reason(reasons, count), "never verified on a GPU of %s%s: run 'precast verify CACHE --record' on one",
+      machine->has_capability ? here : "None", others);
 }
 
 /* The facts that are not as they were built in, as text; NULL where all are. */

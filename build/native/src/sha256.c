@@ -16,8 +16,16 @@ static const uint32_t ROUNDS[64] = {
 
 static uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
 
+/* One round, whose words are named so that the next round's are the same ones, shifted by one. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                                                 \
+  do {                                                                                                                   \
+    uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + ROUNDS[i] + w[i];            \
+    d += t;                                                                                                              \
+    h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));                               \
+  } while (0)
+
 static void add_block(uint32_t state[8], const unsigned char *block) {
-  uint32_t w[64], s[8];
+  uint32_t w[64];
   for (int i = 0; i < 16; ++i)
     w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
   for (int i = 16; i < 64; ++i) {
@@ -25,16 +33,18 @@ static void add_block(uint32_t state[8], const unsigned char *block) {
     uint32_t high = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
     w[i] = w[i - 16] + low + w[i - 7] + high;
   }
-  memcpy(s, state, sizeof s);
-  for (int i = 0; i < 64; ++i) {
-    uint32_t one = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-    uint32_t first = s[7] + one + ((s[4] & s[5]) ^ (~s[4] & s[6])) + ROUNDS[i] + w[i];
-    uint32_t zero = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-    uint32_t second = zero + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += first, s[0] = first + second;
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
+  for (int i = 0; i < 64; i += 8) {
+    ROUND(a, b, c, d, e, f, g, h, i);
+    ROUND(h, a, b, c, d, e, f, g, i + 1);
+    ROUND(g, h, a, b, c, d, e, f, i + 2);
+    ROUND(f, g, h, a, b, c, d, e, i + 3);
+    ROUND(e, f, g, h, a, b, c, d, i + 4);
+    ROUND(d, e, f, g, h, a, b, c, i + 5);
+    ROUND(c, d, e, f, g, h, a, b, i + 6);
+    ROUND(b, c, d, e, f, g, h, a, i + 7);
   }
-  for (int i = 0; i < 8; ++i) state[i] += s[i];
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 void sha256(const void *data, size_t size, char digest[DIGEST + 1]) {

@@ -221,7 +221,7 @@ struct rows read_tuning(struct call *call, const struct op *op) {
       if (!bsearch(&table->keys[n], known_keys, key_count, sizeof *known_keys, by_text))
         refuse(&one, "no artifact has the key %s", quoted(call, table->keys[n]));
   }
-  qsort(growing.rows, growing.count, sizeof *growing.rows, by_problem);
+  if (growing.count) qsort(growing.rows, growing.count, sizeof *growing.rows, by_problem);
   for (size_t i = 1; i < growing.count; ++i)
     if (!by_problem(&growing.rows[i - 1], &growing.rows[i])) refuse(&list_node, "a problem occurs twice for one GPU");
   return (struct rows){growing.rows, growing.count};
