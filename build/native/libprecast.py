@@ -48,7 +48,7 @@ def sources() -> list[Path]:
     >>> "json.c" in [path.name for path in sources()]
     True
     """
-    return sorted((FOLDER / "src").glob("*.c"))
+    return sorted((FOLDER / "src").rglob("*.c"))
 
 
 def compile_sources(output: Path, arguments: Iterable[str | Path]) -> None:
@@ -56,7 +56,8 @@ def compile_sources(output: Path, arguments: Iterable[str | Path]) -> None:
     with scratch_folder(output.parent, ".native-") as folder:
         for name, text in tables().items():
             (folder / name).write_text(text)
-        includes = (HEADER.parent, FOLDER / "src", folder, ffi_headers())
+        rooms = sorted({path.parent for path in sources()})
+        includes = (HEADER.parent, *rooms, folder, ffi_headers())
         command = [program("gcc"), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
         run([*command, "-o", output], output.parent, "libprecast")
 

@@ -46,7 +46,11 @@ def test_another_library_as_runtime_of_libprecast(mixed: Path, libprecast: Libpr
 def test_another_library_as_runtime(mixed: Path) -> None:
     code = "from precast import loader\nloader.get('scale', {'dtype': 'bf16'}, target='sm_90a')"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PRECAST_CACHE_PATH": str(mixed)}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env={"PRECAST_CACHE_PATH": str(mixed)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1 and "LoadError: the dynamic linker refused precast:scale-" in done.stderr
     assert "libprecast-rt-0000000000000005.so" in done.stderr

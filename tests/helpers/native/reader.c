@@ -33,8 +33,10 @@ static void serve(char *fields[FIELDS]) {
       status = precast_get(caches, &request, &kernel, &error);
     }
     precast_close(caches); /* the kernel outlives it */
+    caches = NULL;
     answer(status, status ? error : text ? text : precast_key(kernel));
   }
+  precast_close(caches);
   precast_release(kernel);
   precast_free(text);
   precast_free(error);

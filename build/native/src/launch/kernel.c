@@ -20,7 +20,7 @@ struct launch {
 
 /* What the first call checks: whether the device runs the kernel. */
 static void check_device(struct call *call, struct precast_kernel *kernel, int device) {
-  struct machine machine = machine_of(call, kernel->caches, NULL, device);
+  struct machine machine = machine_of(call, &kernel->caches->driver, &kernel->caches->ffi, NULL, device);
   const struct artifact *artifact = &kernel->artifact;
   const char *target = terminated(call, artifact->target_name);
   if (!machine.has_capability)

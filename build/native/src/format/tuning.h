@@ -2,7 +2,7 @@
 #ifndef PRECAST_TUNING_H
 #define PRECAST_TUNING_H
 
-#include "resolve.h"
+#include "index.h"
 
 #define AXES 32
 
@@ -29,6 +29,12 @@ struct row {
   const double *times;  /* by the keys, in microseconds */
 };
 
+/* The GPU that is chosen for. */
+struct gpu {
+  const char *name; /* NULL: not known */
+  struct version capability;
+};
+
 struct rows {
   struct row *rows;
   size_t count;
@@ -43,6 +49,6 @@ double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
 /* Of some artifacts, by their keys in the author's order, the place of the one that should be fastest on a problem, with
  * what the measurements say in *told; -1 where nothing was measured. axes are sorted. */
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
-            const struct text *keys, size_t key_count, const struct machine *machine, const char **told);
+            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told);
 
 #endif

@@ -3,6 +3,7 @@
  * alike. */
 #include <string.h>
 
+#include "resolve.h"
 #include "tuning.h"
 
 struct reading {
@@ -43,7 +44,8 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
     put(&resolution->notes, "  note: the measurements of the cache were left out: %s\n", call->message);
     return;
   }
-  int best = fastest(call, reading.rows, axes, sizes, problem->size, keys, count, &resolution->machine, &resolution->measured);
+  struct gpu gpu = {name_of_device(&resolution->machine), resolution->machine.capability};
+  int best = fastest(call, reading.rows, axes, sizes, problem->size, keys, count, &gpu, &resolution->measured);
   if (best < 0) {
     put(&resolution->notes, "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
                             " order decided: measure with 'precast bench', add with 'precast tune'\n");

@@ -8,7 +8,7 @@
 
 #define NESTED 12
 #define LONGEST 1024
-#define NEAR_WORD 48
+#define LONGEST_DTYPE 48
 
 static const char *plain(struct call *call, const struct json *value, struct json *out, int depth) {
   *out = *value;
@@ -46,7 +46,7 @@ const char *plain_value(struct call *call, const struct json *value, struct json
 
 /* The canonical name of a dtype, or NULL. A module before it, as in torch.bfloat16, is left out. */
 static const char *dtype_of(struct text text) {
-  char word[NEAR_WORD];
+  char word[LONGEST_DTYPE];
   for (size_t i = text.size; i-- > 0;)
     if (text.data[i] == '.') {
       text.data += i + 1, text.size -= i + 1;
@@ -238,94 +238,4 @@ bool literal(const struct requirements *required, const struct json *config) {
     if (required->values[i] && (!found || !same(found, required->values[i]))) return false;
   }
   return true;
-}
-
-void put_value(struct builder *builder, const struct json *value) {
-  switch (value->kind) {
-    case JSON_NULL:
-      return put(builder, "None");
-    case JSON_BOOL:
-      return put(builder, value->truth ? "True" : "False");
-    case JSON_TEXT:
-      return put_quoted(builder, json_text(value));
-    case JSON_LIST:
-      put(builder, "(");
-      for (size_t i = 0; i < value->size; ++i) {
-        if (i) put(builder, ", ");
-        put_value(builder, &value->items[i]);
-      }
-      return put(builder, value->size == 1 ? ",)" : ")");
-    default:
-      return put_json(builder, value);
-  }
-}
-
-const char *shown(struct call *call, const struct json *value) {
-  struct builder builder = {.call = call};
-  put_value(&builder, value);
-  return built(&builder);
-}
-
-static void put_plainly(struct builder *builder, const struct json *value) {
-  static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
-  if (value->kind == JSON_LIST) {
-    put(builder, "[");
-    for (size_t i = 0; i < value->size; ++i) {
-      if (i) put(builder, ", ");
-      put_plainly(builder, &value->items[i]);
-    }
-    return put(builder, "]");
-  }
-  bool bare = value->kind == JSON_TEXT && is_symbol(json_text(value));
-  for (size_t i = 0; bare && i < sizeof words / sizeof *words; ++i) bare = !is(json_text(value), words[i]);
-  if (bare) {
-    put_text(builder, json_text(value));
-  } else {
-    put_json(builder, value);
-  }
-}
-
-void put_config(struct builder *builder, const struct json *config) {
-  put(builder, "{");
-  for (size_t i = 0; i < config->size; ++i) {
-    if (i) put(builder, ", ");
-    put_text(builder, config->members[i].name);
-    put(builder, ": ");
-    put_plainly(builder, &config->members[i].value);
-  }
-  put(builder, "}");
-}
-
-/* How many letters must change to make one word of another. */
-static size_t edits(struct text one, struct text other) {
-  size_t row[NEAR_WORD + 1];
-  for (size_t j = 0; j <= other.size; ++j) row[j] = j;
-  for (size_t i = 1; i <= one.size; ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= other.size; ++j) {
-      size_t above = row[j], left = row[j - 1], changed = corner + (one.data[i - 1] != other.data[j - 1]);
-      corner = above;
-      row[j] = above + 1 < left + 1 ? above + 1 : left + 1;
-      if (changed < row[j]) row[j] = changed;
-    }
-  }
-  return row[other.size];
-}
-
-const char *suggest(struct call *call, struct text word, const struct text *words, size_t count) {
-  size_t best = 0, least = SIZE_MAX;
-  for (size_t i = 0; i < count && word.size <= NEAR_WORD; ++i) {
-    if (words[i].size > NEAR_WORD) continue;
-    size_t apart = edits(word, words[i]), longer = word.size > words[i].size ? word.size : words[i].size;
-    if (apart * 5 <= longer * 2 && apart < least) best = i, least = apart;
-  }
-  if (least != SIZE_MAX) return format(call, "; did you mean %s?", quoted(call, words[best]));
-  struct builder builder = {.call = call};
-  if (count) put(&builder, "; it takes one of: ");
-  for (size_t i = 0; i < count && i < 100; ++i) {
-    const char *shown_word = quoted(call, words[i]);
-    put(&builder, i ? ", %.*s" : "%.*s", (int)strlen(shown_word) - 2, shown_word + 1);
-  }
-  return built(&builder);
 }

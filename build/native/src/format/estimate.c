@@ -54,16 +54,14 @@ static bool measures_any(const struct table *table, const struct text *keys, siz
 }
 
 /* The rows of GPUs of this name, or, where there is none, of this capability. */
-static size_t near_rows(struct row *rows, size_t count, const struct machine *machine) {
-  struct text gpu = machine->asked ? text_of(machine->asked->devices[machine->device].name) : TEXT("");
+static size_t near_rows(struct row *rows, size_t count, const struct gpu *gpu) {
   size_t found = 0;
   for (int pass = 0; pass < 2 && !found; ++pass)
     for (size_t i = 0; i < count; ++i) {
       const struct table *table = rows[i].table;
       struct version capability = table->capability;
-      bool near = pass ? machine->has_capability && capability.major == machine->capability.major &&
-                             capability.minor == machine->capability.minor
-                       : machine->asked && equal(table->gpu, gpu);
+      bool near = pass ? capability.major == gpu->capability.major && capability.minor == gpu->capability.minor
+                       : gpu->name && is(table->gpu, gpu->name);
       if (!near) continue;
       struct row moved = rows[i];
       rows[i] = rows[found], rows[found++] = moved;
@@ -97,27 +95,27 @@ static bool losses(const struct row *row, const int64_t *sizes, const struct tex
   return any;
 }
 
-static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact, const struct machine *machine) {
+static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact, const struct gpu *gpu) {
   struct builder builder = {.call = call};
-  struct text gpu = row->table->gpu;
+  struct text measured_on = row->table->gpu;
   if (!exact) put(&builder, "by the nearest measurements, of which the first is ");
   put(&builder, "%g us at", row->times[place_of(row->table, key)]);
   for (size_t i = 0; i < row->table->axis_count; ++i)
     put(&builder, " %.*s=%lld", (int)row->table->axes[i].size, row->table->axes[i].data, (long long)row->sizes[i]);
-  put(&builder, " on %.*s", (int)gpu.size, gpu.data);
-  if (machine->asked && !is(gpu, machine->asked->devices[machine->device].name))
+  put(&builder, " on %.*s", (int)measured_on.size, measured_on.data);
+  if (gpu->name && !is(measured_on, gpu->name))
     put(&builder, ", which is another GPU than this one: measure here with 'precast tune'");
   return built(&builder);
 }
 
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
-            const struct text *keys, size_t key_count, const struct machine *machine, const char **told) {
+            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told) {
   struct row *rows = take(call, measured.count, sizeof *rows);
   size_t count = 0;
   for (size_t i = 0; i < measured.count; ++i)
     if (has_axes(measured.rows[i].table, axes, axis_count) && measures_any(measured.rows[i].table, keys, key_count))
       rows[count++] = measured.rows[i];
-  count = near_rows(rows, count, machine);
+  count = near_rows(rows, count, gpu);
   if (!count) return -1;
   qsort(rows, count, sizeof *rows, by_sizes);
   struct ranked *ranked = take(call, count, sizeof *ranked);
@@ -146,6 +144,6 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
   int best = -1;
   for (size_t i = 0; i < key_count; ++i)
     if (among[i] && (best < 0 || sum[i] < sum[best])) best = (int)i;
-  *told = told_of(call, nearest, keys[best], exact, machine);
+  *told = told_of(call, nearest, keys[best], exact, gpu);
   return best;
 }

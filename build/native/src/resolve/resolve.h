@@ -3,17 +3,7 @@
 #define PRECAST_RESOLVE_H
 
 #include "cache.h"
-
-/* What decides whether an artifact runs here. */
-struct machine {
-  struct text arch;
-  bool has_glibc, has_capability;
-  struct version glibc, driver, capability; /* driver 0.0: not known */
-  const struct ffi *ffi;
-  struct driver *asked; /* gives further facts of the device; NULL for a device that is only supposed */
-  int device;
-  const char *target, *absent; /* what was supposed; why there is no capability. NULL where it is not so */
-};
+#include "machine.h"
 
 struct request {
   struct text op;
@@ -41,9 +31,6 @@ struct resolution {
   const struct op *nearest; /* the op in the first cache that has it */
   struct builder notes;
 };
-
-struct machine machine_of(struct call *call, struct precast_caches *caches, const char *target, int device);
-void put_machine(struct builder *builder, const struct machine *machine);
 
 /* Every reason why an artifact does not serve, with "; " between them, and how many; NULL where it serves. */
 const char *objections(struct call *call, const struct artifact *artifact, const struct requirements *required,

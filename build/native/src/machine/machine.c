@@ -2,18 +2,19 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "resolve.h"
+#include "artifact.h"
+#include "machine.h"
 
 static struct text arch_of_host(struct call *call) {
   struct utsname name;
   return uname(&name) ? TEXT("") : text_of(terminated(call, text_of(name.machine)));
 }
 
-struct machine machine_of(struct call *call, struct precast_caches *caches, const char *target, int device) {
+struct machine machine_of(struct call *call, struct driver *driver, struct ffi *ffi, const char *target, int device) {
   struct machine machine = {.arch = arch_of_host(call), .has_glibc = true, .device = -1};
   machine.glibc = version_of(text_of(gnu_get_libc_version()));
-  start_ffi(&caches->ffi);
-  machine.ffi = &caches->ffi;
+  start_ffi(ffi);
+  machine.ffi = ffi;
   if (target) {
     struct target parsed;
     if (device >= 0) fail(call, PRECAST_WRONG_REQUEST, "device and target exclude each other: give the one to resolve for");
@@ -25,7 +26,6 @@ struct machine machine_of(struct call *call, struct precast_caches *caches, cons
     machine.has_capability = true;
     return machine;
   }
-  struct driver *driver = &caches->driver;
   start_driver(driver);
   if (driver->absent) {
     machine.absent = driver->absent;
@@ -43,14 +43,17 @@ struct machine machine_of(struct call *call, struct precast_caches *caches, cons
   return machine;
 }
 
+const char *name_of_device(const struct machine *machine) {
+  return machine->asked ? machine->asked->devices[machine->device].name : NULL;
+}
+
 void put_machine(struct builder *builder, const struct machine *machine) {
   struct version capability = machine->capability;
   if (machine->target) {
     put(builder, "for %s (a device of %d.%d)", machine->target, capability.major, capability.minor);
   } else if (machine->has_capability) {
     put(builder, "on device %d (", machine->device);
-    const char *name = machine->asked->devices[machine->device].name;
-    for (; *name; ++name) put(builder, "%c", *name >= ' ' && *name <= '~' ? *name : '?');
+    for (const char *name = name_of_device(machine); *name; ++name) put(builder, "%c", *name >= ' ' && *name <= '~' ? *name : '?');
     put(builder, ", %d.%d)", capability.major, capability.minor);
   } else {
     put(builder, "without a CUDA device: %s", machine->absent);

@@ -36,6 +36,9 @@ struct text json_text(const struct json *value);
 /* The value as compact JSON in ASCII. */
 void put_json(struct builder *builder, const struct json *value);
 
+/* The real number that a text begins with, in JSON's form. */
+double read_real(const char *text);
+
 /* A real number in the least digits that give it back. */
 void put_real(struct builder *builder, double value);
 

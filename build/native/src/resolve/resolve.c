@@ -177,7 +177,7 @@ struct resolution resolve(struct call *call, struct precast_caches *caches, cons
   if (!count) unknown_op(call, caches, request->op);
   message = NULL;
   resolution.nearest = sources[0].op;
-  resolution.machine = machine_of(call, caches, request->target, request->device);
+  resolution.machine = machine_of(call, &caches->driver, &caches->ffi, request->target, request->device);
   resolution.accepted = take(call, rows, sizeof(struct candidate));
   resolution.rejected = take(call, rows, sizeof(struct candidate));
   for (size_t i = 0; i < count; ++i) {
