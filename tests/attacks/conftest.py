@@ -12,8 +12,8 @@ from precast.loader.launch.kernel import KernelOpener
 from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.attacks import Fails, Refused
-from tests.helpers.libprecast import LibprecastReader, libprecast, program
 from tests.helpers.loader_fixtures import Use, native, path, use
+from tests.helpers.native.libprecast import LibprecastReader, libprecast, program
 
 __all__ = ["libprecast", "native", "path", "program", "use"]
 

@@ -16,7 +16,7 @@ import zstandard
 
 from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import CacheWriter, Native, artifact
-from tests.helpers.libprecast import INTEGRITY_ERROR, reader_program
+from tests.helpers.native.libprecast import INTEGRITY_ERROR, reader_program
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -15,7 +15,7 @@ from precast import loader
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import Native, demo
-from tests.helpers.libprecast import LOAD_ERROR, LibprecastReader
+from tests.helpers.native.libprecast import LOAD_ERROR, LibprecastReader
 
 
 def test_none_in_the_index(path: Path, refused: Refused) -> None:

@@ -20,7 +20,7 @@ from precast import loader
 from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, artifact, compiler
-from tests.helpers.libprecast import (
+from tests.helpers.native.libprecast import (
     CACHE_ERROR,
     INTEGRITY_ERROR,
     LOAD_ERROR,
@@ -176,12 +176,16 @@ def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: Libp
     cache = Cache(small)
     for blob in (cache.index.runtimes[0].blob, cache.op("scale").artifacts[0].blob):
         for place in flips(small / "blobs" / blob.sha256):
+            told = ""
             try:
                 cache.read(blob)
-                expected = OK
-            except loader.IntegrityError:
-                expected = INTEGRITY_ERROR
-            assert ask(libprecast, small, pins) == expected, f"bit {place}"
+            except loader.IntegrityError as error:
+                told = str(error)
+            status = ask(libprecast, small, pins)
+            if "not readable as zstd" in told:  # another version of zstd may ignore the bit: then the digest decides
+                assert status in (OK, INTEGRITY_ERROR)
+            else:
+                assert status == (INTEGRITY_ERROR if told else OK), f"bit {place}"
 
 
 def test_every_bit_of_an_index_in_libprecast(small: Path, libprecast: LibprecastReader) -> None:

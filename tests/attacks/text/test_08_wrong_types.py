@@ -14,7 +14,7 @@ from typing import Any
 from precast import loader
 from precast.loader.format.index import Index, OpIndex
 from tests.helpers.attacks import edit, forge
-from tests.helpers.libprecast import LibprecastReader
+from tests.helpers.native.libprecast import LibprecastReader
 
 VALUES: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", "\ud800", [], [None], {}, {"a": None}, [[]], 2**70)
 FREE = ("provenance", "evidence", "doc", "default", "config", "value")  # may hold anything, or anything plain

@@ -27,7 +27,7 @@ from precast.loader.machine.machine import Machines
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.session import Session
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
-from tests.helpers.libprecast import LibprecastReader
+from tests.helpers.native.libprecast import LibprecastReader
 
 ROW = re.compile(r"  (taken|fits|refused) +\S+ +\S+ +([0-9a-f]{12})  \S+  \{[^}]*\}(?:  (.*))?")
 TARGETS = ("sm_90", "sm_90a", "sm_90a", "sm_80", "sm_100a", "sm_100f", "sm_103a")

@@ -18,8 +18,8 @@ from precast.build.link import elf
 from precast.build.native.libprecast import HEADER, abi, write_library
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact, demo, echo_cache
-from tests.helpers.libprecast import LibprecastReader, has_sanitizers
-from tests.helpers.libprecast_api import (
+from tests.helpers.native.libprecast import LibprecastReader, has_sanitizers
+from tests.helpers.native.libprecast_api import (
     LAUNCH_ERROR,
     CallFailed,
     Library,

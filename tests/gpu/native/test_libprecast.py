@@ -13,7 +13,7 @@ from precast import loader
 from precast.build.native.libprecast import write_library
 from precast.loader.format.config import to_json
 from tests.helpers.caches import ffi_folder
-from tests.helpers.libprecast_api import FLOAT, TENSOR, DLTensor, Library, Value
+from tests.helpers.native.libprecast_api import FLOAT, TENSOR, DLTensor, Library, Value
 from tests.helpers.source_tree import ROOT
 
 pytestmark = pytest.mark.gpu

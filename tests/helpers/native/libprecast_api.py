@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.caches import ffi_folder
-from tests.helpers.libprecast import ERRORS
+from tests.helpers.native.libprecast import ERRORS
 
 NONE, INT, BOOL, FLOAT, POINTER, TENSOR, TUPLE = range(7)
 LAUNCH_ERROR = 9
