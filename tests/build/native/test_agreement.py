@@ -206,6 +206,7 @@ REQUESTS = st.fixed_dictionaries(
 SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
 
