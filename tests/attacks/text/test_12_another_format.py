@@ -41,6 +41,7 @@ def test_a_field_of_a_later_version(path: Path, refused: Refused) -> None:
         ({"needs": {"multiprocessor_count": None}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"multiprocessor_count": 1 << 70}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"name": "x\ny"}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"name": "\ud800"}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"two words": 1}, "speed": {}}, "not the name of a fact"),
         ({"needs": {"warp_size": 1}, "speed": {"warp_size": 1}}, "stands under needs, too"),
         ({"needs": {"warp_size": 1}, "speed": {}, "hope": {}}, "unknown key in"),
