@@ -106,7 +106,10 @@ def artifacts_of(draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], nu
 
 TOOLCHAINS = st.fixed_dictionaries(
     {"apache-tvm-ffi": st.sampled_from((*["0.1.15"] * 9, "0.1.2", "0.2.0", "0.1x"))},
-    optional={"nvidia-cuda-runtime-cu12": st.sampled_from(("12.9.79", "12.0", "11", "13.0"))},
+    optional={
+        name: st.sampled_from(("12.9.79", "12.0", "11", "13.0"))
+        for name in ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+    },
 )
 TILINGS = st.builds(
     Tiling, tile=st.fixed_dictionaries({"m": st.sampled_from((64, 128))}), at_once=st.sampled_from((66, 132))

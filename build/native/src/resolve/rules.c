@@ -5,7 +5,7 @@
 #include "resolve.h"
 
 #define FFI "apache-tvm-ffi"
-#define CUDA "nvidia-cuda-runtime-cu"
+#define CUDA "nvidia-cuda-runtime" /* with -cu12 after it for CUDA 12 */
 #define REMEDY "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 #define UPDATE "update the driver, or build it for the target with a kernel that does not ask"
 
