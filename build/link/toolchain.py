@@ -65,9 +65,9 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
     >>> find_toolchain().versions["nvidia-cutlass-dsl"]
     '4.8.1'
     """
-    gcc = _program("gcc")
+    gcc = program("gcc")
     ld = Path(_output(gcc, "-print-prog-name=ld"))
-    ld = ld if ld.is_absolute() else _program(str(ld))
+    ld = ld if ld.is_absolute() else program(str(ld))
     cuda = find_cuda(interpreter)
     if not interpreter.version_of(RUNTIMES[cuda]) and not interpreter.isolated:
         release = release_of(interpreter.version_of(DSL))
@@ -129,6 +129,15 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def ffi_headers() -> Path:
+    """The folder of TVM-FFI's headers, with DLPack's.
+
+    >>> (ffi_headers() / "tvm" / "ffi" / "c_api.h").is_file()
+    True
+    """
+    return _file(HERE.distribution("apache-tvm-ffi"), "c_api.h").parents[2]
+
+
 def by_host(index: Index) -> dict[str, dict[str, str]]:
     """The versions that a cache was built with, for each of its hosts."""
     shared = {tool: version for tool, version in index.toolchain.items() if "[" not in tool}
@@ -155,7 +164,8 @@ def for_all_hosts(hosts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return toolchain
 
 
-def _program(name: str) -> Path:
+def program(name: str) -> Path:
+    """Where a program is, by ``PATH``; a ToolError that says how to install it where there is none."""
     found = shutil.which(name)
     if found is None:
         raise ToolError(f"{name} is not on the PATH: install it (on Debian and Ubuntu: apt-get install gcc)")

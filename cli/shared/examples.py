@@ -25,6 +25,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "merge": ("precast merge part1 part2 -o cache",),
+    "native": ("precast native -o libprecast",),
     "list": ("precast list cache", "precast list cache --json"),
     "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
     "diff": ("precast diff old new",),

@@ -34,7 +34,8 @@ _DTYPE_ALIASES = {
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
 }  # fmt: skip
-_CANONICAL = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
+DTYPE_NAMES = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
+"""The canonical name of each usual name of a dtype."""
 
 _DEPTH = 12
 _TEXT = 1024
@@ -55,9 +56,9 @@ def dtype_name(value: object) -> str:
     else:
         text = getattr(value, "name", None) or str(value)
     short = text.rsplit(".", 1)[-1].lower()
-    name = _CANONICAL.get(short)
+    name = DTYPE_NAMES.get(short)
     if name is None:
-        raise ConfigError(f"{value!r} is not a dtype{suggest(short, _CANONICAL)}")
+        raise ConfigError(f"{value!r} is not a dtype{suggest(short, DTYPE_NAMES)}")
     return name
 
 

@@ -11,6 +11,7 @@ from precast import loader
 from precast.loader.format.index import digest
 
 Refused = Callable[..., loader.PrecastError]
+Fails = Callable[..., loader.PrecastError]
 
 
 def edit(file: Path, change: Callable[[Any], None]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from precast import loader
 from precast.loader.format.artifact import Host
-from tests.helpers.attacks import Refused, edit, forge_op
+from tests.helpers.attacks import Fails, Refused, edit, forge_op
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 
 OTHER = "aarch64" if HOST.arch == "x86_64" else "x86_64"
@@ -49,7 +49,7 @@ def test_no_glibc(path: Path, refused: Refused, glibc: str) -> None:
     refused(path, "is not a glibc version")
 
 
-def test_a_lie_about_the_processor(native: Native, tmp_path: Path, use: Any) -> None:
+def test_a_lie_about_the_processor(native: Native, tmp_path: Path, fails: Fails) -> None:
     writer = CacheWriter(name="liar")
     writer.runtime(*native.runtime())
     code = bytearray(native.entry())
@@ -57,6 +57,5 @@ def test_a_lie_about_the_processor(native: Native, tmp_path: Path, use: Any) -> 
     blob = writer.keep(bytes(code))
     config = {"dtype": "bfloat16", "layout": "row", "threads": 1}
     writer.op("scale", [artifact(blob, config, host=Host(arch=HOST.arch, glibc="2.17"))])
-    use(writer.write(tmp_path / "liar"))
-    with pytest.raises(loader.LoadError, match=r"dynamic linker refused precast:scale-.*Check 'precast doctor'"):
-        loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
+    error = fails(writer.write(tmp_path / "liar"), "dynamic linker refused precast:scale-", "Check 'precast doctor'")
+    assert isinstance(error, loader.LoadError)

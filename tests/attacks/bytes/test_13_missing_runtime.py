@@ -5,13 +5,17 @@ Without its own runtime a library would bind to whatever the process has. It is 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from precast import loader
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import Native, demo
+from tests.helpers.native.libprecast import LOAD_ERROR, LibprecastReader
 
 
 def test_none_in_the_index(path: Path, refused: Refused) -> None:
@@ -24,18 +28,29 @@ def test_its_blob_is_gone(path: Path, refused: Refused) -> None:
     assert isinstance(refused(path, "is missing"), loader.IntegrityError)
 
 
-def test_another_library_as_runtime(native: Native, tmp_path: Path, use: Any) -> None:
-    """The library is linked against one runtime, and the cache brings another: the linker does not find its own."""
-    import subprocess
-    import sys
-
+@pytest.fixture
+def mixed(native: Native, tmp_path: Path) -> Path:
+    """A library is linked against one runtime, and the cache brings another: the linker does not find its own."""
     writer = demo(native, name="mixed", factor=5)
     writer.runtimes.clear()
     writer.runtime(*native.runtime(7))
-    path = writer.write(tmp_path / "mixed")
+    return writer.write(tmp_path / "mixed")
+
+
+def test_another_library_as_runtime_of_libprecast(mixed: Path, libprecast: LibprecastReader) -> None:
+    answer = libprecast.ask(mixed, config={"dtype": "bf16"})
+    assert answer.status == LOAD_ERROR and "the dynamic linker refused precast:scale-" in answer.text
+    assert "libprecast-rt-0000000000000005.so" in answer.text
+
+
+def test_another_library_as_runtime(mixed: Path) -> None:
     code = "from precast import loader\nloader.get('scale', {'dtype': 'bf16'}, target='sm_90a')"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PRECAST_CACHE_PATH": str(path)}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env={"PRECAST_CACHE_PATH": str(mixed)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1 and "LoadError: the dynamic linker refused precast:scale-" in done.stderr
     assert "libprecast-rt-0000000000000005.so" in done.stderr

@@ -13,13 +13,13 @@ import pytest
 from tests.helpers.attacks import Refused, edit, forge_op
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast")])
 def test_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     edit(path / "index.json", lambda index: index.update(version=version))
     refused(path, "this reader knows version 1", words)
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast-loader")])
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast")])
 def test_an_op_of_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     forge_op(path, "scale", lambda op: op.update(version=version))
     refused(path, words)
@@ -41,6 +41,7 @@ def test_a_field_of_a_later_version(path: Path, refused: Refused) -> None:
         ({"needs": {"multiprocessor_count": None}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"multiprocessor_count": 1 << 70}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"name": "x\ny"}, "speed": {}}, "expected a number or a text"),
+        ({"needs": {"name": "\ud800"}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"two words": 1}, "speed": {}}, "not the name of a fact"),
         ({"needs": {"warp_size": 1}, "speed": {"warp_size": 1}}, "stands under needs, too"),
         ({"needs": {"warp_size": 1}, "speed": {}, "hope": {}}, "unknown key in"),

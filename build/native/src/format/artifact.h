@@ -1,0 +1,36 @@
+/* Artifacts: one compiled variant each, and the targets that they are built for. */
+#ifndef PRECAST_ARTIFACT_H
+#define PRECAST_ARTIFACT_H
+
+#include "fields.h"
+#include "index.h"
+
+struct target {
+  int major, minor;
+  char suffix; /* a, f or 0 */
+};
+
+struct artifact {
+  struct text key, target_name, symbol;
+  const struct json *config, *signature, *evidence, *needs, *speed; /* the last three may be NULL */
+  struct target target;
+  bool object, has_host;
+  struct host host;
+  struct blob blob;
+  int64_t rank;
+};
+
+/* The artifact at a position of an op. */
+struct artifact read_artifact(struct call *call, const struct op *op, size_t position);
+
+/* false where the text is no target */
+bool parse_target(struct text text, struct target *target);
+/* Whether a device of a compute capability runs what is built for a target, by CUDA's rules. */
+bool runs_on(struct target target, struct version capability);
+/* Lower is better, among targets that run on one device: exact, family, plain; then the newest. */
+int target_rank(struct target target);
+
+/* Fails unless the node is a sound signature. */
+void check_signature(const struct node *node);
+
+#endif

@@ -1,0 +1,239 @@
+#include "tuning.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST 1e12 /* microseconds: eleven days */
+#define VARIANTS 10000
+#define ROWS 100000
+#define BY_WAVES 0.6 /* of the time of a kernel, the share that goes by whole waves of tiles */
+
+struct growing {
+  struct call *call;
+  struct row *rows;
+  size_t count, room;
+};
+
+static struct row *add_row(struct growing *growing) {
+  if (growing->count == growing->room) {
+    size_t room = growing->room ? growing->room * 2 : 64;
+    struct row *rows = take(growing->call, room, sizeof *rows);
+    if (growing->count) memcpy(rows, growing->rows, growing->count * sizeof *rows);
+    growing->rows = rows, growing->room = room;
+  }
+  return &growing->rows[growing->count++];
+}
+
+static bool is_gpu(struct text text) {
+  bool sound = text.size > 0 && text.size <= 128;
+  for (size_t i = 0; sound && i < text.size; ++i) sound = text.data[i] >= ' ' && text.data[i] <= '~';
+  return sound;
+}
+
+static void read_machine(const struct node *node, struct table *table) {
+  struct node gpu = at(node, "gpu"), capability = at(node, "capability");
+  table->gpu = formed(&gpu, is_gpu, "the name of a GPU");
+  struct text text = string(&capability);
+  size_t dot = 0;
+  while (dot < text.size && text.data[dot] != '.') ++dot;
+  bool sound = dot >= 1 && dot <= 2 && dot + 2 == text.size && text.data[0] != '0';
+  for (size_t i = 0; sound && i < text.size; ++i) sound = i == dot || (text.data[i] >= '0' && text.data[i] <= '9');
+  if (!sound) refuse(&capability, "%s is not a compute capability: write it like '9.0'", quoted(node->call, text));
+  table->capability = version_of(text);
+}
+
+static double microseconds(const struct node *node) {
+  double value = 0;
+  if (node->value->kind == JSON_INT) value = (double)node->value->number;
+  if (node->value->kind == JSON_REAL) value = node->value->real;
+  if (!(value > 0 && value <= LONGEST)) refuse(node, "expected a positive number of microseconds");
+  return value;
+}
+
+static int64_t positive(const struct node *node) {
+  int64_t size = count_of(node, INT64_MAX);
+  if (size < 1) refuse(node, "expected 1 or more");
+  return size;
+}
+
+static struct tiling read_tiling(const struct node *node, const struct table *table) {
+  struct tiling tiling = {.known = true};
+  known(node, (const char *[]){"at_once", "tile", NULL});
+  struct node tile = at(node, "tile"), at_once = at(node, "at_once");
+  object(&tile, AXES);
+  for (size_t i = 0; i < tile.value->size; ++i) {
+    struct node one = entry(&tile, i);
+    int64_t size = positive(&one);
+    size_t axis = 0;
+    if (!is_name(one.name)) refuse(&one, "not the name of an axis");
+    while (axis < table->axis_count && !equal(table->axes[axis], one.name)) ++axis;
+    if (axis == table->axis_count) refuse(&one, "it cuts an axis that the problem does not have");
+    tiling.tile[axis] = size;
+  }
+  tiling.at_once = positive(&at_once);
+  return tiling;
+}
+
+static void add_axis(const struct node *node, struct table *table, struct text name) {
+  if (table->axis_count == AXES || !is_name(name))
+    refuse(node, "not a problem: sizes by name, at least one and at most 32");
+  table->axes[table->axis_count++] = name;
+}
+
+static int by_text(const void *one, const void *other) { return compare(*(const struct text *)one, *(const struct text *)other); }
+
+static bool repeats(const struct text *words, size_t count, struct call *call) {
+  struct text *sorted = take(call, count, sizeof *sorted);
+  if (count) memcpy(sorted, words, count * sizeof *sorted);
+  qsort(sorted, count, sizeof *sorted, by_text);
+  for (size_t i = 1; i < count; ++i)
+    if (equal(sorted[i - 1], sorted[i])) return true;
+  return false;
+}
+
+/* A single measurement, as files before version 3 have them. */
+static void read_single(const struct node *node, struct growing *growing) {
+  struct call *call = node->call;
+  struct table *table = take(call, 1, sizeof *table);
+  known(node, (const char *[]){"gpu", "capability", "problem", "times", "tilings", NULL});
+  struct node problem = at(node, "problem"), times = at(node, "times"), tilings = at(node, "tilings");
+  object(&times, VARIANTS);
+  double *microsecond = take(call, times.value->size, sizeof *microsecond);
+  table->keys = take(call, times.value->size, sizeof *table->keys);
+  struct tiling *made = take(call, times.value->size, sizeof *made);
+  for (size_t i = 0; i < times.value->size; ++i) {
+    struct node one = entry(&times, i);
+    if (!is_digest(one.name)) refuse(&one, "not an artifact's key");
+    microsecond[i] = microseconds(&one);
+    table->keys[i] = one.name;
+  }
+  table->variant_count = times.value->size;
+  read_machine(node, table);
+  object(&problem, UINT32_MAX);
+  int64_t *sizes = take(call, problem.value->size, sizeof *sizes);
+  for (size_t i = 0; i < problem.value->size; ++i) { /* sorted, as all objects are */
+    struct node one = entry(&problem, i);
+    sizes[i] = count_of(&one, INT64_MAX);
+    add_axis(&problem, table, one.name);
+  }
+  if (!problem.value->size) refuse(&problem, "not a problem: sizes by name, at least one and at most 32");
+  if (tilings.value) object(&tilings, VARIANTS);
+  for (size_t i = 0; tilings.value && i < tilings.value->size; ++i) {
+    struct node one = entry(&tilings, i);
+    size_t place = 0;
+    while (place < table->variant_count && !equal(table->keys[place], one.name)) ++place;
+    if (place == table->variant_count) refuse(&one, "this artifact was not measured");
+    made[place] = read_tiling(&one, table);
+  }
+  table->tilings = made;
+  *add_row(growing) = (struct row){table, sizes, microsecond};
+}
+
+/* Many measurements with the same axes and the same variants. */
+static void read_table(const struct node *node, struct growing *growing) {
+  struct call *call = node->call;
+  struct table *table = take(call, 1, sizeof *table);
+  known(node, (const char *[]){"axes", "capability", "gpu", "rows", "variants", NULL});
+  struct node axes = at(node, "axes"), variants = at(node, "variants"), rows = at(node, "rows");
+  size_t order[AXES];
+  read_machine(node, table);
+  list(&axes, AXES);
+  for (size_t i = 0; i < axes.value->size; ++i) {
+    struct node one = item(&axes, i);
+    add_axis(&axes, table, string(&one));
+  }
+  qsort(table->axes, table->axis_count, sizeof *table->axes, by_text);
+  list(&variants, VARIANTS);
+  table->keys = take(call, variants.value->size, sizeof *table->keys);
+  struct tiling *tilings = take(call, variants.value->size, sizeof *tilings);
+  table->variant_count = variants.value->size;
+  for (size_t i = 0; i < table->variant_count; ++i) {
+    struct node one = item(&variants, i), key = at(known(&one, (const char *[]){"key", "tiling", NULL}), "key");
+    struct node tiling = at(&one, "tiling");
+    table->keys[i] = formed(&key, is_digest, "an artifact's key");
+    if (tiling.value) tilings[i] = read_tiling(&tiling, table);
+  }
+  table->tilings = tilings;
+  if (!table->axis_count || !table->variant_count || repeats(table->axes, table->axis_count, call) ||
+      repeats(table->keys, table->variant_count, call))
+    refuse(node, "expected each axis and each variant once, and one or more of both");
+  for (size_t i = 0; i < table->axis_count; ++i) /* where each axis of the file stands among the sorted ones */
+    for (order[i] = 0; !equal(table->axes[order[i]], json_text(&axes.value->items[i])); ++order[i]) {
+    }
+  list(&rows, ROWS);
+  for (size_t i = 0; i < rows.value->size; ++i) {
+    struct node one = item(&rows, i);
+    known(&one, (const char *[]){"problem", "times", NULL});
+    struct node problem = at(&one, "problem"), times = at(&one, "times");
+    if (list(&problem, AXES)->value->size != table->axis_count || list(&times, VARIANTS)->value->size != table->variant_count)
+      refuse(&one, "expected %zu sizes and %zu times", table->axis_count, table->variant_count);
+    int64_t *sizes = take(call, table->axis_count, sizeof *sizes);
+    double *microsecond = take(call, table->variant_count, sizeof *microsecond);
+    for (size_t n = 0; n < table->axis_count; ++n) {
+      struct node size = item(&problem, n);
+      sizes[order[n]] = count_of(&size, INT64_MAX);
+    }
+    for (size_t n = 0; n < table->variant_count; ++n) {
+      struct node time = item(&times, n);
+      microsecond[n] = microseconds(&time);
+    }
+    *add_row(growing) = (struct row){table, sizes, microsecond};
+  }
+}
+
+static int by_problem(const void *first, const void *second) {
+  const struct row *one = first, *other = second;
+  const struct table *a = one->table, *b = other->table;
+  int found = compare(a->gpu, b->gpu);
+  if (!found) found = a->capability.major - b->capability.major;
+  if (!found) found = a->capability.minor - b->capability.minor;
+  if (!found) found = (a->axis_count > b->axis_count) - (a->axis_count < b->axis_count);
+  for (size_t i = 0; !found && i < a->axis_count; ++i) {
+    found = compare(a->axes[i], b->axes[i]);
+    if (!found) found = (one->sizes[i] > other->sizes[i]) - (one->sizes[i] < other->sizes[i]);
+  }
+  return found;
+}
+
+struct rows read_tuning(struct call *call, const struct op *op) {
+  struct growing growing = {.call = call};
+  struct node root = root_of(call, op->tuning), list_node = {call, op->tuning, &root, TEXT("tuning"), -1};
+  size_t count = op->tuning ? op->tuning->size : 0, key_count = op->rows->size;
+  struct text *known_keys = take(call, key_count, sizeof *known_keys);
+  for (size_t i = 0; i < key_count; ++i) {
+    const struct json *key = find(&op->rows->items[i], TEXT("key"));
+    known_keys[i] = key && key->kind == JSON_TEXT ? json_text(key) : TEXT("");
+  }
+  qsort(known_keys, key_count, sizeof *known_keys, by_text);
+  for (size_t i = 0; i < count; ++i) {
+    struct node one = item(&list_node, i);
+    bool several = find(one.value, TEXT("rows"));
+    if (several && op->version < 3) refuse(&one, "a file of version %d has no tables", op->version);
+    size_t before = growing.count;
+    if (several) {
+      read_table(&one, &growing);
+    } else {
+      read_single(&one, &growing);
+    }
+    const struct table *table = growing.count > before ? growing.rows[before].table : NULL;
+    for (size_t n = 0; table && n < table->variant_count; ++n)
+      if (!bsearch(&table->keys[n], known_keys, key_count, sizeof *known_keys, by_text))
+        refuse(&one, "no artifact has the key %s", quoted(call, table->keys[n]));
+  }
+  if (growing.count) qsort(growing.rows, growing.count, sizeof *growing.rows, by_problem);
+  for (size_t i = 1; i < growing.count; ++i)
+    if (!by_problem(&growing.rows[i - 1], &growing.rows[i])) refuse(&list_node, "a problem occurs twice for one GPU");
+  return (struct rows){growing.rows, growing.count};
+}
+
+double work(const struct tiling *tiling, const int64_t *sizes, size_t count) {
+  double tiles = 1;
+  for (size_t i = 0; i < count; ++i) {
+    if (!tiling->tile[i]) continue;
+    int64_t parts = sizes[i] / tiling->tile[i] + (sizes[i] % tiling->tile[i] != 0);
+    if (parts > 1) tiles *= (double)parts;
+  }
+  double at_once = (double)tiling->at_once;
+  return BY_WAVES * ceil(tiles / at_once) + (1 - BY_WAVES) * tiles / at_once;
+}

@@ -1,0 +1,54 @@
+/* Tuning: what variants that differ in tuned keys only were measured to take. */
+#ifndef PRECAST_TUNING_H
+#define PRECAST_TUNING_H
+
+#include "index.h"
+
+#define AXES 32
+
+/* How a kernel cuts a problem into tiles, and how many clusters of blocks a GPU runs at once. */
+struct tiling {
+  bool known;
+  int64_t tile[AXES]; /* by the axes of its table; 0: not cut */
+  int64_t at_once;
+};
+
+struct table {
+  struct text gpu;
+  struct version capability;
+  size_t axis_count, variant_count;
+  struct text axes[AXES]; /* sorted */
+  struct text *keys;
+  const struct tiling *tilings;
+};
+
+/* One problem on one GPU. */
+struct row {
+  const struct table *table;
+  const int64_t *sizes; /* by the axes */
+  const double *times;  /* by the keys, in microseconds */
+};
+
+/* The GPU that is chosen for. */
+struct gpu {
+  const char *name; /* NULL: not known */
+  struct version capability;
+};
+
+struct rows {
+  struct row *rows;
+  size_t count;
+};
+
+/* All measurements of an op; fails where one is not sound. */
+struct rows read_tuning(struct call *call, const struct op *op);
+
+/* How long the tiles of a problem take, in units of one full wave of them. */
+double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
+
+/* Of some artifacts, by their keys in the author's order, the place of the one that should be fastest on a problem, with
+ * what the measurements say in *told; -1 where nothing was measured. axes are sorted. */
+int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
+            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told);
+
+#endif

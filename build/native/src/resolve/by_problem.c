@@ -1,0 +1,57 @@
+/* By problem: of the variants that serve a request, the one that measurements favour for the sizes at hand. They decide
+ * only where nothing but the author's order would: among variants of one cache, for one target, that write their dtypes
+ * alike. */
+#include <string.h>
+
+#include "resolve.h"
+#include "tuning.h"
+
+struct reading {
+  const struct op *op;
+  struct rows rows;
+};
+
+static void read_it(struct call *call, void *argument) {
+  struct reading *reading = argument;
+  reading->rows = read_tuning(call, reading->op);
+}
+
+static bool is_peer(const struct candidate *one, const struct candidate *first) {
+  struct target a = one->artifact.target, b = first->artifact.target;
+  return one->literal == first->literal && one->cache == first->cache && a.major == b.major && a.minor == b.minor &&
+         a.suffix == b.suffix;
+}
+
+void choose_by_problem(struct call *call, struct resolution *resolution, const struct op *op) {
+  const struct json *problem = resolution->request->problem;
+  struct candidate *accepted = resolution->accepted;
+  size_t count = 0, *peers = take(call, resolution->accepted_count, sizeof *peers);
+  struct text *keys = take(call, resolution->accepted_count, sizeof *keys), *axes = take(call, problem->size, sizeof *axes);
+  int64_t *sizes = take(call, problem->size, sizeof *sizes);
+  for (size_t i = 0; i < resolution->accepted_count; ++i) {
+    bool first_of_variant = i == 0 || accepted[i].of_variant != accepted[i - 1].of_variant;
+    if (!first_of_variant || !is_peer(&accepted[i], &accepted[0])) continue;
+    keys[count] = accepted[i].artifact.key;
+    peers[count++] = i;
+  }
+  for (size_t i = 0; i < problem->size; ++i) {
+    axes[i] = problem->members[i].name;
+    sizes[i] = problem->members[i].value.number;
+  }
+  struct reading reading = {.op = op};
+  if (!attempt(call, read_it, &reading)) {
+    if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
+    put(&resolution->notes, "  note: the measurements of the cache were left out: %s\n", call->message);
+    return;
+  }
+  struct gpu gpu = {name_of_device(&resolution->machine), resolution->machine.capability};
+  int best = fastest(call, reading.rows, axes, sizes, problem->size, keys, count, &gpu, &resolution->measured);
+  if (best < 0) {
+    put(&resolution->notes, "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
+                            " order decided: measure with 'precast bench', add with 'precast tune'\n");
+    return;
+  }
+  struct candidate chosen = accepted[peers[best]];
+  memmove(accepted + 1, accepted, peers[best] * sizeof *accepted);
+  accepted[0] = chosen;
+}

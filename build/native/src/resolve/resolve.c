@@ -1,0 +1,210 @@
+#include "resolve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A source is an op as one cache has it, in the terms of a request. */
+struct source {
+  struct precast_caches *caches;
+  const struct request *request;
+  size_t cache;
+  const struct op *op;
+  struct requirements required;
+  struct resolution *resolution;
+  size_t position;
+  bool full;
+};
+
+static void list_op(struct call *call, void *argument) {
+  struct source *source = argument;
+  struct cache *cache = &source->caches->caches[source->cache];
+  source->op = op_of(call, cache, source->request->op);
+}
+
+static void require(struct call *call, void *argument) {
+  struct source *source = argument;
+  const struct request *request = source->request;
+  source->required =
+      requirements_of(call, request->op, source->op->keys, source->op->key_count, request->config, request->verified);
+}
+
+/* False only for what the rules would refuse: a quick test of a row that is not read yet. */
+static bool may_serve(const struct source *source, const struct json *row) {
+  const struct json *config = find(row, TEXT("config")), *name = find(row, TEXT("target"));
+  const struct machine *machine = &source->resolution->machine;
+  struct target target;
+  for (size_t i = 0; i < source->required.count; ++i)
+    if (!matches(&source->required, i, config)) return false;
+  return !name || name->kind != JSON_TEXT || !machine->has_capability || !parse_target(json_text(name), &target) ||
+         runs_on(target, machine->capability);
+}
+
+static void judge(struct call *call, void *argument) {
+  struct source *source = argument;
+  struct resolution *resolution = source->resolution;
+  struct candidate candidate = {.cache = source->cache, .artifact = read_artifact(call, source->op, source->position)};
+  const struct index *index = source->caches->caches[source->cache].index;
+  candidate.why = objections(call, &candidate.artifact, &source->required, index, &resolution->machine, &candidate.reasons);
+  if (candidate.why) {
+    for (size_t i = 0; i < source->required.count; ++i)
+      candidate.differing += !matches(&source->required, i, candidate.artifact.config);
+    resolution->rejected[resolution->rejected_count++] = candidate;
+    return;
+  }
+  candidate.literal = literal(&source->required, candidate.artifact.config);
+  candidate.why = slower(call, &candidate.artifact, &resolution->machine);
+  resolution->accepted[resolution->accepted_count++] = candidate;
+}
+
+static int order(int64_t one, int64_t other) { return (one > other) - (one < other); }
+
+/* The preferred has the lowest place: dtypes as the request writes them; exact, family, plain target; the caches' order;
+ * the author's order; the artifact's key. */
+static int by_place(const struct candidate *one, const struct candidate *other) {
+  const struct artifact *a = &one->artifact, *b = &other->artifact;
+  int found = order(!one->literal, !other->literal);
+  if (!found) found = order(target_rank(a->target), target_rank(b->target));
+  if (!found) found = order((int64_t)one->cache, (int64_t)other->cache);
+  if (!found) found = order(a->rank, b->rank);
+  return found ? found : compare(a->key, b->key);
+}
+
+static int by_place_of(const void *one, const void *other) { return by_place(one, other); }
+
+static int by_nearness(const void *first, const void *second) {
+  const struct candidate *one = first, *other = second;
+  int found = order((int64_t)one->differing, (int64_t)other->differing);
+  if (!found) found = order((int64_t)one->reasons, (int64_t)other->reasons);
+  return found ? found : by_place(one, other);
+}
+
+/* Any order of plain values in which equal ones are neighbours. */
+static int by_value(const struct json *one, const struct json *other) {
+  int found = order(one->kind, other->kind);
+  if (found) return found;
+  switch (one->kind) {
+    case JSON_BOOL:
+      return order(one->truth, other->truth);
+    case JSON_INT:
+      return order(one->number, other->number);
+    case JSON_REAL:
+      return (one->real > other->real) - (one->real < other->real);
+    case JSON_TEXT:
+      return compare(json_text(one), json_text(other));
+    case JSON_LIST:
+      found = order(one->size, other->size);
+      for (size_t i = 0; !found && i < one->size; ++i) found = by_value(&one->items[i], &other->items[i]);
+      return found;
+    default:
+      return 0;
+  }
+}
+
+/* A variant is a config and a target. */
+static int by_variant(const struct candidate *one, const struct candidate *other) {
+  const struct json *a = one->artifact.config, *b = other->artifact.config;
+  int found = compare(one->artifact.target_name, other->artifact.target_name);
+  if (!found) found = order(a->size, b->size);
+  for (size_t i = 0; !found && i < a->size; ++i) {
+    found = compare(a->members[i].name, b->members[i].name);
+    if (!found) found = by_value(&a->members[i].value, &b->members[i].value);
+  }
+  return found;
+}
+
+static int by_variant_and_place(const void *first, const void *second) {
+  const struct candidate *one = first, *other = second;
+  int found = by_variant(one, other);
+  return found ? found : order((int64_t)one->place, (int64_t)other->place);
+}
+
+static int by_preference(const void *first, const void *second) {
+  const struct candidate *one = first, *other = second;
+  int found = order((int64_t)one->of_variant, (int64_t)other->of_variant);
+  if (!found) found = order(one->why != NULL, other->why != NULL);
+  return found ? found : order((int64_t)one->place, (int64_t)other->place);
+}
+
+/* Which variant is best is decided as on any GPU; of its artifacts those come first that were built for a GPU like this
+ * one. */
+static void prefer(struct candidate *accepted, size_t count) {
+  qsort(accepted, count, sizeof *accepted, by_place_of);
+  for (size_t i = 0; i < count; ++i) accepted[i].place = i;
+  qsort(accepted, count, sizeof *accepted, by_variant_and_place);
+  for (size_t i = 0; i < count; ++i)
+    accepted[i].of_variant =
+        i && !by_variant(&accepted[i - 1], &accepted[i]) ? accepted[i - 1].of_variant : accepted[i].place;
+  qsort(accepted, count, sizeof *accepted, by_preference);
+}
+
+static void note(struct resolution *resolution, const char *what, const char *cache, const char *why) {
+  put(&resolution->notes, "  note: cache '%s'%s%s\n", cache, what, why);
+}
+
+_Noreturn static void unknown_op(struct call *call, const struct precast_caches *caches, struct text op) {
+  size_t count = 0;
+  for (size_t i = 0; i < caches->count; ++i) count += caches->caches[i].index->ops->size;
+  struct text *words = take(call, count, sizeof *words);
+  struct builder looked = {.call = call};
+  count = 0;
+  for (size_t i = 0; i < caches->count; ++i) {
+    const struct json *ops = caches->caches[i].index->ops;
+    for (size_t n = 0; n < ops->size; ++n) words[count++] = ops->members[n].name;
+    put(&looked, "\n  %s: %u ops", caches->caches[i].path, ops->size);
+  }
+  fail(call, PRECAST_OP_NOT_FOUND, "no cache holds op %s%s\ncaches looked at:%s\nOpen the cache that has the op, or build it",
+       quoted(call, op), suggest(call, op, words, count), looked.size ? built(&looked) : "\n  none");
+}
+
+struct resolution resolve(struct call *call, struct precast_caches *caches, const struct request *request, bool full) {
+  struct resolution resolution = {.request = request, .notes = {.call = call}};
+  struct source *sources = take(call, caches->count, sizeof *sources);
+  size_t count = 0, rows = 0, refused = 0;
+  precast_status status = PRECAST_OK;
+  const char *message = NULL;
+  for (size_t i = 0; i < caches->count; ++i) {
+    struct source *source = &sources[count];
+    *source = (struct source){.caches = caches, .request = request, .cache = i, .full = full};
+    if (!attempt(call, list_op, source)) {
+      if (call->status == PRECAST_OUT_OF_MEMORY) fail_again(call);
+      note(&resolution, " was left out: ", terminated(call, caches->caches[i].index->name), call->message);
+      status = call->status, message = call->message;
+      continue;
+    }
+    if (source->op) ++count, rows += source->op->rows->size;
+  }
+  if (!count && message) fail(call, status, "%s", message);
+  if (!count) unknown_op(call, caches, request->op);
+  message = NULL;
+  resolution.nearest = sources[0].op;
+  resolution.machine = machine_of(call, &caches->driver, &caches->ffi, request->target, request->device);
+  resolution.accepted = take(call, rows, sizeof(struct candidate));
+  resolution.rejected = take(call, rows, sizeof(struct candidate));
+  for (size_t i = 0; i < count; ++i) {
+    struct source *source = &sources[i];
+    const char *name = terminated(call, caches->caches[source->cache].index->name);
+    source->resolution = &resolution;
+    if (!attempt(call, require, source)) {
+      if (call->status != PRECAST_WRONG_REQUEST) fail_again(call);
+      note(&resolution, " was left out: ", name, call->message);
+      if (!message) status = call->status, message = call->message;
+      ++refused;
+      continue;
+    }
+    for (source->position = 0; source->position < source->op->rows->size; ++source->position) {
+      if (!full && !may_serve(source, &source->op->rows->items[source->position])) continue;
+      if (attempt(call, judge, source)) continue;
+      if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
+      note(&resolution, ": an artifact was left out: ", name, call->message);
+    }
+  }
+  if (refused == count) fail(call, status, "%s", message);
+  prefer(resolution.accepted, resolution.accepted_count);
+  qsort(resolution.rejected, resolution.rejected_count, sizeof(struct candidate), by_nearness);
+  if (request->problem && resolution.accepted_count) {
+    size_t first = 0;
+    while (sources[first].cache != resolution.accepted[0].cache) ++first;
+    choose_by_problem(call, &resolution, sources[first].op);
+  }
+  return resolution;
+}

@@ -1,0 +1,303 @@
+"""libprecast decides as the Python loader does: of random caches and requests, the same order and the same reasons."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from precast import loader
+from precast.loader.format.artifact import Artifact, Host
+from precast.loader.format.assumptions import Assumptions
+from precast.loader.format.config import Key, to_json, to_value
+from precast.loader.format.index import OpIndex
+from precast.loader.format.target import Capability
+from precast.loader.format.tiling import Tiling
+from precast.loader.format.tuning import Measured
+from precast.loader.machine.driver import CurrentDriver
+from precast.loader.machine.machine import Machines
+from precast.loader.resolve.resolution import Resolution
+from precast.loader.session import Session
+from tests.helpers.caches import HOST, CacheWriter, Native, artifact
+from tests.helpers.native.libprecast import LibprecastReader
+
+ROW = re.compile(r"  (taken|fits|refused) +\S+ +\S+ +([0-9a-f]{12})  \S+  \{[^}]*\}(?:  (.*))?")
+TARGETS = ("sm_90", "sm_90a", "sm_90a", "sm_80", "sm_100a", "sm_100f", "sm_103a")
+VALUES: dict[str, tuple[Any, ...]] = {
+    "dtype": ("bf16", "bfloat16", "torch.half", "fp8", "no_dtype", 3, None),
+    "str": ("row", "bf16", "bfloat16", "half", "", 1),
+    "int": (0, 1, -7, 2**63 - 1, 2**70, True, 1.0, "1"),
+    "float": (0.0, -0.0, 1, 1e-6, 2.5, 1e16, 1e22, True, "x"),
+    "bool": (True, False, 1, None),
+    "any": (None, True, 1, 1.0, "bf16", [1, [2.5, "x"]], {"a": 1}),
+    "list[int]": ([], [1, 2], [1, 2, 3], [1, "x"], 5),
+    "list[dtype]?": (None, ["bf16"], ["half", "fp32"], ["x"]),
+}
+GOOD: dict[str, tuple[Any, ...]] = {
+    "dtype": ("bfloat16", "float16", "float8_e4m3fn"),
+    "str": ("row", "bf16", "half"),
+    "int": (0, 1, -7, 2**63 - 1),
+    "float": (0.0, 1e-6, 2.5, 1e16),
+    "bool": (True, False),
+    "any": (None, True, 1, 1.0, "bf16", "bfloat16", [1, [2.5, "x"]]),
+    "list[int]": ([], [1, 2], [1, 2, 3]),
+    "list[dtype]?": (None, ["bfloat16"], ["float16", "float32"]),
+}
+NAMES = ("dtype", "out_dtype", "layout", "n")
+
+
+@st.composite
+def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
+    made = []
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)):
+        kind = draw(st.sampled_from(sorted(GOOD)))
+        good = st.sampled_from(GOOD[kind])
+        has_default = draw(st.booleans())
+        choices: Any = draw(st.just(()) | st.lists(good, min_size=1, max_size=2).map(to_value))
+        made.append(
+            Key(
+                name=name,
+                type=kind,
+                tuned=draw(st.booleans()),
+                has_default=has_default,
+                default=draw(st.sampled_from(choices) if choices else good.map(to_value)) if has_default else None,
+                choices=choices,
+            )
+        )
+    return tuple(made)
+
+
+HOSTS = st.sampled_from((*[HOST] * 18, Host(arch=HOST.arch, glibc="2.999"), Host(arch="aarch64", glibc="2.17")))
+FACTS = st.fixed_dictionaries(
+    {}, optional={"multiprocessor_count": st.sampled_from((132, 148)), "warp_size": st.just(0)}
+)
+CHECKS = st.fixed_dictionaries(
+    {"check": st.sampled_from(("verify", "bench")), "capability": st.sampled_from(("9.0", "10.0"))},
+    optional={"failed": st.sampled_from(([], ["x is wrong"]))},
+)
+
+
+@st.composite
+def artifacts_of(draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], number: int) -> Artifact:
+    config = {key.name: draw(one_of_key(key)) for key in keys if draw(st.integers(0, 19))}
+    if not draw(st.integers(0, 19)):
+        config["undeclared"] = 1
+    made = artifact(
+        writer.keep(b"not code", "raw"),
+        config,
+        draw(st.sampled_from(TARGETS)),
+        host=draw(HOSTS),
+        rank=draw(st.integers(0, 2)),
+        evidence=tuple(draw(st.lists(CHECKS, max_size=2))),
+    )
+    facts, other = draw(FACTS), draw(FACTS)
+    speed = {name: value for name, value in other.items() if name not in facts}
+    assumes = Assumptions(needs=facts, speed=speed) if facts or speed else None
+    return replace(made, key=f"{number:012x}{0:052x}", assumes=assumes)
+
+
+TOOLCHAINS = st.fixed_dictionaries(
+    {"apache-tvm-ffi": st.sampled_from((*["0.1.15"] * 9, "0.1.2", "0.2.0", "0.1x"))},
+    optional={
+        name: st.sampled_from(("12.9.79", "12.0", "11", "13.0"))
+        for name in ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+    },
+)
+TILINGS = st.builds(
+    Tiling, tile=st.fixed_dictionaries({"m": st.sampled_from((64, 128))}), at_once=st.sampled_from((66, 132))
+)
+
+
+@st.composite
+def measurements(draw: st.DrawFn, keys: list[str]) -> tuple[Measured, ...]:
+    """Some problems, each measured once for a GPU, with times of some artifacts."""
+    places = st.tuples(st.sampled_from(("Fake Hopper", "Another")), st.integers(1, 4000), st.sampled_from((64, 4096)))
+    rows = []
+    for gpu, m, n in draw(st.lists(places, max_size=6, unique=True)):
+        times = draw(st.dictionaries(st.sampled_from(keys), st.floats(1, 1000), min_size=1))
+        tilings = draw(st.dictionaries(st.sampled_from(sorted(times)), TILINGS))
+        rows.append(
+            Measured(gpu=gpu, capability=Capability(9, 0), problem={"m": m, "n": n}, times=times, tilings=tilings)
+        )
+    return tuple(rows)
+
+
+@st.composite
+def caches(draw: st.DrawFn, folder: Path) -> tuple[list[Path], tuple[Key, ...]]:
+    """One or two caches with the op ``scale``, and its keys."""
+    for old in folder.rglob("*.json"):
+        old.unlink()
+    keys, made = draw(keys_of_an_op()), []
+    for place in range(draw(st.integers(1, 2))):
+        writer = CacheWriter(name=f"cache-{place}", toolchain=draw(TOOLCHAINS))
+        writer.runtime(f"libprecast-rt-{place:016x}.so", b"not code", draw(HOSTS))
+        count = draw(st.integers(1, 5))
+        listed = tuple(draw(artifacts_of(writer, keys, 10 * place + number)) for number in range(count))
+        tuning = draw(measurements([one.key for one in listed]))
+        writer.ops["scale"] = OpIndex.of(op="scale", keys=keys, doc="", artifacts=listed, tuning=tuning)
+        made.append(writer.write(folder / str(place)))
+    return made, keys
+
+
+ANY_VALUE = st.sampled_from([value for kind in VALUES.values() for value in kind])
+
+
+@st.composite
+def configs(draw: st.DrawFn, keys: tuple[Key, ...]) -> dict[str, Any]:
+    """Mostly what the op takes. The names are sorted, so that the first error is the same: JSON has no order."""
+    config: dict[str, Any] = {}
+    for key in keys:
+        wish = draw(st.integers(0, 19))
+        if wish == 0:
+            config[key.name] = draw(ANY_VALUE)
+        elif wish == 1:
+            config[key.name] = draw(st.sampled_from(VALUES[key.type]))
+        elif wish < (16 if key.tuned or key.has_default else 19):
+            config[key.name] = draw(one_of_key(key))
+    if draw(st.integers(0, 19)) == 0:
+        config["strange"] = 1
+    return dict(sorted(config.items()))
+
+
+def one_of_key(key: Key) -> st.SearchStrategy[Any]:
+    """A value that a key takes."""
+    return st.sampled_from(tuple(map(to_json, key.choices)) or GOOD[key.type])
+
+
+class Asked:
+    """A driver that is the same stand-in for both readers, with a Hopper as the first of its devices."""
+
+    def __init__(self, native: Native, reader: LibprecastReader) -> None:
+        self.driver, self.reader = native.driver(), reader
+        self.machines = Machines(driver=CurrentDriver(str(self.driver)))
+
+    def python(self, paths: list[Path], config: Mapping[str, Any], **asked: Any) -> Resolution:
+        session = Session(":".join(map(str, paths)), machines=self.machines)
+        return session.explain("scale", config, **asked)
+
+    def libprecast(self, paths: list[Path], config: Mapping[str, Any], **asked: Any) -> list[tuple[str, str, str]]:
+        asked = {"target": None, **asked}
+        search = ":".join(map(str, paths))
+        text = self.reader.ask(search, "scale", config, command="explain", cuda=self.driver, **asked).value()
+        return [row.groups("") for row in map(ROW.fullmatch, text.split("\n")) if row]  # type: ignore[misc]
+
+
+@pytest.fixture
+def asked(native: Native, program: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    monkeypatch.setenv("FAKE_SMS", "132")
+    reader = LibprecastReader(program)
+    yield Asked(native, reader)
+    reader.close()
+
+
+REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)),
+        "verified": st.booleans(),
+        "problem": st.fixed_dictionaries({"m": st.integers(0, 5000), "n": st.sampled_from((64, 4096, 100))}),
+    },
+)
+SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.slow
+def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+
+    @SETTINGS
+    @given(data=st.data())
+    def compare(data: st.DataObject) -> None:
+        paths, keys = data.draw(caches(tmp_path))
+        config, request = data.draw(configs(keys)), data.draw(REQUESTS)
+        try:
+            resolution = asked.python(paths, config, **request)
+        except loader.ConfigError as error:
+            seen["wrong"] += 1
+            with pytest.raises(loader.ConfigError) as other:
+                asked.libprecast(paths, config, **request)
+            assert beginning(other.value) == beginning(error)
+            return
+        rows = asked.libprecast(paths, config, **request)
+        accepted = [key for verdict, key, _ in rows if verdict != "refused"]
+        assert accepted == [one.candidate.artifact.key[:12] for one in resolution.accepted]
+        reasons = {key: why for verdict, key, why in rows if verdict == "refused"}
+        expected = {r.candidate.artifact.key[:12]: "; ".join(r.reasons) for r in resolution.rejected}
+        assert {k: parts(why) for k, why in reasons.items()} == {k: parts(why) for k, why in expected.items()}
+        seen.update(["served"] * bool(accepted) + ["measured"] * bool(resolution.measured))
+        seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
+
+    compare()
+    assert seen["served"] > 10 and seen["wrong"] > 10 and seen["measured"] > 0, seen
+    assert len(seen) > 12, f"few reasons occurred: {seen}"
+
+
+def parts(reasons: str) -> list[str]:
+    """Reasons without what names the reader."""
+    return sorted(re.sub(r", \S+ is installed$", ", another is installed", one) for one in reasons.split("; "))
+
+
+def beginning(error: Exception) -> str:
+    """An error up to the value that it quotes, which each language writes its own way, and to the nearest word."""
+    return re.split("[;:]", str(error))[0]
+
+
+@SETTINGS
+@given(text=st.text(alphabet='{}[]",:0123456789.eE+-truefalsn\\ud8 \n\x01\u20ac', max_size=40))
+def test_what_is_json(text: str, libprecast: LibprecastReader, path: Path) -> None:
+    """What one reader takes for an object, the other does."""
+    if "\n" in text or "\x1f" in text or not text:
+        return
+    try:
+        parsed = loader_json(text)
+    except loader.FormatError:
+        parsed = None
+    answer = libprecast.ask(path, "scale", text)
+    is_object = isinstance(parsed, dict)
+    assert ("the config:" in answer.text or "the config is" in answer.text) != is_object, (text, answer)
+
+
+def loader_json(text: str) -> Any:
+    from precast.loader.format.fields import parse_json
+
+    return parse_json(text)
+
+
+@SETTINGS
+@given(
+    value=st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3),
+        max_leaves=6,
+    )
+)
+def test_any_value_that_a_config_may_have(value: Any, libprecast: LibprecastReader, tmp_path: Path) -> None:
+    """A cache that holds a value serves a request for it, written in any way that JSON has."""
+    try:
+        kept = to_value(value)
+    except loader.ConfigError as error:
+        kept, refusal = None, str(error)
+    else:
+        refusal = ""
+    writer = CacheWriter()
+    writer.runtime("libprecast-rt-0000000000000001.so", b"not code")
+    config = {"value": None if refusal else kept}
+    writer.op("scale", [artifact(writer.keep(b"not code", "raw"), config)], keys=(Key(name="value", type="any"),))
+    root = writer.write(tmp_path / "cache")
+    answer = libprecast.ask(root, "scale", json.dumps({"value": value}), command="explain")
+    if refusal:
+        assert answer.status == 1 and refusal.partition(":")[0] in answer.text
+    else:
+        assert "  taken " in answer.text, answer.text

@@ -1,0 +1,67 @@
+"""The examples in C++ and Rust are built as their page says; without a GPU and of a damaged cache they say why not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from precast.build.native.libprecast import write_library
+from precast.build.plan.planner import plan_files
+from tests.helpers.caches import ffi_folder
+from tests.helpers.gpu.device import no_device
+from tests.helpers.source_tree import ROOT
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("libprecast")
+    write_library(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["cpp", "rust"])
+def example(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp(request.param) / request.param
+    shutil.copytree(ROOT / "examples" / request.param, folder)
+    tool, install = {"cpp": ("g++", "apt-get install g++"), "rust": ("cargo", "https://rustup.rs")}[request.param]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed: {install}")
+    commands = {
+        "cpp": ["make", f"PRECAST={files}", f"DLPACK={ffi_folder() / 'include'}", "CXX=g++ -Werror"],
+        "rust": ["cargo", "build", "--release", "--offline"],
+    }
+    environment = {**os.environ, "PRECAST": str(files), "RUSTFLAGS": "-D warnings"}
+    done = subprocess.run(
+        commands[request.param], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder.joinpath({"cpp": "norm", "rust": "target/release/norm"}[request.param])
+
+
+def test_without_a_gpu(example: Path, path: Path) -> None:
+    if not no_device():
+        pytest.skip("this machine has a GPU: tests/gpu runs the examples on it")
+    done = subprocess.run([example, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: libcuda.so.1 is not installed") or "CUDA device" in done.stderr
+
+
+def test_a_damaged_cache(example: Path, path: Path) -> None:
+    (path / "index.json").write_text("{")
+    done = subprocess.run([example, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {path}/index.json: not JSON") and "Rebuild or reinstall" in done.stderr
+
+
+def test_wrong_words(example: Path) -> None:
+    done = subprocess.run([example], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("usage: ")
+
+
+def test_the_manifest_of_the_examples() -> None:
+    plan = plan_files([ROOT / "examples" / "native.yaml"])
+    assert {variant.op for variant in plan.variants} == {"rmsnorm", "scale"}
