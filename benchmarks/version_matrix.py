@@ -69,6 +69,11 @@ class Cell:
     def name(self) -> str:
         return f"{self.dsl}-cu{self.cuda}-py{label(self.python)}"
 
+    @property
+    def labelled(self) -> Cell:
+        """The same, by the version of its Python."""
+        return Cell(self.dsl, self.cuda, label(self.python))
+
 
 @dataclass
 class Seen:
@@ -88,11 +93,12 @@ def main(argv: list[str] | None = None) -> int:
     options = parse(argv)
     work: Path = options.work
     cells = [Cell(d, c, p) for p in options.python for d in options.dsl for c in options.cuda]
-    seen = {cell.name: Seen() for cell in cells}
+    before = seen_before(options) if options.resume else {}
+    cells += [cell for cell in before if cell.name not in {one.name for one in cells}]
+    seen = {cell.name: before.get(cell.labelled, Seen()) for cell in cells}
     with Environments(work, options) as environments:
         for cell in cells:
-            if options.resume and (before := seen_before(cell, options)):
-                seen[cell.name] = before
+            if cell.labelled in before:
                 continue
             print(f"{cell.name}: ", end="", flush=True)
             started = time.monotonic()
@@ -126,7 +132,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--sources", nargs="*", default=[], metavar="REQUIREMENT", help="what manifests need beside")
     parser.add_argument("--work", type=Path, default=ROOT / ".work" / "versions")
-    parser.add_argument("--resume", action="store_true", help="take the cells that --json has, with their caches")
+    parser.add_argument("--resume", action="store_true", help="add to the cells of --json whose caches are there")
     parser.add_argument("--keep", action="store_true", help="keep the environments")
     parser.add_argument("--json", type=Path, default=KEPT)
     parser.add_argument("--page", type=Path, help=f"the page to write the table into, such as {PAGE.relative_to(ROOT)}")
@@ -141,14 +147,17 @@ def keep(cells: Sequence[Cell], seen: Mapping[str, Seen], options: argparse.Name
     return kept
 
 
-def seen_before(cell: Cell, options: argparse.Namespace) -> Seen | None:
-    """What an earlier run saw in a cell, if its caches are still there."""
+def seen_before(options: argparse.Namespace) -> dict[Cell, Seen]:
+    """What earlier runs saw, where their caches are still there. Each Python of this run loads them again."""
     kept = json.loads(options.json.read_text()) if options.json.exists() else {"cells": []}
+    again = {label(python) for python in options.python}
+    found = {}
     for one in kept["cells"]:
-        same = (one["dsl"], one["cuda"], one["python"]) == (cell.dsl, cell.cuda, label(cell.python))
-        if same and one["built"] and any(folders(cell, options.work)):
-            return Seen(built=one["built"], seconds=one["seconds"], failed=one["failed"])
-    return None
+        cell = Cell(one["dsl"], one["cuda"], one["python"])
+        if one["built"] and any(folders(cell, options.work)):
+            loaded = {python: count for python, count in one["loaded"].items() if python not in again}
+            found[cell] = Seen(built=one["built"], seconds=one["seconds"], failed=one["failed"], loaded=loaded)
+    return found
 
 
 class Failed(Exception):
