@@ -35,7 +35,7 @@ _PINNED = (DSL, *LIBRARIES.values(), *RUNTIMES.values(), "precast-loader")  # wh
 
 # Opens every artifact of a cache as a process without a compiler does, and prints what each takes.
 LOAD = """
-import json, sys
+import hashlib, json, sys
 from precast.loader.resolve.candidate import Candidate
 from precast.loader.session import Session
 from precast.loader.errors import PrecastError
@@ -51,7 +51,10 @@ for folder in sys.argv[1:]:
             if one.kind == "object":
                 kernel = session.load(Candidate(source, one), None, str(one.target)).kernel
                 name = json.dumps([op, dict(one.config), str(one.target)], sort_keys=True, default=str)
-                found.setdefault(folder, {})[name] = [str(kernel.signature), one.blob.sha256]
+                code = held.cache.read(one.blob)
+                for runtime in held.index.runtimes:  # named by an archive that each Python has another of
+                    code = code.replace(runtime.soname.encode(), b"")
+                found.setdefault(folder, {})[name] = [str(kernel.signature), hashlib.sha256(code).hexdigest()]
 assert "cutlass" not in sys.modules
 print(json.dumps(found))
 """
@@ -306,7 +309,7 @@ def table(kept: Mapping[str, Any]) -> str:
     """The cells as a table: a row for each compiler and CUDA, a column for each Python, and below it what failed."""
     cells = kept["cells"]
     pythons = list(dict.fromkeys(cell["python"] for cell in cells))
-    rows = list(dict.fromkeys((cell["dsl"], cell["cuda"]) for cell in cells))
+    rows = sorted({(cell["dsl"], cell["cuda"]) for cell in cells})
     by_place = {(c["dsl"], c["cuda"], c["python"]): c for c in cells}
     part = f", part {kept['shard']}" if kept["shard"] != "1/1" else ""
     lines = [
