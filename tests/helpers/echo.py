@@ -8,13 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from precast.loader.format.target import Capability
+from precast.loader.launch.fastcall import unsupported
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machine
 
 HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
 RAISE = 10
+
+# Tests of the call path itself: a Python that it does not serve, such as a free-threaded one, calls through tvm_ffi.
+needs_call_path = pytest.mark.skipif(unsupported() is not None, reason=f"no call path: {unsupported()}")
 
 
 def outcome(kernel: Kernel, *args: Any) -> Any:

@@ -16,7 +16,7 @@ from precast.loader.launch.kernel import Kernel, KernelOpener
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, echo_cache, run_alone
-from tests.helpers.call_path import needs_call_path
+from tests.helpers.echo import needs_call_path
 
 
 def open_kernel(cache: Cache, op: str, artifact: Artifact) -> Kernel:

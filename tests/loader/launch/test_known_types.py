@@ -11,8 +11,7 @@ import pytest
 
 from precast.loader.launch.kernel import Kernel, KernelOpener
 from tests.helpers.caches import Native, echo_cache
-from tests.helpers.call_path import needs_call_path
-from tests.helpers.echo import HOPPER, RETURN_TEXT, hands_over, outcome
+from tests.helpers.echo import HOPPER, RETURN_TEXT, hands_over, needs_call_path, outcome
 from tests.helpers.exchange import Fake
 
 

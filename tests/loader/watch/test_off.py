@@ -11,8 +11,7 @@ from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
 from tests.helpers.caches import run_alone
-from tests.helpers.call_path import needs_call_path
-from tests.helpers.echo import HOPPER
+from tests.helpers.echo import HOPPER, needs_call_path
 
 SCRIPT = """
 import os, sys
