@@ -6,8 +6,8 @@ from precast.build.compile.outcome import Compiled
 from precast.build.errors import ObjectError
 from precast.build.link.device_code import read_cubins
 from precast.build.link.linker import Linker
-from precast.build.link.rehearsal import rehearse
 from precast.build.link.toolchain import Toolchain
+from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
 
@@ -38,9 +38,14 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
             )
         library = linker.link(one.code, one.symbol)
         plan = compiled.launch_plan if len(compiled.objects) == 1 else None
-        rehearsed = plan is not None and "cubin" in compiled.variant.emit
-        if plan is not None and rehearsed:
-            rehearse(toolchain, one.code, one.symbol, one.signature, plan, [cubin.code for cubin in cubins])
+        rehearsed = "cubin" in compiled.variant.emit
+        program, unlaunchable = None, ""
+        if rehearsed:
+            rehearsal = Rehearsal(toolchain, one.code, one.symbol, one.signature, [cubin.code for cubin in cubins])
+            if plan is not None:
+                rehearsal.check(plan)
+            else:
+                program, unlaunchable = rehearsal.derived()
         products.append(
             Product(
                 op=one.op,
@@ -54,6 +59,8 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 cubins=tuple(cubin.code for cubin in cubins),
                 plan=plan,
                 rehearsed=rehearsed,
+                program=program,
+                unlaunchable=unlaunchable,
             )
         )
     inputs, installed = compiled.inputs.split(compiled.variant.source.partition(":")[0])

@@ -43,7 +43,8 @@ class Step:
 class Built:
     """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills.
 
-    ``unsteady`` says what it asked that is not the same another time, such as the clock.
+    ``unsteady`` says what it asked that is not the same another time, such as the clock; ``unlaunchable`` why its cubin
+    is only for tools to read.
     """
 
     variant: Variant
@@ -51,6 +52,7 @@ class Built:
     size: int
     spilled: int
     unsteady: tuple[str, ...] = ()
+    unlaunchable: str = ""
 
     @classmethod
     def of(cls, variant: Variant, record: Record) -> Built:
@@ -61,6 +63,7 @@ class Built:
             size=sum(len(p.library) for p in record.products),
             spilled=max((r.stack + r.local for p in record.products for r in p.resources), default=0),
             unsteady=record.unsteady,
+            unlaunchable=next((p.unlaunchable for p in record.products if p.unlaunchable), ""),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -71,6 +74,7 @@ class Built:
             "size": self.size,
             "spilled": self.spilled,
             "unsteady": list(self.unsteady),
+            "unlaunchable": self.unlaunchable,
         }
 
 
@@ -106,6 +110,10 @@ class Report:
         """The variants that depend on something that no key covers: a later build would not notice its change."""
         return tuple(b for b in self.facts if b.unsteady)
 
+    def unlaunchable(self) -> tuple[Built, ...]:
+        """The variants whose cubins nothing can launch."""
+        return tuple(b for b in self.facts if b.unlaunchable)
+
     def to_json(self) -> dict[str, Any]:
         """The last event of ``precast build --json``."""
         return {
@@ -119,5 +127,6 @@ class Report:
             "largest": [b.to_json() for b in self.largest()],
             "spilling": [b.to_json() for b in self.spilling()],
             "unsteady": [b.to_json() for b in self.unsteady()],
+            "unlaunchable": [b.to_json() for b in self.unlaunchable()],
             **({} if self.tuning is None else {"tuning": self.tuning.to_json()}),
         }

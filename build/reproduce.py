@@ -161,7 +161,8 @@ def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> N
 def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
     """How this host's runtime library differs, if it does."""
     held = next(r for r in cache.index.runtimes if r.host.arch == runtime.host.arch)
-    made = (runtime.code, *([runtime.fastcall] if runtime.fastcall else []))
+    runtime = runtime if held.blob else runtime.callpath_alone
+    made = tuple(code for code in (runtime.code, runtime.fastcall) if code)
     kept = tuple(cache.read(blob) for blob in held.blobs)
     if (held.soname, kept) == (runtime.soname, made):
         return {}

@@ -8,6 +8,7 @@ arguments or expressions nest too deep, or that 1.0 is no integer.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from precast.build.manifest_schema import manifest_schema
 from precast.build.schema_parts import (
@@ -23,6 +24,7 @@ from precast.build.schema_parts import (
 )  # fmt: skip
 from precast.loader.format import artifact, index, launch_plan, signature
 from precast.loader.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
+from precast.loader.format.program import expression, host_program
 
 NAMES = ("manifest", "index", "op")
 
@@ -42,14 +44,16 @@ def schema_of(name: str) -> Schema:
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
     library = {"soname": text_of(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
-    runtime = object_of(library, optional=("fastcall",))
+    runtime: Schema = {
+        "anyOf": [object_of(library, optional=("fastcall",)), object_of({n: library[n] for n in ("host", "fastcall")})]
+    }
     entry = object_of(
         {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(1_000_000)}
     )
     root = object_of(
         {
             "format": {"const": index.FORMAT},
-            "version": {"const": 1},
+            "version": {"enum": list(range(1, index.VERSION + 1))},
             "name": text_of(CACHE_NAME),
             "toolchain": table_of({"type": "string"}, 256),
             "runtimes": list_of(runtime, 8),
@@ -57,6 +61,8 @@ def _index() -> Schema:
             "ops": {**table_of(entry, 100_000), "propertyNames": text_of(OP_NAME)},
         }
     )
+    each_has_its_library = {"properties": {"runtimes": {"items": {"required": ["blob"]}}}}
+    root = {**root, "if": {"properties": {"version": {"maximum": 3}}}, "then": each_has_its_library}
     return document("precast index.json", root, {"blob": _blob(), "host": _host()})
 
 
@@ -74,12 +80,13 @@ def _op() -> Schema:
         optional=("doc", "tuning"),
     )
     unassuming = {"properties": {"artifacts": {"items": {"properties": {"assumes": False}}}}}
+    unprogrammed = {"properties": {"artifacts": {"items": {"properties": {"program": False}}}}}
     untabled = {"properties": {"tuning": {"items": {"properties": {"rows": False}}}}}
     root = {
         **root,
         "allOf": [
             {"if": {"properties": {"version": {"enum": older}}}, "then": without}
-            for older, without in (([1], unassuming), ([1, 2], untabled))
+            for older, without in (([1], unassuming), ([1, 2], untabled), ([1, 2, 3], unprogrammed))
         ],
     }
     parts = {
@@ -90,7 +97,9 @@ def _op() -> Schema:
         "blob": _blob(),
         "host": _host(),
         "plan": _plan(),
-        "expression": _expression(),
+        "expression": _expression(launch_plan.SIZE, launch_plan.FUNCTIONS, 1 - 2**62, 2**62 - 1, "expression"),
+        "leafed": _expression(expression.LEAF, expression.FUNCTIONS, -(2**63), 2**63 - 1, "leafed"),
+        "program": _program(),
     }
     return document("precast ops/<op>.json", root, {**parts, "value": _config_value()})
 
@@ -127,11 +136,13 @@ def _artifact() -> Schema:
             "evidence": list_of({"type": "object"}, 256),
             "plan": {"$ref": "#/$defs/plan"},
             "assumes": _assumptions(),
+            "program": {"$ref": "#/$defs/program"},
         },
-        optional=("resources", "provenance", "evidence", "plan", "assumes"),
+        optional=("resources", "provenance", "evidence", "plan", "assumes", "program"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
-    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "plan": False}}}
+    alone = {"properties": {"host": {"type": "object"}, "plan": False, "program": False}}
+    return {**shape, "if": is_object, "then": alone, "not": {"required": ["plan", "program"]}}
 
 
 def _assumptions() -> Schema:
@@ -149,12 +160,33 @@ def _plan() -> Schema:
     return object_of({**extents, "shared": expression, "parameters": list_of({"type": "string"}, 64)})
 
 
-def _expression() -> Schema:
-    """A number, a size, or a function of two expressions."""
-    number = {"type": "integer", "exclusiveMinimum": -(2**62), "exclusiveMaximum": 2**62}
-    parts = [{"enum": sorted(launch_plan.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
+def _program() -> Schema:
+    """A host program. That its parameters are long enough for their words, a schema cannot express."""
+    value = {"$ref": "#/$defs/leafed"}
+    places = [count_up_to(host_program.BYTES - 1), {"enum": list(host_program.WIDTHS)}, value]
+    word = {"type": "array", "prefixItems": places, "minItems": 3, "maxItems": 3}
+    size = count_up_to(host_program.BYTES)
+    parameter = object_of({"size": size, "words": list_of(word, host_program.WORDS)})
+    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": value}
+    step = object_of(
+        {
+            **dict.fromkeys(("grid", "block", "cluster"), extent),
+            "kernel": text_of(SYMBOL),
+            "overlap": {"type": "boolean"},
+            "parameters": list_of(parameter, host_program.PARAMETERS),
+            "shared": value,
+            "when": value,
+        }
+    )
+    return object_of({"limit": count_up_to(2**62), "steps": list_of(step, host_program.STEPS)})
+
+
+def _expression(leaf: re.Pattern[str], functions: Iterable[str], least: int, most: int, name: str) -> Schema:
+    """A number, a leaf, or a function of two expressions, by the name of this schema."""
+    number = {"type": "integer", "minimum": least, "maximum": most}
+    parts = [{"enum": sorted(functions)}, *[{"$ref": f"#/$defs/{name}"}] * 2]
     function = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
-    return {"anyOf": [number, text_of(launch_plan.SIZE), function]}
+    return {"anyOf": [number, text_of(leaf), function]}
 
 
 def _measured() -> Schema:

@@ -30,7 +30,8 @@ from precast.loader.fork_safe import ForkSafeLock, OnceTable
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request

@@ -120,16 +120,35 @@ def _mul(x: Any, y: Any) -> Callable[[], float]:
 
 
 def _cubin(x: Any, y: Any) -> Callable[[], float]:
-    from precast import loader
     from precast.loader import session
+
+    cache, artifact = _cubin_of_it()
+    return _python(session.default.opener.open(cache, "scale", artifact), x, y, 2.0)
+
+
+def _through_cuda_python(x: Any, y: Any) -> Callable[[], float]:
+    from precast.loader.errors import LoadError
+    from precast.loader.launch.cubin import open_cubin
+
+    cache, artifact = _cubin_of_it()
+    try:
+        return _python(open_cubin(cache, "scale", artifact), x, y, 2.0)
+    except LoadError as error:
+        raise _Missing(str(error)) from None
+
+
+def _cubin_of_it() -> tuple[Any, Any]:
+    from precast import loader
 
     wanted = _kernel().artifact
     for found in loader.variants("scale"):
         artifact = found.artifact
-        if artifact.plan and (artifact.config, artifact.target) == (wanted.config, wanted.target):
+        if artifact.kind != "cubin" or not artifact.launchable:
+            continue
+        if (artifact.config, artifact.target) == (wanted.config, wanted.target):
             cache = loader.caches()[found.source.precedence].cache
             assert cache is not None
-            return _python(session.default.opener.open(cache, "scale", artifact), x, y, 2.0)
+            return cache, artifact
     raise _Missing("no cache holds it as a cubin")
 
 
@@ -175,5 +194,6 @@ WAYS: dict[str, Callable[[Any, Any], Callable[[], float]]] = {
     "the DSL's compiled object": _dsl,
     "torch.mul(out=)": _mul,
     "precast, as a PyTorch operator": _torch_op,
-    "precast, a cubin through cuda-python": _cubin,
+    "precast, a cubin": _cubin,
+    "precast, a cubin through cuda-python": _through_cuda_python,
 }

@@ -121,7 +121,7 @@ def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
         for runtime in cache.index.runtimes:
             held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
             if runtime_facts(held) != runtime_facts(runtime):
-                one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
+                one, two = (f"{r.soname} ({r.blobs[0].sha256[:12]})" for r in (held, runtime))
                 yield (
                     f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
                     "or its call path is another"
@@ -173,7 +173,7 @@ def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
     return [
         RuntimeLibrary(
             soname=r.soname,
-            code=cache.read(r.blob),
+            code=cache.read(r.blob) if r.blob else b"",
             host=r.host,
             fastcall=cache.read(r.fastcall) if r.fastcall else b"",
         )

@@ -84,6 +84,8 @@ def pack(
         lambda artifact: code_digest(contents[artifact.blob.sha256]),
     )
     tuned = {op: replace(of, tuning=fitted.rows.get(op, ())) for op, of in ops.items()}
+    if not any(b.artifact.kind == "object" for b in built):
+        runtime = runtime.callpath_alone
     return Packed(
         pack_ops(plan.name, versions, [runtime], tuned, contents, threads=threads, reuse=reuse),
         fitted,
@@ -142,6 +144,7 @@ def _artifact(
         provenance=provenance,
         plan=product.plan if kind == "cubin" else None,
         assumes=assumes,
+        program=product.program if kind == "cubin" else None,
     )
 
 
@@ -175,14 +178,18 @@ def pack_ops(
     uncompressed_blobs = [shared] if shared else []
     listed_runtimes = []
     for runtime in runtimes:
-        code = store_raw(runtime.code)
-        fastcall = store_raw(runtime.fastcall) if runtime.fastcall else None
-        uncompressed_blobs += [code, fastcall] if fastcall else [code]
-        listed_runtimes.append(
-            Runtime(
-                soname=runtime.soname, host=runtime.host, blob=code.blob, fastcall=fastcall.blob if fastcall else None
+        code, fastcall = (store_raw(data) if data else None for data in (runtime.code, runtime.fastcall))
+        found = [one for one in (code, fastcall) if one]
+        uncompressed_blobs += found
+        if found:
+            listed_runtimes.append(
+                Runtime(
+                    soname=runtime.soname,
+                    host=runtime.host,
+                    blob=code.blob if code else None,
+                    fastcall=fastcall.blob if fastcall else None,
+                )
             )
-        )
     listed_ops = {
         op: OpIndex.of(
             op=op,

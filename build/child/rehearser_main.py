@@ -1,7 +1,8 @@
 """The rehearser: a process that calls a kernel's entry and says what it would have launched.
 
-Started by ``precast.build.link.rehearsal``. The host code is linked against the recording runtime of ``rehearsal.c``,
-and called with tensors that are addresses only. It was compiled a moment ago: if it crashes, only this process ends.
+Started by ``precast.build.rehearsal.recorder``. The host code is linked against the recording runtime of
+``recorder.c``, and called with tensors that are addresses only. It was compiled a moment ago: if it crashes, only this
+process ends.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
 
 _INT, _BOOL, _FLOAT, _TENSOR, _HEADER = 1, 2, 3, 7, 24  # TVM-FFI's type indices; the size of an object's header
+_LAUNCHES, _KERNELS, _PARAMETERS, _BYTES, _NAME = 8, 8, 64, 4096, 1024
+_STACKS = (0x5A, 0xA5)  # what the stack is full of before a call, and before the same call again
 
 
 class _Tensor(Structure):
@@ -49,46 +52,65 @@ class _Text(Structure):
     _fields_ = (("data", POINTER(c_char)), ("size", ctypes.c_size_t))
 
 
-class _Record(Structure):
+class _Launch(Structure):
     _fields_ = (
-        ("launches", c_uint32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3), ("cluster", c_uint32 * 3),
-        ("shared", c_uint64), ("stream", c_uint64), ("unknown", c_int32), ("kernel", c_char * 1024),
-        ("parameters", (c_ubyte * 256) * 64),
+        ("kernel", c_int32), ("unknown", c_int32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+        ("cluster", c_uint32 * 3), ("overlap", c_uint32), ("shared", c_uint64), ("parameters", c_ubyte * _BYTES),
     )  # fmt: skip
 
 
-class Rehearser:
-    """One kernel's entry, linked against the recording runtime."""
+class _Record(Structure):
+    _fields_ = (("count", c_uint32), ("padding", c_uint32), ("launches", _Launch * _LAUNCHES))
 
-    def __init__(self, ffi: str, recorder: str, variant: str, symbol: str, sizes: list[int]) -> None:
+
+class _Kernel(Structure):
+    _fields_ = (("name", c_char * _NAME), ("count", c_uint32), ("sizes", c_uint32 * _PARAMETERS))
+
+
+class Rehearser:
+    """One kernel's entry, linked against the recording runtime. ``kernels`` has the sizes of each one's parameters."""
+
+    def __init__(self, ffi: str, recorder: str, variant: str, symbol: str, kernels: Mapping[str, list[int]]) -> None:
         self._ffi = ctypes.CDLL(ffi)
-        runtime = ctypes.CDLL(recorder)
+        self._runtime = ctypes.CDLL(recorder)
         self._entry = getattr(ctypes.CDLL(variant), symbol)
-        self._record = _Record.in_dll(runtime, "rehearsed")
-        kept = (c_uint32 * 64).in_dll(runtime, "parameter_sizes")
-        for place, size in enumerate(sizes):
-            kept[place] = size
-        self._sizes = sizes
+        self._record = _Record.in_dll(self._runtime, "rehearsed")
+        self._names = list(kernels)
+        known = (_Kernel * _KERNELS).in_dll(self._runtime, "kernels")
+        for place, (name, sizes) in enumerate(kernels.items()):
+            known[place].name, known[place].count = name.encode(), len(sizes)
+            for parameter, size in enumerate(sizes):
+                known[place].sizes[parameter] = size
+        self._lengths = [sum(sizes) for sizes in kernels.values()]
 
     def call(self, arguments: list[Any]) -> dict[str, Any]:
-        """What one call would launch, or the error that it raises."""
-        ctypes.memset(ctypes.byref(self._record), 0, ctypes.sizeof(self._record))
+        """What one call would launch, or the error that it raises. ``set`` marks the bytes that the host code wrote."""
         packed = (_Any * max(1, len(arguments)))()
         kept = [_pack(argument, packed[place]) for place, argument in enumerate(arguments)]
-        result = _Any()
-        if self._entry(None, packed, len(arguments), ctypes.byref(result)):
-            return {"error": self._error()}
+        seen = []
+        for stack in _STACKS:
+            result = _Any()
+            if self._runtime.rehearse(self._entry, packed, len(arguments), ctypes.byref(result), stack):
+                return {"error": self._error()}
+            seen.append([self._launch(one) for one in self._record.launches[: self._record.count]])
         del kept
-        r = self._record
+        first, second = seen
+        for one, other in zip(first, second, strict=True):
+            one["set"] = _written(one["parameters"], other["parameters"]).hex()
+            one["parameters"] = one["parameters"].hex()
+        return {"count": self._record.count, "launches": first}
+
+    def _launch(self, one: _Launch) -> dict[str, Any]:
+        known = 0 <= one.kernel < len(self._names)
         return {
-            "launches": r.launches,
-            "kernel": r.kernel.decode(),
-            "grid": list(r.grid),
-            "block": list(r.block),
-            "cluster": list(r.cluster),
-            "shared": r.shared,
-            "unknown": r.unknown,
-            "parameters": [bytes(r.parameters[i])[:size].hex() for i, size in enumerate(self._sizes)],
+            "kernel": self._names[one.kernel] if known else "",
+            "grid": list(one.grid),
+            "block": list(one.block),
+            "cluster": list(one.cluster),
+            "overlap": one.overlap,
+            "shared": one.shared,
+            "unknown": one.unknown,
+            "parameters": bytes(one.parameters)[: self._lengths[one.kernel] if known else 0],
         }
 
     def _error(self) -> list[str]:
@@ -98,6 +120,11 @@ class Rehearser:
             return ["", ""]
         texts = (_Text * 2).from_address(handle.value + _HEADER)
         return [ctypes.string_at(text.data, text.size).decode() for text in texts]
+
+
+def _written(first: bytes, second: bytes) -> bytes:
+    """1 for each byte that was written: the same on both stacks."""
+    return bytes(a == b for a, b in zip(first, second, strict=True))
 
 
 def _pack(argument: Any, out: _Any) -> Any:
@@ -119,13 +146,14 @@ def _pack(argument: Any, out: _Any) -> Any:
 
 def main() -> None:
     """Call what a build asks for."""
-    serve(lambda settings: answer)
+    serve(start)
 
 
-def answer(request: Mapping[str, Any]) -> Message:
-    """Open one kernel's host code and call it with each list of arguments."""
-    rehearser = Rehearser(*(request[name] for name in ("ffi", "recorder", "variant", "symbol", "sizes")))
-    return Message({"launches": [rehearser.call(arguments) for arguments in request["calls"]]})
+def start(settings: Mapping[str, Any]) -> Any:
+    """Open one kernel's host code, and give the function that calls it with lists of arguments."""
+    names = ("ffi", "recorder", "variant", "symbol", "kernels")
+    rehearser = Rehearser(*(settings[name] for name in names))
+    return lambda request: Message({"answers": [rehearser.call(arguments) for arguments in request["calls"]]})
 
 
 if __name__ == "__main__":

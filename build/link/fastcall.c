@@ -19,6 +19,7 @@ typedef struct {
   object head;
   vectorcall call;
   TVMFFISafeCallType entry; /* null until Python has checked that the kernel may run here */
+  void *program; /* what the entry gets for itself: a host program; null for an entry of an object */
 } launcher;
 
 /* A result that is an object, on its way to tvm_ffi, which alone can make a Python object of it. */
@@ -53,7 +54,7 @@ static int run(launcher *self, frame *call, int count, TVMFFIAny *result) {
   status = allocate ? TVMFFIEnvSetDLPackManagedTensorAllocator(allocate, 0, &old_allocate) : 0;
   if (!status) {
     void *thread = PyEval_SaveThread();
-    status = self->entry(NULL, call->args, count, result);
+    status = self->entry(self->program, call->args, count, result);
     PyEval_RestoreThread(thread);
     if (allocate && allocate != old_allocate) TVMFFIEnvSetDLPackManagedTensorAllocator(old_allocate, 0, NULL);
   }
@@ -140,6 +141,14 @@ static object *arm(object *self, object *address) {
   return &_Py_NoneStruct;
 }
 
+static object *bind(object *self, object *address) {
+  void *program = PyLong_AsVoidPtr(address);
+  if (!program && PyErr_Occurred()) return NULL;
+  ((launcher *)self)->program = program;
+  Py_IncRef(&_Py_NoneStruct);
+  return &_Py_NoneStruct;
+}
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* A TVM-FFI entry that returns what is passing, whatever its arguments. */
@@ -157,7 +166,9 @@ EXPORT object *precast_launcher(void) {
     return NULL;
   }
   static method methods[] = {
-      {"_arm", arm, METHOD_ONE_ARGUMENT, "Let calls go to the entry at this address from now on; 0: no more."}, {0}};
+      {"_arm", arm, METHOD_ONE_ARGUMENT, "Let calls go to the entry at this address from now on; 0: no more."},
+      {"_bind", bind, METHOD_ONE_ARGUMENT, "Give the entry the host program at this address."},
+      {0}};
   static member members[] = {
       {"__vectorcalloffset__", MEMBER_SIZE, offsetof(launcher, call), MEMBER_READ_ONLY, NULL}, {0}};
   static type_slot slots[] = {{TP_NEW, create},      {TP_CALL, PyVectorcall_Call},

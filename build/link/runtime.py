@@ -3,14 +3,15 @@
 It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
 contains the digest of all inputs, so that caches of different builds work in one process, each with its own.
 
-The call path of ``fastcall.c`` is built here too. No variant is linked against it, so it is in no variant's key.
+The call path of ``fastcall.c`` and ``host_program.c`` is built here too. No variant is linked against it, so it is in
+no variant's key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
@@ -22,6 +23,7 @@ from precast.loader.format.config import canonical
 
 SOURCE = Path(__file__).with_name("runtime.c")
 FASTCALL = Path(__file__).with_name("fastcall.c")
+HOST_PROGRAM = Path(__file__).with_name("host_program.c")
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
 # The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
@@ -30,12 +32,21 @@ LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLibrary:
-    """The linked runtime: its name, its bytes, the host it runs on; and the call path for the same host."""
+    """The linked runtime: its name, its bytes, the host it runs on; and the call path for the same host. In a cache of
+    device code alone there is only the call path."""
 
     soname: str
     code: bytes
     host: Host
     fastcall: bytes = b""
+
+    @property
+    def callpath_alone(self) -> RuntimeLibrary:
+        """What device code needs of it: nothing that is not this project's own."""
+        if not self.fastcall:
+            return replace(self, soname="", code=b"")
+        glibc = elf.oldest_glibc(self.fastcall)
+        return replace(self, soname="", code=b"", host=Host(arch=self.host.arch, glibc=glibc))
 
 
 def runtime_digest(toolchain: Toolchain) -> str:
@@ -75,17 +86,19 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
 
 
 def link_fastcall(toolchain: Toolchain) -> bytes:
-    """Compile and link the call path.
+    """Compile and link the call path: what packs Python's arguments, and what runs the host programs of cubins.
 
-    It declares what it needs of Python itself, so that no Python.h is required, and uses nothing of the C library, so
-    that it runs wherever the runtime library does.
+    It declares what it needs of Python itself, so that no Python.h is required, and uses only the oldest parts of the C
+    library, so that it runs wherever the runtime library does. It contains nothing but this project's own code.
     """
     with temporary_folder() as folder:
         include = toolchain.ffi.parent / "include"
-        command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", FASTCALL, "-o", "fastcall.o"]
-        run(command, folder, "the call path")
+        for source in (FASTCALL, HOST_PROGRAM):
+            command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", source]
+            run([*command, "-o", f"{source.stem}.o"], folder, "the call path")
         library = toolchain.ffi / "libtvm_ffi.so"
-        run([toolchain.gcc, *SHARED, "-o", "fastcall.so", "fastcall.o", library], folder, "the call path")
+        linked = ["-o", "fastcall.so", "fastcall.o", "host_program.o"]
+        run([toolchain.gcc, *SHARED, *linked, library], folder, "the call path")
         return Path(folder, "fastcall.so").read_bytes()
 
 

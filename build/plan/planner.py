@@ -15,7 +15,7 @@ from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.description_cache import DescriptionCache
-from precast.build.plan.manifest import Manifest, read_manifest
+from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
 from precast.build.plan.program_recorder import record_programs
 from precast.loader.errors import FormatError
@@ -34,15 +34,17 @@ def plan_files(
     profiles: Profiles | None = None,
     notes: Memo | None = None,
     passed: Mapping[str, str] = _NOTHING,
+    emit: Sequence[str] = (),
 ) -> Plan:
     """The plan of some manifests together, which name no toolchain.
 
     ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
     those that the manifests name. A kernel that ``notes`` describe is not imported. ``passed`` has variables for every
-    entry; what an entry's own ``env`` sets comes before them.
+    entry; what an entry's own ``env`` sets comes before them. ``emit`` has the kinds of artifact, in place of
+    those that the manifests name.
     """
     return plan_of(
-        read_manifests(paths, name=name, passed=passed),
+        read_manifests(paths, name=name, passed=passed, emit=emit),
         targets=[Target.parse(t) for t in targets],
         name=name,
         limit=limit,
@@ -51,13 +53,18 @@ def plan_files(
     )
 
 
-def read_manifests(paths: Sequence[Path], *, name: str = "", passed: Mapping[str, str] = _NOTHING) -> list[Manifest]:
-    """Read manifests that are to be built together; ``name`` is checked, and ``passed`` added to every entry's env."""
+def read_manifests(
+    paths: Sequence[Path], *, name: str = "", passed: Mapping[str, str] = _NOTHING, emit: Sequence[str] = ()
+) -> list[Manifest]:
+    """Read manifests that are to be built together; ``name`` is checked, and ``passed`` added to every entry's env.
+
+    ``emit`` has the kinds of artifact to make of all, in place of those that they name.
+    """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
     if name and not CACHE_NAME.admits(name):
         raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
-    return [_passing(read_manifest(path), passed) for path in paths]
+    return [_emitting(_passing(read_manifest(path), passed), emit) for path in paths]
 
 
 def plan_of(
@@ -113,6 +120,12 @@ def _read_tuning(path: Path, at: Location) -> TuningFile:
         raise ManifestError(reason, at) from None
     except FormatError as error:
         raise ManifestError(f"{path}: {error}: correct it, or measure again", at) from None
+
+
+def _emitting(manifest: Manifest, emit: Sequence[str]) -> Manifest:
+    kinds = tuple(kind for kind in EMITS if kind in emit)
+    entries = tuple(replace(entry, emit=kinds) for entry in manifest.entries)
+    return replace(manifest, entries=entries) if kinds else manifest
 
 
 def _passing(manifest: Manifest, passed: Mapping[str, str]) -> Manifest:

@@ -16,6 +16,7 @@ from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.artifact import Host, Resources
 from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
 from precast.loader.machine.facts import Answer
@@ -27,7 +28,8 @@ _DIGEST = 32
 class Product:
     """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
 
-    ``rehearsed`` says that the launch plan was checked against the object's host code.
+    ``rehearsed`` says that how a cubin of it is launched was looked for: ``plan`` was checked against the object's host
+    code, or ``program`` derived from it; ``unlaunchable`` says why there is neither.
     """
 
     op: str
@@ -41,6 +43,8 @@ class Product:
     cubins: tuple[bytes, ...]
     plan: LaunchPlan | None = None
     rehearsed: bool = False
+    program: HostProgram | None = None
+    unlaunchable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,8 @@ class Record:
     native: Mapping[str, Any] | None = None
 
     def serves(self, kinds: Iterable[str]) -> bool:
-        """Whether artifacts of these kinds can be made of it: the launch plan of a cubin must have been rehearsed."""
-        return "cubin" not in kinds or all(p.rehearsed or p.plan is None for p in self.products)
+        """Whether artifacts of these kinds can be made of it: how a cubin is launched must have been rehearsed."""
+        return "cubin" not in kinds or all(p.rehearsed for p in self.products)
 
     def encode(self) -> bytes:
         """The record as a file: its digest, then one message."""
@@ -94,6 +98,8 @@ class Record:
                     "cubins": len(product.cubins),
                     "plan": product.plan.to_json() if product.plan else None,
                     "rehearsed": product.rehearsed,
+                    "program": product.program.to_json() if product.program else None,
+                    "unlaunchable": product.unlaunchable,
                 }
             )
             parts += [product.obj, product.library, *product.cubins]
@@ -143,4 +149,6 @@ def _product(value: object, parts: list[bytes]) -> Product:
         cubins=tuple(cubins),
         plan=fields.parsed(data, "plan", lambda v: None if v is None else LaunchPlan.parse(v)),
         rehearsed=fields.get(data, "rehearsed", bool),
+        program=fields.parsed(data, "program", lambda v: None if v is None else HostProgram.parse(v)),
+        unlaunchable=fields.get(data, "unlaunchable", str),
     )

@@ -117,7 +117,10 @@ def _packages(facts: Facts) -> Iterator[Check]:
             yield Check(name, "ok", version)
         else:
             yield Check(name, "fail", f"not installed; {purpose} needs it", f"pip install {name}")
-    for name, purpose in {"torch": "references and torch tensors need it", "cuda-bindings": "cubins need it"}.items():
+    for name, purpose in {
+        "torch": "references and torch tensors need it",
+        "cuda-bindings": "cubins need it on hosts without a call path",
+    }.items():
         version = facts.packages.get(name)
         where = "precast[torch]" if name == "torch" else "precast-loader[cubin]"
         if version:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from precast.cli.shared.emitted import Emit, emitted
 from precast.cli.shared.failures import render
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, size, tell
@@ -74,6 +75,7 @@ def command(
         bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
     ] = False,
     pass_env: PassEnv = None,
+    emit: Emit = None,
     find_links: FindLinks = None,
     offline: Offline = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.", metavar="SEC")] = 600.0,
@@ -105,7 +107,7 @@ def command(
     part = Shard.parse(shard) if shard else None
     variables = passed(pass_env)
     profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
-    groups = groups_of_files(manifests, targets=target or (), name=name, passed=variables)
+    groups = groups_of_files(manifests, targets=target or (), name=name, passed=variables, emit=emitted(emit))
     caches = places(groups, output)
     for cache in caches:
         check_output(cache)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from precast.cli.shared.emitted import Emit, emitted
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
@@ -22,6 +23,7 @@ def command(
         list[str] | None, typer.Option("--target", "-t", help="Check this target alone; may be repeated.")
     ] = None,
     pass_env: PassEnv = None,
+    emits: Emit = None,
     find_links: FindLinks = None,
     offline: Offline = False,
     profile: Annotated[
@@ -52,6 +54,7 @@ def command(
         targets=target or (),
         profiles=profiles,
         passed=passed(pass_env),
+        emit=emitted(emits),
     )
     results: dict[str, Coverage] = {}
     text: list[str] = []

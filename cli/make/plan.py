@@ -14,6 +14,7 @@ import typer
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.toolchains.plans import plans_of_files
+from precast.cli.shared.emitted import Emit, emitted
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.pass_env import PassEnv, passed
@@ -51,6 +52,7 @@ def command(
         bool, typer.Option("--grid", help="Of the requests, print the problems to measure, in place of a manifest.")
     ] = False,
     pass_env: PassEnv = None,
+    emits: Emit = None,
     find_links: FindLinks = None,
     offline: Offline = False,
     explain: Annotated[
@@ -68,7 +70,14 @@ def command(
     if not manifests:
         raise typer.BadParameter("there is nothing to plan: give a MANIFEST, or --from-requests FILE")
     toolchains = toolchains_from(find_links, offline, tell)
-    plans = plans_of_files(manifests, toolchains=toolchains, targets=target or (), name=name, passed=passed(pass_env))
+    plans = plans_of_files(
+        manifests,
+        toolchains=toolchains,
+        targets=target or (),
+        name=name,
+        passed=passed(pass_env),
+        emit=emitted(emits),
+    )
     if explain:
         verdicts = [verdict for plan in plans for verdict in explain_plan(plan, store)]
         reused = sum(one.reused for one in verdicts)

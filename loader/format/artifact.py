@@ -17,6 +17,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 if TYPE_CHECKING:
     from precast.loader.format.assumptions import Assumptions
     from precast.loader.format.launch_plan import LaunchPlan
+    from precast.loader.format.program.host_program import HostProgram
 
 BLOB_LIMIT = 1 << 30
 _REMEMBERED = 1000
@@ -95,7 +96,8 @@ class Artifact(Immutable, kw_only=True):
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
-    cubin is launched; one without a plan is for tools to read. ``assumes`` are the facts of a GPU that it depends on.
+    cubin is launched, as its author wrote it down, and ``program`` the same as it was derived: it has one of them, or
+    none, and is then for tools to read. ``assumes`` are the facts of a GPU that it depends on.
     ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them, unless the caller asks for
     one that was verified.
     """
@@ -114,9 +116,26 @@ class Artifact(Immutable, kw_only=True):
     evidence: tuple[dict[str, Any], ...] = ()
     plan: LaunchPlan | None = None
     assumes: Assumptions | None = None
+    program: HostProgram | None = None
+
+    @property
+    def launchable(self) -> bool:
+        """Whether anything can launch it."""
+        return self.kind == "object" or self.plan is not None or self.program is not None
+
+    @property
+    def host_program(self) -> HostProgram | None:
+        """What a call of a cubin does; None where that is not known. A FormatError where its plan cannot be packed."""
+        if self.program is not None or self.plan is None:
+            return self.program
+        with IMPORT_LOCK:
+            from precast.loader.format.program.from_plan import program_of
+        return program_of(self.plan, self.signature, self.symbol)
 
     def to_json(self) -> dict[str, Any]:
         plan = {"plan": self.plan.to_json()} if self.plan else {}
+        if self.program:
+            plan["program"] = self.program.to_json()
         assumes = {"assumes": self.assumes.to_json()} if self.assumes else {}
         return {
             **plan,
@@ -139,7 +158,7 @@ class Artifact(Immutable, kw_only=True):
     def parse(cls, value: object) -> Artifact:
         names = (
             "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
-            "signature", "resources", "provenance", "evidence", "plan", "assumes",
+            "signature", "resources", "provenance", "evidence", "plan", "assumes", "program",
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
@@ -157,6 +176,7 @@ class Artifact(Immutable, kw_only=True):
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
             plan=fields.parsed(data, "plan", _plan, None),
             assumes=fields.parsed(data, "assumes", _assumptions, None),
+            program=fields.parsed(data, "program", _program, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")
@@ -164,6 +184,10 @@ class Artifact(Immutable, kw_only=True):
             if artifact.kind != "cubin":
                 raise FormatError("only a cubin has one", "plan")
             artifact.plan.check(artifact.signature)
+        if artifact.program is not None:
+            if artifact.kind != "cubin" or artifact.plan is not None:
+                raise FormatError("only a cubin without a plan has one", "program")
+            artifact.program.check(artifact.signature)
         return artifact
 
 
@@ -188,6 +212,12 @@ def _plan(value: object) -> LaunchPlan:
     with IMPORT_LOCK:
         from precast.loader.format.launch_plan import LaunchPlan
     return LaunchPlan.parse(value)
+
+
+def _program(value: object) -> HostProgram:
+    with IMPORT_LOCK:
+        from precast.loader.format.program.host_program import HostProgram
+    return HostProgram.parse(value)
 
 
 def _assumptions(value: object) -> Assumptions:

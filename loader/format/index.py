@@ -26,42 +26,46 @@ if TYPE_CHECKING:
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
-VERSION = 3
+VERSION = 4
 """The newest version. A file says the least version that has all its fields: 2 where an artifact has ``assumes``, 3
-where there are tables of measurements."""
+where there are tables of measurements, 4 where an artifact has a ``program``, or a host has no library."""
 
-_FIRST, _WITH_ASSUMPTIONS, _WITH_TABLES = 1, 2, 3
+_FIRST, _WITH_ASSUMPTIONS, _WITH_TABLES, _WITH_PROGRAMS = 1, 2, 3, 4
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 TUNING_LIMIT = 100_000
 
 
 class Runtime(Immutable, kw_only=True):
-    """The small library that every variant of a cache is linked against, for one host processor.
-
-    ``fastcall`` is the call path for that host; kernels are called without it, too.
+    """What a cache holds for one host processor: the small library that every object is linked against, by its name,
+    and the call path. Kernels are called without a call path, too; a cache of cubins alone needs no library.
     """
 
-    soname: str
     host: Host
-    blob: Blob
+    soname: str = ""
+    blob: Blob | None = None
     fastcall: Blob | None = None
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
         """All that a cache keeps for this host, beside its artifacts."""
-        return (self.blob, self.fastcall) if self.fastcall else (self.blob,)
+        return tuple(blob for blob in (self.blob, self.fastcall) if blob)
 
     def to_json(self) -> dict[str, Any]:
-        data = {"blob": self.blob.to_json(), "host": self.host.to_json(), "soname": self.soname}
+        data: dict[str, Any] = {"host": self.host.to_json()}
+        if self.blob:
+            data |= {"blob": self.blob.to_json(), "soname": self.soname}
         return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
 
     @classmethod
     def parse(cls, value: object) -> Runtime:
         data = fields.known(fields.as_object(value), ("soname", "host", "blob", "fastcall"))
+        host = fields.parsed(data, "host", Host.parse)
+        if "blob" not in data and "soname" not in data and "fastcall" in data:
+            return cls(host=host, fastcall=fields.parsed(data, "fastcall", Blob.parse))
         return cls(
             soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
-            host=fields.parsed(data, "host", Host.parse),
+            host=host,
             blob=fields.parsed(data, "blob", Blob.parse),
             fastcall=fields.parsed(data, "fastcall", Blob.parse, None),
         )
@@ -96,12 +100,16 @@ class Index(Immutable, kw_only=True):
     ops: dict[str, OpEntry]
     dictionary: Blob | None = None
 
+    def fastcall(self, arch: str) -> Blob | None:
+        """The call path for a host processor."""
+        return next((r.fastcall for r in self.runtimes if r.host.arch == arch), None)
+
     def encode(self) -> bytes:
         """The bytes of ``index.json``: sorted and free of time and place, so that the same index has the same bytes."""
         return encode(
             {
                 "format": FORMAT,
-                "version": _FIRST,
+                "version": _FIRST if all(r.blob for r in self.runtimes) else _WITH_PROGRAMS,
                 "name": self.name,
                 "toolchain": self.toolchain,
                 "runtimes": [r.to_json() for r in sorted(self.runtimes, key=lambda r: r.host.arch)],
@@ -114,16 +122,19 @@ class Index(Immutable, kw_only=True):
     def decode(cls, data: bytes) -> Index:
         """Read ``index.json``; a format or version this reader does not know is refused."""
         root = fields.as_object(fields.read_json(data, limit=INDEX_LIMIT))
-        check_version(root, FORMAT)
+        version = check_version(root, FORMAT, newest=VERSION)
         fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops"))
         ops = fields.table(root, "ops", OpEntry.parse, most=100_000)
         for op in ops:
             if not OP_NAME.admits(op):
                 raise FormatError("not the name of an op", f"ops.{op[:80]}")
+        runtimes = fields.items(root, "runtimes", Runtime.parse, most=8)
+        if version < _WITH_PROGRAMS and not all(r.blob for r in runtimes):
+            raise FormatError(f"a file of version {version} has a library for each host", "runtimes")
         return cls(
             name=fields.matching(root, "name", CACHE_NAME, "a cache name"),
             toolchain=fields.table(root, "toolchain", fields.text, most=256),
-            runtimes=fields.items(root, "runtimes", Runtime.parse, most=8),
+            runtimes=runtimes,
             dictionary=fields.parsed(root, "dictionary", lambda v: None if v is None else Blob.parse(v)),
             ops=ops,
         )
@@ -158,13 +169,14 @@ class OpIndex(Immutable, kw_only=True):
         """An op's index out of values, sorted the one way that a file has them."""
         ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
         version = _WITH_ASSUMPTIONS if any(a.assumes for a in ordered) else _FIRST
+        version = _WITH_PROGRAMS if any(a.program for a in ordered) else version
         rows = tuple(a.to_json() for a in ordered)
         if not tuning:
             return cls(op=op, keys=keys, doc=doc, rows=rows, version=version)
         with IMPORT_LOCK:
             from precast.loader.format.tuning import to_tables
         tables = tuple(to_tables(tuning))
-        return cls(op=op, keys=keys, doc=doc, rows=rows, tuning_rows=tables, version=_WITH_TABLES)
+        return cls(op=op, keys=keys, doc=doc, rows=rows, tuning_rows=tables, version=max(version, _WITH_TABLES))
 
     def artifact(self, position: int) -> Artifact:
         """The artifact at a position, parsed and checked at its first use."""
@@ -174,6 +186,8 @@ class OpIndex(Immutable, kw_only=True):
                 row = self.rows[position]
                 if self.version < _WITH_ASSUMPTIONS and "assumes" in row:
                     raise FormatError(f"a file of version {self.version} has no such field", "assumes")
+                if self.version < _WITH_PROGRAMS and "program" in row:
+                    raise FormatError(f"a file of version {self.version} has no such field", "program")
                 found = Artifact.parse(row)
             except FormatError as error:
                 raise error.within(position).within("artifacts").within(f"ops/{self.op}.json:") from None

@@ -6,39 +6,19 @@ An expression is a number, a size by its argument, or a function of expressions:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Union
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from precast.loader.errors import FormatError, LaunchError
+from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format import fields
+from precast.loader.format.program.expression import Expression, leaves_in, to_json
+from precast.loader.format.program.host_program import ONE, Extent, Launch, Step
 from precast.loader.format.signature import Signature
 
-Expression = Union[int, str, "tuple[Any, ...]"]
-Extent = tuple[Expression, Expression, Expression]
 SIZE = re.compile(r"[A-Za-z_]\w{0,63}(?:\.(?:shape|strides)\[[0-9]\])?", re.ASCII)
-FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floor_div": lambda a, b: a // b,
-    "ceil_div": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-}
+FUNCTIONS = ("add", "sub", "mul", "floor_div", "ceil_div", "mod", "min", "max")
 DEPTH = 8
-_GRID, _BLOCK, _CLUSTER, _SHARED = (2**31 - 1, 65535, 65535), (1024, 1024, 64), (16, 16, 16), 232448
-ONE = (1, 1, 1)
-
-
-class Launch(Immutable):
-    """One launch: blocks, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = ONE
-    shared: int = 0
 
 
 class LaunchPlan(Immutable, kw_only=True):
@@ -57,23 +37,18 @@ class LaunchPlan(Immutable, kw_only=True):
 
     def launch(self, sizes: Mapping[str, int]) -> Launch:
         """The launch for these sizes; one that exceeds every device's limits is refused."""
-        grid, block, cluster = (
-            (evaluate(x, sizes), evaluate(y, sizes), evaluate(z, sizes))
-            for x, y, z in (self.grid, self.block, self.cluster)
+        step = Step(
+            kernel="", grid=self.grid, block=self.block, cluster=self.cluster, shared=self.shared, parameters=()
         )
-        shared = evaluate(self.shared, sizes)
-        for what, extent, most in (("grid", grid, _GRID), ("block", block, _BLOCK), ("cluster", cluster, _CLUSTER)):
-            if not all(1 <= n <= limit for n, limit in zip(extent, most, strict=True)):
-                raise LaunchError(f"the {what} would be {extent}, of at most {most} and at least 1: give other sizes")
-        if not 0 <= shared <= _SHARED:
-            raise LaunchError(f"{shared} bytes of shared memory, of at most {_SHARED}: give other sizes")
-        return Launch(grid, block, cluster, shared)
+        launch = step.launch(sizes)
+        assert launch is not None  # it is made whatever the sizes are
+        return launch
 
     def check(self, signature: Signature) -> None:
         """Refuse a plan that names what the signature does not have."""
         known = set(sizes_of(signature))
         for expression in (*self.grid, *self.block, *self.cluster, self.shared):
-            for name in _names(expression):
+            for name in leaves_in(expression):
                 if name not in known:
                     raise FormatError(f"{name!r} is not a size of {signature}", "plan")
         passed = {a.name: a for a in signature.passed}
@@ -84,8 +59,8 @@ class LaunchPlan(Immutable, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         extents = {"grid": self.grid, "block": self.block, "cluster": self.cluster}
         return {
-            **{name: [_to_json(e) for e in extent] for name, extent in extents.items()},
-            "shared": _to_json(self.shared),
+            **{name: [to_json(e) for e in extent] for name, extent in extents.items()},
+            "shared": to_json(self.shared),
             "parameters": list(self.parameters),
         }
 
@@ -110,35 +85,6 @@ def sizes_of(signature: Signature) -> Iterator[str]:
                 yield f"{argument.name}.strides[{place}]"
         elif argument.kind == "scalar" and argument.dtype.startswith(("int", "uint")):
             yield argument.name
-
-
-def evaluate(expression: Expression, sizes: Mapping[str, int]) -> int:
-    """The number that an expression is for these sizes.
-
-    >>> evaluate(("max", ("ceil_div", "n", 8), 1), {"n": 0})
-    1
-    """
-    if isinstance(expression, int):
-        return expression
-    if isinstance(expression, str):
-        return sizes[expression]
-    function, left, right = expression
-    try:
-        return FUNCTIONS[function](evaluate(left, sizes), evaluate(right, sizes))
-    except ZeroDivisionError:
-        raise LaunchError(f"the launch plan divides by zero in {expression}: give other sizes") from None
-
-
-def _names(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, str):
-        yield expression
-    elif isinstance(expression, tuple):
-        for part in expression[1:]:
-            yield from _names(part)
-
-
-def _to_json(expression: Expression) -> Any:
-    return [expression[0], *map(_to_json, expression[1:])] if isinstance(expression, tuple) else expression
 
 
 def _extent(data: fields.Object, name: str) -> Extent:

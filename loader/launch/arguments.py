@@ -1,29 +1,24 @@
-"""Arguments: checked against a signature as strictly as an object's host code does it, and packed for device code.
+"""Arguments: checked against a signature as strictly as an object's host code does it.
 
 The messages are those of compiled objects, so that a caller sees the same error from every kind of artifact.
 """
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.loader.errors import FormatError
+from precast.loader.errors import LaunchError
 from precast.loader.fast_start.values import Immutable
+from precast.loader.format.program.expression import wrapped
 from precast.loader.format.signature import Argument, Dim, Signature
 
 DEVICES = {"cpu": 1, "cuda": 2}
 _INTEGERS = {f"{kind}int{bits}": (kind, bits) for kind in ("", "u") for bits in (8, 16, 32, 64)}
-_FORMATS = {
-    "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
-    "float16": "e", "float32": "f", "float64": "d", "bool": "?",
-}  # fmt: skip
-
-
-_ADDRESS = struct.Struct("<Q")
-_ROOM, _TAIL = 16, 7  # a parameter begins at a multiple of this; so many bytes after it may be read, as its padding
+_REAL = {"float16": "e", "float32": "f", "float64": "d"}
 
 
 class View(Immutable, kw_only=True):
@@ -74,14 +69,20 @@ class _Binder:
 
     @property
     def when(self) -> str:
-        return f" when calling: `{self.op}({', '.join(map(_declared, self.signature.passed))})`"
+        return calling(self.op, self.signature)
 
     def bind(self, values: Sequence[Any]) -> Bound:
         passed = self.signature.passed
         if len(values) != len(passed):
             raise TypeError(f"Expects {len(passed)} parameters{self.when}")
         for place, (argument, value) in enumerate(zip(passed, values, strict=True)):
-            self.tensor(place, argument, value) if argument.kind == "tensor" else self.scalar(place, argument, value)
+            if argument.kind == "tensor":
+                self.tensor(place, argument, value)
+            elif argument.kind == "none":
+                if value is not None:
+                    raise self.wrong("Mismatched type", place, "None", TypeError)
+            else:
+                self.scalar(place, argument, value)
             self.bound.values[argument.name] = value
         return self.bound
 
@@ -141,15 +142,55 @@ class _Binder:
             self.range(place, "value", argument.dtype, int(value))
             if value % argument.divisibility:
                 raise self.wrong(f"Invalid {argument.name}", place, f"to be divisible by {argument.divisibility}")
-            self.bound.sizes[argument.name] = int(value)
+            self.bound.sizes[argument.name] = int(bool(value) if argument.dtype == "bool" else value)
         elif not (whole or isinstance(value, float)):
             raise self.wrong("Mismatched type", place, "float", TypeError)
+
+
+def calling(op: str, signature: Signature) -> str:
+    """How an error says which kernel was called.
+
+    >>> calling("scale", Signature(arguments=(Argument(name="n", kind="scalar", dtype="int32"),)))
+    ' when calling: `scale(n: int32)`'
+    """
+    return f" when calling: `{op}({', '.join(map(_declared, signature.passed))})`"
 
 
 def _declared(argument: Argument) -> str:
     if argument.kind == "tensor":
         return f"{argument.name}: Tensor([{', '.join(map(str, argument.shape))}], {argument.dtype})"
-    return f"{argument.name}: {argument.dtype}"
+    return f"{argument.name}: {'None' if argument.kind == 'none' else argument.dtype}"
+
+
+def leaves_of_call(signature: Signature, bound: Bound) -> dict[str, int]:
+    """What the expressions of a host program may be made of in a checked call."""
+    leaves = {**bound.sizes, **changing_leaves(signature, list(bound.values.values()))}
+    for name, value in bound.values.items():
+        if isinstance(value, View):
+            span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
+            leaves[f"{name}.span"] = wrapped(span)
+    return leaves
+
+
+def changing_leaves(signature: Signature, values: Sequence[Any]) -> dict[str, int]:
+    """Those leaves in which calls of one form differ: addresses, and the bits of real numbers."""
+    leaves = {}
+    for argument, value in zip(signature.passed, values, strict=True):
+        if argument.kind == "tensor":
+            leaves[f"{argument.name}.data"] = wrapped(value.data)
+        elif argument.kind == "scalar" and argument.dtype.startswith("float"):
+            leaves[f"{argument.name}.bits"] = wrapped(int.from_bytes(_number(argument.dtype, value), "little"))
+    return leaves
+
+
+def within(limit: int, signature: Signature, values: Sequence[Any]) -> None:
+    """Refuse a tensor with more elements than a host program is known for; 0 is no limit."""
+    for argument, value in zip(signature.passed, values, strict=True):
+        if limit and isinstance(value, View) and math.prod(value.shape) > limit:
+            raise LaunchError(
+                f"{argument.name} has more than {limit} elements, for which this cubin's launch is not known:"
+                " call it in parts, or use the object"
+            )
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -164,81 +205,6 @@ def limits(dtype: str) -> tuple[int, int]:
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def packable(signature: Signature, parameters: Iterable[str]) -> None:
-    """Refuse parameters whose layout is not known."""
-    arguments = {a.name: a for a in signature.passed}
-    for name in parameters:
-        argument = arguments[name]
-        if argument.kind == "tensor" and argument.strides is None:
-            raise FormatError(f"{name}: its strides are not in the signature, so how it is packed is not known", "plan")
-        if argument.kind == "scalar" and argument.dtype not in _FORMATS:
-            raise FormatError(f"{name}: how {argument.dtype} is packed is not known", "plan")
-
-
-def lengths(signature: Signature, parameters: Iterable[str]) -> tuple[int, ...]:
-    """How many bytes each parameter is packed to."""
-    arguments = {a.name: a for a in signature.passed}
-    empty = {a.name: _empty(a) for a in arguments.values()}
-    return tuple(len(_packed(signature, arguments[name], empty[name])) for name in parameters)
-
-
-def _empty(argument: Argument) -> Any:
-    none = (0,) * len(argument.shape)
-    view = View(data=0, shape=none, strides=none, dtype=argument.dtype, device=(0, 0))
-    return view if argument.kind == "tensor" else 0
-
-
-def pack(signature: Signature, parameters: Iterable[str], bound: Bound) -> tuple[bytes, ...]:
-    """What device code takes: for a tensor its address, its shape and its strides, as far as these were left open; for
-    a number the number. Each member stands at a multiple of its own size."""
-    arguments = {a.name: a for a in signature.passed}
-    return tuple(_packed(signature, arguments[name], bound.values[name]) for name in parameters)
-
-
-class Packing(Immutable, kw_only=True):
-    """Parameters one after the other, packed but for what calls of one form differ in: addresses and real numbers.
-
-    ``offsets`` are where each parameter begins. ``gaps`` are what each call fills in: offset, the argument's position,
-    and its dtype if it is a number. ``aligned`` are the positions of addresses that must be multiples, and of what.
-    """
-
-    template: bytes
-    offsets: tuple[int, ...]
-    gaps: tuple[tuple[int, int, str], ...]
-    aligned: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, signature: Signature, parameters: Iterable[str], bound: Bound) -> Packing:
-        """How a checked call is packed, and with it every call of the same form."""
-        places = {argument.name: place for place, argument in enumerate(signature.passed)}
-        template, offsets, gaps = b"", [], []
-        for name, part in zip(parameters, pack(signature, parameters, bound), strict=True):
-            argument = signature.passed[places[name]]
-            offsets.append(len(template))
-            if argument.kind == "tensor":
-                gaps.append((len(template), places[name], ""))
-            elif isinstance(bound.values[name], float):
-                gaps.append((len(template), places[name], argument.dtype))
-            template += part + bytes(-(len(part) + _TAIL) % _ROOM + _TAIL)
-        aligned = [(places[a.name], a.alignment) for a in signature.passed if a.kind == "tensor" and a.alignment > 1]
-        return cls(template=template, offsets=tuple(offsets), gaps=tuple(gaps), aligned=tuple(aligned))
-
-    def is_aligned(self, values: Sequence[Any]) -> bool:
-        """Whether the addresses of a call are aligned as required."""
-        return not any(values[place].data % alignment for place, alignment in self.aligned)
-
-    def filled(self, values: Sequence[Any]) -> bytearray:
-        """The parameters of a call of this form."""
-        data = bytearray(self.template)
-        for offset, place, dtype in self.gaps:
-            if dtype:
-                number = _number(dtype, values[place])
-                data[offset : offset + len(number)] = number
-            else:
-                _ADDRESS.pack_into(data, offset, values[place].data)
-        return data
-
-
 def form_of(values: Sequence[Any]) -> tuple[Any, ...]:
     """What of a call's arguments decides all but addresses and real numbers. Calls of one form are right or wrong
     together, but for their alignment.
@@ -249,24 +215,9 @@ def form_of(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([v.form if type(v) is View else v if isinstance(v, int) else type(v) for v in values])
 
 
-def _packed(signature: Signature, argument: Argument, value: Any) -> bytes:
-    if argument.kind == "scalar":
-        return _number(argument.dtype, value)
-    data = struct.pack("<Q", value.data)
-    extents = (*zip(argument.shape, value.shape, strict=True), *zip(argument.strides or (), value.strides, strict=True))
-    for expected, found in extents:
-        if isinstance(expected, str):
-            code = _FORMATS[signature.symbols[expected].dtype]
-            size = struct.calcsize(code)
-            data += bytes(-len(data) % size) + struct.pack(f"<{code}", found)
-    return data
-
-
 def _number(dtype: str, value: Any) -> bytes:
-    code = _FORMATS[dtype]
-    if code in "fde":
-        try:
-            return struct.pack(f"<{code}", float(value))
-        except OverflowError:  # too large for the type: infinite there, as in host code
-            return struct.pack(f"<{code}", float("inf") if value > 0 else float("-inf"))
-    return struct.pack(f"<{code}", bool(value) if dtype == "bool" else value)
+    """A real number in its type; one that is too large is infinite there, as in host code."""
+    try:
+        return struct.pack(f"<{_REAL[dtype]}", float(value))
+    except OverflowError:
+        return struct.pack(f"<{_REAL[dtype]}", float("inf") if value > 0 else float("-inf"))

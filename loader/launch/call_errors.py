@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from collections.abc import Sequence
+
+from precast.loader.errors import LaunchError
+from precast.loader.launch.library import load_ffi
 
 _PLACE = re.compile(r"argument #([0-9]{1,3})\b(?! \()")
 _KNOWN: tuple[type[Exception], ...] = (
@@ -20,6 +24,8 @@ def exception_of(kind: str, message: str, names: Sequence[str]) -> BaseException
     >>> exception_of("TypeError", "Mismatched type on argument #1, expected Tensor", ("x", "out"))
     TypeError('Mismatched type on argument #1 (out), expected Tensor')
     """
+    if kind == LaunchError.__name__:
+        return LaunchError(message)
     core = getattr(sys.modules.get("tvm_ffi"), "core", None)
     types = _TYPES if core is None else core.ERROR_NAME_TO_TYPE  # where a program may have added its own
     error: BaseException = types.get(kind, RuntimeError)(naming(message, names))
@@ -44,3 +50,16 @@ def naming(message: str, names: Sequence[str]) -> str:
         return f"{place[0]} ({names[number]})" if number < len(names) else place[0]
 
     return _PLACE.sub(name, message)
+
+
+def raised() -> str:
+    """The kind and the text of the error that TVM-FFI holds for this thread; it is cleared."""
+    ffi, error = load_ffi(), ctypes.c_void_p()
+    ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
+    if not error.value:
+        return "no error was set"
+    # TVMFFIObject is 24 bytes; then the cell: kind and message, a pointer and a length each.
+    words = ctypes.cast(error.value + 24, ctypes.POINTER(ctypes.c_size_t))
+    kind, message = (ctypes.string_at(words[at], words[at + 1]).decode("utf-8", "replace") for at in (0, 2))
+    ffi.TVMFFIObjectDecRef(error)
+    return f"{kind}: {message}"

@@ -1,11 +1,14 @@
-"""Cubins: device code without host code, launched through cuda-python by its launch plan."""
+"""Cubins: device code without host code, launched through cuda-python as its host program says.
+
+This is the way where a cache has no native code for this host: ``native_program.py`` is quicker.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,11 +16,19 @@ from precast.loader.errors import FormatError, LaunchError, LoadError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.launch_plan import ONE, Launch
+from precast.loader.format.program.host_program import ONE, HostProgram, Launch, Step
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.arguments import Packing, View, bind, form_of, lengths, packable
+from precast.loader.launch.arguments import (
+    View,
+    bind,
+    changing_leaves,
+    form_of,
+    leaves_of_call,
+    within,
+)
 from precast.loader.launch.call_errors import naming
 from precast.loader.launch.ffi import import_tvm_ffi
+from precast.loader.launch.programs.packing import Packing
 from precast.loader.resolve.cache import Cache
 
 _REMEMBERED = 1000  # forms of calls, a kernel
@@ -30,10 +41,13 @@ class Cuda:
     def __init__(self, bindings: Any) -> None:
         self._cuda = bindings
 
-    def load(self, code: bytes, kernel: str) -> Any:
-        """Load device code, for every device, and return its kernel."""
-        library = self._ask("cuLibraryLoadData", code, [], [], 0, [], [], 0)
-        return self._ask("cuLibraryGetKernel", library, kernel.encode())
+    def load(self, code: bytes) -> Any:
+        """Load device code, for every device."""
+        return self._ask("cuLibraryLoadData", code, [], [], 0, [], [], 0)
+
+    def kernel(self, library: Any, name: str) -> Any:
+        """A kernel of loaded device code."""
+        return self._ask("cuLibraryGetKernel", library, name.encode())
 
     def parameters(self, kernel: Any, count: int) -> tuple[int, ...]:
         """The sizes of a kernel's parameters, as the driver knows them; one fewer where it has no more."""
@@ -68,19 +82,26 @@ class Cuda:
 
     def launch(self, kernel: Any, launch: Launch, stream: int, parameters: int) -> None:
         """Launch; ``parameters`` is the address of an array of their addresses."""
-        function = self._cuda.CUfunction(int(kernel))
-        if launch.cluster == ONE:
+        function, names = self._cuda.CUfunction(int(kernel)), self._cuda.CUlaunchAttributeID
+        if launch.cluster == ONE and not launch.overlap:
             self._ask("cuLaunchKernel", function, *launch.grid, *launch.block, launch.shared, stream, parameters, 0)
             return
-        config = self._cuda.CUlaunchConfig()
+        config, attributes = self._cuda.CUlaunchConfig(), []
         config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
         config.sharedMemBytes, config.hStream = launch.shared, self._cuda.CUstream(stream)
-        attribute = self._cuda.CUlaunchAttribute()
-        attribute.id = self._cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        extent = attribute.value.clusterDim
-        extent.x, extent.y, extent.z = launch.cluster
-        config.attrs, config.numAttrs = [attribute], 1
+        if launch.cluster != ONE:
+            cluster = self._cuda.CUlaunchAttribute()
+            cluster.id = names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            extent = cluster.value.clusterDim
+            extent.x, extent.y, extent.z = launch.cluster
+            attributes.append(cluster)
+        if launch.overlap:
+            overlap = self._cuda.CUlaunchAttribute()
+            overlap.id = names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            overlap.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(overlap)
+        config.attrs, config.numAttrs = attributes, len(attributes)
         self._ask("cuLaunchKernelEx", config, function, parameters, 0)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -100,66 +121,89 @@ def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = No
     cuda
         The driver; ``cuda.bindings`` if None.
     """
-    if artifact.plan is None:
+    try:
+        program = artifact.host_program
+    except FormatError as error:
+        raise LoadError(f"{artifact.key[:12]} cannot be launched: {error}; rebuild the cache") from None
+    if program is None:
         raise LoadError(
             f"{artifact.key[:12]} is a cubin without a launch plan, for tools to read: declare launch= in @kernel"
         )
-    try:
-        packable(artifact.signature, artifact.plan.parameters)
-    except FormatError as error:
-        raise LoadError(f"{artifact.key[:12]} cannot be launched: {error}; rebuild the cache") from None
-    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact)
+    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact, program)
 
 
 class PlannedLaunch(Immutable):
-    """How calls of one form are launched."""
+    """One launch of a form of calls: which step of the program, how, and its parameters as far as the form says."""
 
-    device: int
+    step: int
     launch: Launch
     packing: Packing
 
 
-class Launcher:
-    """Launches one kernel. Its code is handed to the driver at the first launch."""
+class PlannedCall(Immutable):
+    """How calls of one form are launched. ``aligned`` are the arguments whose addresses must be multiples, and of what;
+    with ``leaves`` the parameters are filled in."""
 
-    def __init__(self, cuda: Cuda, code: bytes, op: str, artifact: Artifact) -> None:
-        assert artifact.plan is not None
+    device: int
+    launches: tuple[PlannedLaunch, ...]
+    aligned: tuple[tuple[int, int], ...]
+
+    def is_aligned(self, values: Sequence[Any]) -> bool:
+        """Whether the addresses of a call are aligned as required."""
+        return not any(values[place].data % alignment for place, alignment in self.aligned)
+
+
+class Launcher:
+    """Launches the kernels of one cubin. Its code is handed to the driver at the first launch."""
+
+    def __init__(self, cuda: Cuda, code: bytes, op: str, artifact: Artifact, program: HostProgram) -> None:
         self._cuda, self._code = cuda, code
-        self._op, self._symbol, self._signature = op, artifact.symbol, artifact.signature
+        self._op, self._signature, self._program = op, artifact.signature, program
         self._names = tuple(argument.name for argument in artifact.signature.passed)
-        self._plan = artifact.plan
-        self._known: dict[tuple[Any, ...], PlannedLaunch] = {}
-        self._kernel: Any = None
-        self._prepared: dict[int, int] = {}  # the shared memory that it may use, by device
+        self._known: dict[tuple[Any, ...], PlannedCall] = {}
+        self._kernels: tuple[Any, ...] = ()
+        self._prepared: dict[tuple[int, int], int] = {}  # the shared memory that a step may use on a device
         self._loading = ForkSafeLock()
 
     def __call__(self, *args: Any) -> None:
         kept = [plain_value(value) for value in args]  # the tensors of the views live until the launch is queued
         values = [value for value, _ in kept]
         planned = self._planned(values)
-        data = planned.packing.filled(values)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(data))
-        offsets = planned.packing.offsets
-        addresses = (ctypes.c_void_p * max(1, len(offsets)))(*[start + offset for offset in offsets])
+        if not planned.launches:
+            return
+        leaves = changing_leaves(self._signature, values)
         entered = self._cuda.enter(planned.device)
         try:
-            kernel = self._ready(planned.device, planned.launch.shared)
-            self._cuda.launch(kernel, planned.launch, current_stream(planned.device), ctypes.addressof(addresses))
+            stream = current_stream(planned.device)
+            for one in planned.launches:
+                data, offsets = one.packing.filled(leaves), one.packing.offsets
+                start = ctypes.addressof(ctypes.c_char.from_buffer(data))
+                addresses = (ctypes.c_void_p * max(1, len(offsets)))(*[start + offset for offset in offsets])
+                kernel = self._ready(planned.device, one.step, one.launch.shared)
+                self._cuda.launch(kernel, one.launch, stream, ctypes.addressof(addresses))
         finally:
             if entered:
                 self._cuda.leave()
 
-    def _planned(self, values: list[Any]) -> PlannedLaunch:
-        """The launch of such a call; the arguments are checked when their form is new, or an address is not aligned."""
+    def _planned(self, values: list[Any]) -> PlannedCall:
+        """The launches of such a call. It is checked when its form is new, or an address is not aligned."""
         form = form_of(values)
         known = self._known.get(form)
-        if known is None or not known.packing.is_aligned(values):
+        if known is None or not known.is_aligned(values):
             try:
                 bound = bind(self._op, self._signature, values)
             except (TypeError, ValueError) as error:
                 raise type(error)(naming(str(error), self._names)) from None
-            packing = Packing.of(self._signature, self._plan.parameters, bound)
-            known = PlannedLaunch(bound.device, self._plan.launch(bound.sizes), packing)
+            within(self._program.limit, self._signature, values)
+            leaves = leaves_of_call(self._signature, bound)
+            launches = (
+                PlannedLaunch(number, launch, Packing.of(step.parameters, leaves))
+                for number, step in enumerate(self._program.steps)
+                if (launch := step.launch(leaves)) is not None
+            )
+            passed = enumerate(self._signature.passed)
+            aligned = tuple((i, a.alignment) for i, a in passed if a.kind == "tensor" and a.alignment > 1)
+            known = PlannedCall(bound.device, tuple(launches), aligned)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[form] = known
@@ -169,26 +213,29 @@ class Launcher:
         """Do now what the first launch on a device would do."""
         entered = self._cuda.enter(device)
         try:
-            self._ready(device, 0)
+            for step in range(len(self._program.steps)):
+                self._ready(device, step, 0)
         finally:
             if entered:
                 self._cuda.leave()
 
-    def _ready(self, device: int, shared: int) -> Any:
-        if shared > self._prepared.get(device, -1):
+    def _ready(self, device: int, step: int, shared: int) -> Any:
+        if shared > self._prepared.get((device, step), -1):
             with self._loading:
-                if self._kernel is None:
-                    kernel = self._cuda.load(self._code, self._symbol)
-                    self._check(kernel)
-                    self._kernel = kernel
-                if shared > self._prepared.get(device, -1):
-                    self._cuda.prepare(self._kernel, device, shared)
-                    self._prepared[device] = shared
-        return self._kernel
+                if not self._kernels:
+                    library = self._cuda.load(self._code)
+                    kernels = tuple(self._cuda.kernel(library, one.kernel) for one in self._program.steps)
+                    for kernel, one in zip(kernels, self._program.steps, strict=True):
+                        self._check(kernel, one)
+                    self._kernels = kernels
+                if shared > self._prepared.get((device, step), -1):
+                    self._cuda.prepare(self._kernels[step], device, shared)
+                    self._prepared[device, step] = shared
+        return self._kernels[step]
 
-    def _check(self, kernel: Any) -> None:
+    def _check(self, kernel: Any, step: Step) -> None:
         """Compare with the driver's parameter sizes: wrongly packed parameters would be read as addresses."""
-        planned = lengths(self._signature, self._plan.parameters)
+        planned = tuple(parameter.size for parameter in step.parameters)
         found = self._cuda.parameters(kernel, len(planned))
         if len(found) != len(planned) or any(not 0 <= s - n < 8 for s, n in zip(found, planned, strict=True)):
             raise LoadError(f"{self._op} takes parameters of {found} bytes, not {planned}: rebuild the cache")

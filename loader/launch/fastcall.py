@@ -13,7 +13,7 @@ import sys
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.artifact import Blob
-from precast.loader.launch.library import address_in, load_ffi, open_bytes
+from precast.loader.launch.library import Library, address_in, load_ffi, open_bytes
 from precast.loader.resolve.cache import Cache
 
 VARIABLE = "PRECAST_FASTCALL"
@@ -22,21 +22,27 @@ _SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # tvm_ffi honours it, so this rep
 
 class FastCall(Immutable, eq=False):
     """The call path of a cache. ``launcher`` is the type whose instances call entries; ``passing`` is the address of
-    an entry that returns the object which the last one returned."""
+    an entry that returns the object which the last one returned. ``library`` is the call path itself."""
 
     launcher: type
     passing: int
+    library: Library
 
 
 def open_fastcall(cache: Cache, blob: Blob) -> FastCall | None:
     """Open the call path of a cache; None where this Python cannot use it, and kernels are called through tvm_ffi."""
+    library = open_callpath(cache, blob)
+    return _fastcall_in(library) if library else None
+
+
+def open_callpath(cache: Cache, blob: Blob) -> Library | None:
+    """Open the library of a call path; None where this Python, embedded in an unusual way, hides its symbols."""
     load_ffi()
     code = cache.read(blob)
     try:
-        library = open_bytes(code, blob.sha256, "precast:fastcall")
-    except LoadError:  # a Python, embedded in an unusual way, whose symbols the linker does not find
+        return Library(blob.sha256, open_bytes(code, blob.sha256, "precast:fastcall"))
+    except LoadError:
         return None
-    return _fastcall_in(library)
 
 
 def unsupported() -> str | None:
@@ -54,11 +60,12 @@ def unsupported() -> str | None:
     return None
 
 
-def _fastcall_in(library: int) -> FastCall:
-    make, passing = address_in(library, "precast_launcher"), address_in(library, "precast_pass")
+def _fastcall_in(library: Library) -> FastCall:
+    make, passing = (address_in(library.handle, name) for name in ("precast_launcher", "precast_pass"))
     if not make or not passing:
         raise LoadError("the call path is incomplete: rebuild the cache")
     try:
-        return FastCall(launcher=ctypes.PYFUNCTYPE(ctypes.py_object)(make)(), passing=passing)
+        launcher = ctypes.PYFUNCTYPE(ctypes.py_object)(make)()
+        return FastCall(launcher=launcher, passing=passing, library=library)
     except ImportError as error:  # this is a sub-interpreter
         raise LoadError(str(error)) from None

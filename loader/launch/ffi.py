@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 
 from precast.loader.errors import LoadError
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.library import Library
+from precast.loader.launch.library import Library, load_ffi
 
 _DISABLE = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
 
@@ -22,6 +23,22 @@ def entry(library: Library, symbol: str) -> Callable[..., Any]:
 def function_at(address: int, library: Library) -> Callable[..., Any]:
     """The TVM-FFI entry at an address, as tvm_ffi calls it."""
     function: Callable[..., Any] = import_tvm_ffi().Function.__from_extern_c__(address, keep_alive_object=library)
+    return function
+
+
+def program_function(entry: int, program: int) -> Callable[..., Any]:
+    """A host program as tvm_ffi calls it, whose entry gets the program for itself; both live for good.
+
+    tvm_ffi makes Python functions of its own only, and of those that are registered.
+    """
+    tvm_ffi, ffi, handle = import_tvm_ffi(), load_ffi(), ctypes.c_void_p()
+    name = f"precast.host_program.{program:x}".encode()
+    text = (ctypes.c_void_p * 2)(ctypes.cast(ctypes.c_char_p(name), ctypes.c_void_p), len(name))
+    made = ffi.TVMFFIFunctionCreate(ctypes.c_void_p(program), ctypes.c_void_p(entry), None, ctypes.byref(handle))
+    if made or ffi.TVMFFIFunctionSetGlobal(text, handle, 1):
+        raise LoadError("TVM-FFI takes no function for a host program: free some memory")
+    ffi.TVMFFIObjectDecRef(handle)
+    function: Callable[..., Any] = tvm_ffi.get_global_func(name.decode())
     return function
 
 

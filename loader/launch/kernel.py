@@ -8,19 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
-from precast.loader.fork_safe import OnceTable
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Value, config_text
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.launch.fastcall import open_fastcall, unsupported
-from precast.loader.launch.library import Libraries, Library, runtime_for
 from precast.loader.machine.machine import Machine
-from precast.loader.resolve.cache import Cache
 
 if TYPE_CHECKING:
     from precast.loader.launch.cubin import Launcher
+    from precast.loader.launch.programs.native_program import NativeProgram
 
 
 class _Doc:
@@ -96,7 +93,7 @@ class Kernel:
         return inspect.Signature([kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self.names])
 
     @property
-    def launcher(self) -> Launcher | None:
+    def launcher(self) -> Launcher | NativeProgram | None:
         """What launches a cubin; None for an object, whose host code launches it."""
         return cast("Launcher", self._function) if self.artifact.kind == "cubin" else None
 
@@ -161,106 +158,3 @@ class Kernel:
         if missing:
             raise TypeError(f"{self.op}() misses {', '.join(missing)}: it takes {', '.join(self.names)}")
         return (*args, *(named[name] for name in self.names[len(args) :]))
-
-
-class _FastKernel(Kernel):
-    """A kernel that is called through the call path of its cache. The launcher type of that call path comes before this
-    class in the order of bases: its ``__call__`` packs tensors, numbers and None, and calls ``_slowly`` for any other
-    argument. ``_slowly``, ``_failed``, ``_converted``, ``_arm`` and ``_number_kind`` are names that the native code
-    up."""
-
-    _passing = 0
-    _arm: Callable[[int], None]
-
-    def __init__(
-        self, op: str, artifact: Artifact, library: Library, machine: Callable[[], Machine], doc: str = ""
-    ) -> None:
-        super().__init__(op, artifact, self._through_tvm_ffi, machine, doc)
-        self._library = library
-        self._address = library.address(artifact.symbol)
-
-    _slowly = Kernel.__call__
-
-    def _device_checked(self) -> None:
-        self._arm(self._address)
-
-    def _through_tvm_ffi(self, *args: Any) -> Any:
-        """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""
-        self._launch = _entry(self._library, self.artifact.symbol)
-        return self._launch(*args)
-
-    def _failed(self, kind: str, message: str) -> BaseException:
-        with IMPORT_LOCK:
-            from precast.loader.launch.call_errors import exception_of
-        return exception_of(kind, message, self.names)
-
-    def _number_kind(self, value: object) -> int:
-        with IMPORT_LOCK:
-            from precast.loader.launch.number_kind import number_kind
-        return number_kind(value)
-
-    def _converted(self, *args: Any) -> Any:
-        """The object that the entry returned, as tvm_ffi would return it for these arguments."""
-        with IMPORT_LOCK:
-            from precast.loader.launch.ffi import function_at
-        return function_at(self._passing, self._library)(*args)
-
-
-class KernelOpener:
-    """Opens artifacts of caches as kernels. Each library and each call path is opened once.
-
-    Parameters
-    ----------
-    machine
-        Describes the machine with a device; a kernel asks it at its first call.
-    libraries
-        What opens libraries.
-    """
-
-    def __init__(self, machine: Callable[[object], Machine], libraries: Libraries | None = None) -> None:
-        self.machine = machine
-        self.libraries = libraries or Libraries()
-        self._types = OnceTable()
-
-    def open(self, cache: Cache, op: str, artifact: Artifact, device: object = None) -> Kernel:
-        """Load an artifact of a cache and make a kernel of it.
-
-        Parameters
-        ----------
-        cache, op, artifact
-            What to open.
-        device
-            The device that the kernel is for; None for the current one at its first call.
-        """
-        doc, machine = cache.op(op).doc, lambda: self.machine(device)
-        if artifact.kind == "cubin":
-            with IMPORT_LOCK:
-                from precast.loader.launch.cubin import open_cubin
-            return Kernel(op, artifact, open_cubin(cache, op, artifact), machine, doc)
-        library = self.libraries.load(cache, artifact)
-        assert artifact.host is not None  # what can be loaded has a host
-        fast_kernel = self._type_for(cache, artifact.host.arch)
-        if fast_kernel is None:
-            return Kernel(op, artifact, _entry(library, artifact.symbol), machine, doc)
-        return fast_kernel(op, artifact, library, machine, doc)
-
-    def _type_for(self, cache: Cache, arch: str) -> type[_FastKernel] | None:
-        """The type of kernels that are called through the call path of a cache; None where tvm_ffi calls them."""
-        blob = runtime_for(cache, arch).fastcall
-        if blob is None or unsupported() is not None:
-            return None
-
-        def make() -> type[_FastKernel] | None:
-            path = open_fastcall(cache, blob)
-            if path is None:
-                return None
-            body = {"_passing": path.passing, "__doc__": vars(Kernel)["__doc__"], "__module__": __name__}
-            return type("Kernel", (path.launcher, _FastKernel), body)
-
-        return self._types.get(blob.sha256, make)
-
-
-def _entry(library: Library, symbol: str) -> Callable[..., Any]:
-    with IMPORT_LOCK:
-        from precast.loader.launch.ffi import entry
-    return entry(library, symbol)

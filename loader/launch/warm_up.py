@@ -15,6 +15,7 @@ from typing import Any
 
 from precast.loader.errors import PrecastError
 from precast.loader.format.signature import Argument, Dim, Signature
+from precast.loader.launch.call_errors import raised
 from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
 from precast.loader.launch.library import load_ffi
 from precast.loader.machine.driver import Driver
@@ -89,7 +90,7 @@ def call(address: int, values: list[AnyValue]) -> None:
     result = AnyValue()
     packed = (AnyValue * max(1, len(values)))(*values)
     if entry(None, packed, len(values), ctypes.byref(result)) != 0:
-        raise NotWarmedUp(f"a call with placeholder arguments was refused ({_raised()}): call it once with real ones")
+        raise NotWarmedUp(f"a call with placeholder arguments was refused ({raised()}): call it once with real ones")
 
 
 class Arguments:
@@ -167,7 +168,7 @@ class _Array:
             self._ffi.TVMFFIObjectDecRef(make)
             if status == 0:
                 return
-        raise NotWarmedUp(f"a tuple could not be made ({_raised()}): call the kernel once with a real one")
+        raise NotWarmedUp(f"a tuple could not be made ({raised()}): call the kernel once with a real one")
 
     def __del__(self) -> None:
         if self.value.kind == _ARRAY:
@@ -215,16 +216,3 @@ def device_context(driver: Driver, ordinal: int) -> Iterator[Any]:
         yield ask
     finally:
         ask("cuCtxPopCurrent_v2", ctypes.byref(context), check=False)
-
-
-def _raised() -> str:
-    """The kind and the text of the error that TVM-FFI holds for this thread; it is cleared."""
-    ffi, error = load_ffi(), ctypes.c_void_p()
-    ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
-    if not error.value:
-        return "no error was set"
-    # TVMFFIObject is 24 bytes; then the cell: kind and message, a pointer and a length each.
-    words = ctypes.cast(error.value + 24, ctypes.POINTER(ctypes.c_size_t))
-    kind, message = (ctypes.string_at(words[at], words[at + 1]).decode("utf-8", "replace") for at in (0, 2))
-    ffi.TVMFFIObjectDecRef(error)
-    return f"{kind}: {message}"

@@ -31,7 +31,7 @@ def described(candidate: Candidate, required: Requirements, machine: Machine) ->
 
 
 def launchable(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    bare = candidate.artifact.kind == "cubin" and candidate.artifact.plan is None
+    bare = not candidate.artifact.launchable
     return "a cubin without a launch plan: tools can read it, nothing can launch it" if bare else None
 
 
@@ -129,7 +129,8 @@ def _reasons(
 
 def _runtime_hosts(candidate: Candidate) -> list[Any]:
     built = candidate.artifact.host
-    return [r.host for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
+    runtimes = candidate.source.index.runtimes
+    return [r.host for r in runtimes if r.blob and built is not None and r.host.arch == built.arch]
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import logging
 
     from precast.loader.launch.cubin import Launcher
+    from precast.loader.launch.programs.native_program import NativeProgram
     from precast.loader.resolve.cache import Cache
     from precast.loader.watch.dumper import Dumper
 
@@ -37,7 +38,7 @@ class WatchedKernel(Kernel):
             raise
 
     @property
-    def launcher(self) -> Launcher | None:
+    def launcher(self) -> Launcher | NativeProgram | None:
         """What launches a cubin; None for an object."""
         return self._inner.launcher
 

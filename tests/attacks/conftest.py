@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.attacks import Fails, Refused

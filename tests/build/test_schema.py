@@ -20,6 +20,8 @@ from precast.loader.format.artifact import Artifact, Blob, Host, Resources
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Config, Key
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
+from precast.loader.format.program.host_program import HostProgram, Parameter, Word
+from precast.loader.format.program.host_program import Step as HostStep
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability, Target
 from precast.loader.format.tiling import Tiling
@@ -254,7 +256,7 @@ def test_takes_what_the_writer_writes(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "path", "to"),
     [
-        ("index", ("format",), "precast-op"), ("index", ("version",), 2), ("index", ("name",), "A"),
+        ("index", ("format",), "precast-op"), ("index", ("version",), 5), ("index", ("name",), "A"),
         ("index", ("toolchain", "a"), 1), ("index", ("runtimes", 0, "soname"), "../x.so"),
         ("index", ("runtimes", 0, "soname"), f"libprecast-rt-{'0' * 16}.so\n"), ("index", ("runtimes",), None),
         ("index", ("runtimes", 0, "host", "arch"), "sparc"), ("index", ("runtimes", 0, "host", "glibc"), "3.1"),
@@ -281,7 +283,7 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),
         ("op", (*ARTIFACT, "signature", "symbols", "n", "divisibility"), None),
-        ("op", ("version",), 1), ("op", ("version",), 2), ("op", ("version",), 4),
+        ("op", ("version",), 1), ("op", ("version",), 2), ("op", ("version",), 5),
         ("op", (*ARTIFACT, "assumes"), {"needs": {}, "speed": {}}),
         ("op", (*ARTIFACT, "assumes"), None), ("op", (*ARTIFACT, "assumes", "more"), {}),
         ("op", (*ARTIFACT, "assumes", "needs", "x"), None), ("op", (*ARTIFACT, "assumes", "needs", "x"), 2**63),
@@ -338,3 +340,57 @@ def test_reader_and_schema_agree_on_what_may_be_missing(name: str) -> None:
         assert takes(name, less) == fine, path
         agreed += 1
     assert agreed > 15
+
+
+PLAN = {"grid": [1, 1, 1], "block": [1, 1, 1], "cluster": [1, 1, 1], "shared": 0, "parameters": []}
+WORD = ("artifacts", 0, "program", "steps", 0, "parameters", 0, "words", 0)
+STEP = ("artifacts", 0, "program", "steps", 0)
+
+
+def a_cubin() -> Any:
+    x = Argument(name="x", kind="tensor", dtype="bfloat16", shape=("n",), strides=(1,), device="cuda")
+    step = HostStep(
+        kernel="k",
+        grid=(("max", ("ceil_div", "x.shape[0]", 8), 1), 1, 1),
+        block=(128, 1, 1),
+        parameters=(Parameter(size=12, words=(Word(0, 8, "x.data"), Word(8, 4, ("low", "x.span", 32)))),),
+    )
+    made = Artifact(
+        key=SHA, config={}, target=Target.parse("sm_90a"), kind="cubin", blob=BLOB, symbol="k",
+        signature=Signature(arguments=(x,), symbols={"n": Symbol(dtype="int32")}),
+        program=HostProgram(steps=(step,), limit=5),
+    )  # fmt: skip
+    return json.loads(OpIndex.of(op="acme.norm", keys=(), doc="", artifacts=(made,)).encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("version",), 3), (("artifacts", 0, "kind"), "object"), (("artifacts", 0, "program"), None),
+        (("artifacts", 0, "program", "limit"), -1), (("artifacts", 0, "program", "more"), 1),
+        ((*STEP, "kernel"), "two words"), ((*STEP, "grid"), [1, 1]), ((*STEP, "overlap"), 0), ((*STEP, "when"), None),
+        ((*STEP, "shared"), ["pow", 1, 2]), ((*STEP, "shared"), 2**63), ((*STEP, "shared"), "x.size"),
+        ((*STEP, "parameters"), [{"size": 4097, "words": []}]), (WORD, [0, 3, 1]), (WORD, [-1, 4, 1]), (WORD, [0, 4]),
+        (WORD, [0, 4, "x.shape[0"]), (("artifacts", 0, "plan"), PLAN),
+    ],
+)  # fmt: skip
+def test_host_programs(path: tuple[Any, ...], to: Any) -> None:
+    assert takes("op", a_cubin()) and read_op(json.dumps(a_cubin()).encode())
+    wrong = changed(a_cubin(), *path, to=to)
+    with pytest.raises(FormatError):
+        read_op(json.dumps(wrong).encode())
+    assert not takes("op", wrong)
+
+
+def test_a_host_with_a_call_path_alone() -> None:
+    data = an_index()
+    del data["runtimes"][0]["blob"], data["runtimes"][0]["soname"]
+    data["runtimes"][0]["fastcall"] = BLOB.to_json()
+    for version, right in ((4, True), (3, False), (1, False)):
+        data["version"] = version
+        assert takes("index", data) is right
+        if right:
+            assert Index.decode(json.dumps(data).encode()).runtimes[0].blobs == (BLOB,)
+        else:
+            with pytest.raises(FormatError, match="a library for each host"):
+                Index.decode(json.dumps(data).encode())

@@ -114,10 +114,10 @@ def test_the_loader_snippet_of_the_readme(example: Path) -> None:
     assert "mine.add {dtype: float32" in done.stdout, "loader.explain is printed"
 
 
-def test_the_launch_plan_of_the_calling_page() -> None:
-    (snippet,) = blocks("docs/calling.md", "python")
+def test_the_launch_plan_of_the_page_of_cubins() -> None:
+    (snippet,) = blocks("docs/cubins.md", "python")
     names: dict[str, Any] = {}
-    exec(compile(snippet, "docs/calling.md", "exec"), names)
+    exec(compile(snippet, "docs/cubins.md", "exec"), names)
     declared = declaration_of(names["compile_add"])
     assert declared.op == "mine.add" and declared.launch is not None
     launch = declared.launch({"dtype": "bfloat16", "threads": 128}).launch({"x.shape[0]": 1000})

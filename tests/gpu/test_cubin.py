@@ -1,4 +1,4 @@
-"""Cubins against objects of the same variants: for a kit with a cache of tests/gpu/both.yaml, and cuda-python."""
+"""Cubins against objects of the same variants: for a kit with a cache of tests/gpu/both.yaml."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from precast import loader
+from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
+from precast.loader.launch.cubin import open_cubin
 from precast.loader.launch.kernel import Kernel
 from tests.gpu import variants
 
 
 def cubins() -> list[Any]:
-    return [(op, v) for op, v in variants.all_runnable() if v.artifact.kind == "cubin" and v.artifact.plan is not None]
+    return [(op, v) for op, v in variants.all_runnable() if v.artifact.kind == "cubin" and v.artifact.launchable]
 
 
 CASES = cubins()
@@ -36,7 +38,6 @@ def object_of(case: Any) -> Kernel:
 
 @pytest.mark.gpu
 def test_there_are_cubins() -> None:
-    pytest.importorskip("cuda.bindings", reason="cuda-python is not on this machine")
     assert CASES, "the kit has no cache with cubins: add one of tests/gpu/both.yaml"
 
 
@@ -55,16 +56,14 @@ def test_the_same_bits_as_the_object(case: Any) -> None:
 
     declaration, config = variants.declared(case[0]), case[1].artifact.config
     assert declaration.problems and declaration.inputs
-    one, other = opened(case), object_of(case)
     for problem in declaration.problems(config):
-        values = declaration.inputs(config, problem, device="cuda", seed=3)
-        (name,) = declaration.outputs
         results = []
-        for kernel in (one, other):
-            values[name] = torch.zeros_like(values[name])
-            kernel(*values.values())
-            results.append(values[name].clone())
-        assert torch.equal(*results), problem
+        for kernel in (opened(case), object_of(case)):
+            values = declaration.inputs(config, problem, device="cuda", seed=3)
+            bound(kernel, values)()
+            results.append([values[name] for name in declaration.outputs if values.get(name) is not None])
+        for one, other in zip(*results, strict=True):
+            assert torch.equal(one.view(torch.uint8), other.view(torch.uint8)), problem
 
 
 @pytest.mark.parametrize("case", CASES[:1] + CASES[-1:], ids=variants.name)
@@ -75,8 +74,7 @@ def test_streams_and_graphs(case: Any) -> None:
     assert declaration.problems and declaration.inputs
     problem = declaration.problems(config)[-1]
     values = declaration.inputs(config, problem, device="cuda", seed=3)
-    (name,) = declaration.outputs
-    kernel = opened(case)
+    name, kernel = declaration.outputs[0], opened(case)
     stream = torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
@@ -122,4 +120,24 @@ def test_preload_makes_it_ready() -> None:
     kernel = opened(CASES[0])
     assert kernel.launcher is not None
     kernel.launcher.ready(0)
-    assert kernel.launcher._prepared == {0: 0}
+
+
+def test_through_cuda_python() -> None:
+    """The way where a cache has no call path for a host."""
+    pytest.importorskip("cuda.bindings", reason="cuda-python is not on this machine")
+    import torch
+
+    for case in CASES[:1] + CASES[-1:]:
+        op, variant = case
+        declaration, config = variants.declared(op), variant.artifact.config
+        cache = loader.caches()[variant.source.precedence].cache
+        assert declaration.problems and declaration.inputs and cache is not None
+        values = declaration.inputs(config, declaration.problems(config)[-1], device="cuda", seed=3)
+        bound(opened(case), values)()
+        expected = [values[name].clone() for name in declaration.outputs]
+        for name in declaration.outputs:
+            values[name].zero_()
+        arguments = [values.get(argument.name) for argument in variant.artifact.signature.passed]
+        open_cubin(cache, op, variant.artifact)(*arguments)
+        for name, one in zip(declaration.outputs, expected, strict=True):
+            assert torch.equal(values[name], one)

@@ -25,6 +25,7 @@ from precast.loader.resolve.cache import Cache
 
 NATIVE = Path(__file__).parent / "native"
 FASTCALL = Path(__file__).parents[2] / "build" / "link" / "fastcall.c"
+HOST_PROGRAM = FASTCALL.with_name("host_program.c")
 HOST = Host(arch=platform.machine(), glibc="2.17")
 NUMBER_SOURCE = "int precast_test_number(void) { return 0x5A3C7E11; }\n"  # a test puts another number for the mark
 NUMBER_MARK = (0x5A3C7E11).to_bytes(4, "little")
@@ -85,8 +86,16 @@ class Native:
         path = self.folder / "fastcall.so"
         if not path.exists():
             needs = ffi_folder() / "lib/libtvm_ffi.so"
-            compiler(FASTCALL, "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
+            sources = (FASTCALL, HOST_PROGRAM)
+            compiler(*sources, "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
         return path.read_bytes()
+
+    def launches(self) -> Path:
+        """A stand-in for libcuda.so.1 that records launches."""
+        path = self.folder / "libcuda-launches.so"
+        if not path.exists():
+            compiler(NATIVE / "launches.c", "-o", path)
+        return path
 
     def driver(self) -> Path:
         """A stand-in for libcuda.so.1."""

@@ -9,7 +9,8 @@ import pytest
 
 from precast.loader import session
 from precast.loader.launch.ffi import entry
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo, echo_cache

@@ -47,7 +47,7 @@ CROWD = """
 import collections, ctypes, os, random, sys, threading
 from precast import loader
 from precast.loader import session
-from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.library import Libraries, open_bytes
 
 # Without tvm_ffi: the test calls the function of a library itself.
@@ -106,7 +106,7 @@ FORKS = """
 import ctypes, os, sys, threading
 from precast import loader
 from precast.loader import session
-from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.kernel_opener import KernelOpener
 class LibraryOpener(KernelOpener):
     def open(self, cache, op, artifact, device=None):
         library = self.libraries.load(cache, artifact)
@@ -242,7 +242,7 @@ def test_each_library_binds_to_its_own_runtime(native: Native, tmp_path: Path) -
     paths = [demo(native, name=f"c{f}", factor=f).write(tmp_path / f"c{f}") for f in (2, 3)]
     code = (
         "from precast import loader\n"
-        "from precast.loader.launch.kernel import KernelOpener\n"
+        "from precast.loader.launch.kernel_opener import KernelOpener\n"
         "from precast.loader.format.target import Capability\n"
         "from precast.loader.machine.machine import Machine\n"
         "opener = KernelOpener(lambda device: Machine(arch='any', capability=Capability(10, 0)))\n"

@@ -11,7 +11,7 @@ from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import session
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import suggest
+from precast.loader.format.config import canonical, suggest
 from precast.loader.format.tiling import Tiling
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Device, NoDriver
@@ -69,20 +69,24 @@ def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(asked) or cache.index.ops))
 
 
-def launchable(cache: Cache, ops: Sequence[str]) -> Iterator[tuple[str, Artifact]]:
-    """The object artifacts of some ops."""
+def launchable(cache: Cache, ops: Sequence[str], key: str = "") -> Iterator[tuple[str, Artifact]]:
+    """The artifacts of some ops that can be launched: objects, and cubins of which the cache has no object; with a
+    ``key``, the one that has it."""
     for op in ops:
-        yield from ((op, artifact) for artifact in cache.op(op).artifacts if artifact.kind == "object")
+        artifacts = [artifact for artifact in cache.op(op).artifacts if artifact.launchable]
+        objects = {(str(a.target), canonical(a.config)) for a in artifacts if a.kind == "object"}
+        for artifact in artifacts:
+            other = artifact.kind == "cubin" and (str(artifact.target), canonical(artifact.config)) in objects
+            if artifact.key == key or not (key or other):
+                yield op, artifact
 
 
 def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> Iterator[Case | LeftOut]:
-    """Every object artifact of some ops, opened and ready to launch, or the reason why it is left out.
+    """Every artifact of some ops that can be launched, opened and ready, or the reason why it is left out.
 
     With a ``key``, the one artifact that has it.
     """
-    for op, artifact in launchable(cache, ops):
-        if key and artifact.key != key:
-            continue
+    for op, artifact in launchable(cache, ops, key):
         if refused := obstacle(artifact, device):
             yield LeftOut(op, artifact, refused)
             continue

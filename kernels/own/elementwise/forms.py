@@ -15,7 +15,8 @@ from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.tiles import Tile
 from precast.loader.format.config import Config
-from precast.loader.format.launch_plan import Expression, LaunchPlan
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.expression import Expression
 from precast.loader.format.target import Target
 
 _THREADS = (32, 64, 128, 256, 512, 1024)

@@ -66,7 +66,7 @@ def flips(file: Path) -> Iterator[int]:
 
 def test_every_bit_of_the_blobs(small: Path) -> None:
     cache = Cache(small)
-    blobs = [cache.index.runtimes[0].blob, cache.op("scale").artifacts[0].blob]
+    blobs = [cache.index.runtimes[0].blobs[0], cache.op("scale").artifacts[0].blob]
     assert {b.sha256 for b in blobs} == {p.name for p in (small / "blobs").iterdir()}
     count = 0
     for blob in blobs:
@@ -113,7 +113,7 @@ def test_every_truncation(small: Path) -> None:
                 other = Cache(small)
                 other.op("scale")
                 other.read(blob)
-                other.read(index.runtimes[0].blob)
+                other.read(index.runtimes[0].blobs[0])
         file.write_bytes(whole)
 
 
@@ -121,7 +121,7 @@ CHILD = """
 import ctypes, json, os
 from precast import loader
 from precast.loader.fast_start.installed import Installed
-from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.session import Session
 folder = os.environ["PRECAST_CACHE_PATH"]
 path = os.path.join(folder, "index.json")
@@ -174,7 +174,7 @@ def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: Libp
     assert {ask(libprecast, small, pins) for _ in flips(small / "index.json")} <= {CACHE_ERROR, INTEGRITY_ERROR}
     assert {ask(libprecast, small, pins) for _ in flips(small / "ops" / "scale.json")} == {INTEGRITY_ERROR}
     cache = Cache(small)
-    for blob in (cache.index.runtimes[0].blob, cache.op("scale").artifacts[0].blob):
+    for blob in (cache.index.runtimes[0].blobs[0], cache.op("scale").artifacts[0].blob):
         for place in flips(small / "blobs" / blob.sha256):
             told = ""
             try:

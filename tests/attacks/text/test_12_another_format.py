@@ -12,14 +12,27 @@ import pytest
 
 from tests.helpers.attacks import Refused, edit, forge_op
 
+PATH = {"encoding": "raw", "sha256": "0" * 64, "size": 1, "stored": 1}
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (2, "upgrade precast")])
+
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (5, "upgrade precast")])
 def test_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     edit(path / "index.json", lambda index: index.update(version=version))
-    refused(path, "this reader knows version 1", words)
+    refused(path, "this reader knows version", words)
 
 
-@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (4, "upgrade precast")])
+def test_a_host_without_its_library(path: Path, refused: Refused) -> None:
+    """Only since version 4 a host may have a call path alone; and never nothing."""
+    edit(path / "index.json", lambda index: index["runtimes"][0].pop("blob"))
+    refused(path, "missing in 'runtimes[0].blob'")
+    edit(path / "index.json", lambda index: index["runtimes"][0].update(fastcall=PATH))
+    edit(path / "index.json", lambda index: index["runtimes"][0].pop("soname"))
+    refused(path, "runtimes")
+    edit(path / "index.json", lambda index: index["runtimes"][0].pop("fastcall"))
+    refused(path, "missing in 'runtimes[0].soname'")
+
+
+@pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (5, "upgrade precast")])
 def test_an_op_of_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
     forge_op(path, "scale", lambda op: op.update(version=version))
     refused(path, words)

@@ -10,7 +10,8 @@ import pytest
 
 from precast.loader.errors import FormatError, LaunchError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.launch_plan import Launch, LaunchPlan, evaluate
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.host_program import Launch
 from precast.loader.format.signature import Argument, Signature
 from tests.helpers.caches import artifact
 from tests.helpers.resolutions import BLOB
@@ -56,14 +57,6 @@ def test_the_launch_follows_the_sizes() -> None:
 def test_a_launch_beyond_the_limits_of_every_device_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(LaunchError, match=f"{message}.*give other sizes"):
         replace(PLAN, **change).launch(SIZES)
-
-
-@pytest.mark.parametrize(
-    ("function", "result"),
-    [("add", 9), ("sub", 5), ("mul", 14), ("floor_div", 3), ("ceil_div", 4), ("mod", 1), ("min", 2), ("max", 7)],
-)
-def test_each_function_is_evaluated(function: str, result: int) -> None:
-    assert evaluate((function, "n", 2), {"n": 7}) == result
 
 
 def test_a_plan_is_read_back() -> None:

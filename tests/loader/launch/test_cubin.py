@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.loader.errors import LaunchError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.launch_plan import Launch, LaunchPlan
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.host_program import Launch
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability
 from precast.loader.launch import cubin
 from precast.loader.launch.cubin import open_cubin
-from precast.loader.launch.kernel import KernelOpener
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
@@ -55,15 +56,18 @@ class Driver:
 
     def __init__(self, sizes: tuple[int, ...] = (24, 16, 4, 4)) -> None:
         self.sizes = sizes
-        self.loaded: list[tuple[bytes, str]] = []
+        self.loaded: list[bytes] = []
         self.prepared: list[tuple[int, int]] = []
         self.launched: list[tuple[Any, Launch, int, list[bytes]]] = []
         self.entered: list[int] = []
         self.left = 0
 
-    def load(self, code: bytes, kernel: str) -> str:
-        self.loaded.append((code, kernel))
-        return kernel
+    def load(self, code: bytes) -> bytes:
+        self.loaded.append(code)
+        return code
+
+    def kernel(self, library: Any, name: str) -> str:
+        return name
 
     def parameters(self, kernel: Any, count: int) -> tuple[int, ...]:
         return self.sizes
@@ -110,7 +114,7 @@ def test_it_launches_what_the_plan_says(chosen: tuple[Cache, Artifact]) -> None:
     x, y = Fake(1 << 20, (17, 4), strides=(8, 1)), Fake(1 << 21, (17,))
     launch(x, y, 3, 1.5)
     launch(x, y, 2, 2)
-    assert driver.loaded == [(b"device code", "kernel_of_it")]
+    assert driver.loaded == [b"device code"]
     assert driver.prepared == [(0, 3072)], "less shared memory needs no more leave"
     kernel, extent, stream, packed = driver.launched[0]
     assert (kernel, stream) == ("kernel_of_it", 0x50)

@@ -12,7 +12,8 @@ import pytest
 from precast import loader
 from precast.loader.format.artifact import Artifact
 from precast.loader.launch import fastcall
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, echo_cache, run_alone

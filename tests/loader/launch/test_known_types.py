@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from tests.helpers.caches import Native, echo_cache
 from tests.helpers.echo import HOPPER, RETURN_TEXT, hands_over, needs_call_path, outcome
 from tests.helpers.exchange import Fake

@@ -18,7 +18,8 @@ from precast.loader.format.signature import Symbol
 from precast.loader.format.target import Capability
 from precast.loader.launch import library
 from precast.loader.launch.ffi import entry
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache

@@ -15,7 +15,8 @@ import torch
 from precast import loader
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
-from precast.loader.launch.kernel import Kernel, KernelOpener
+from precast.loader.launch.kernel import Kernel
+from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.torch_op import schema_of
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.launch.kernel import Kernel, _FastKernel
+from precast.loader.launch.fast_kernel import FastObject
+from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
@@ -49,9 +50,9 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
     session = Session(str(path), machines=Machines(HOPPER))
     kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
     assert session.watch is None
-    assert isinstance(kernel, _FastKernel) and not isinstance(kernel, WatchedKernel)
+    assert isinstance(kernel, FastObject) and not isinstance(kernel, WatchedKernel)
     launcher = type(kernel).__mro__[1]
-    assert type(kernel).__mro__[2:4] == (_FastKernel, Kernel)
+    assert type(kernel).__mro__[2:4] == (FastObject, Kernel)
     assert type(kernel).__call__ is launcher.__call__ and launcher.__module__ != Kernel.__module__
 
 
@@ -67,4 +68,4 @@ def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeyp
 def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
     session = Session(str(path), machines=Machines(HOPPER))
-    assert isinstance(session.lookup("scale", {"dtype": "bf16"}).kernel, _FastKernel)
+    assert isinstance(session.lookup("scale", {"dtype": "bf16"}).kernel, FastObject)

@@ -1,6 +1,6 @@
 /* A runtime library that records launches instead of making them, for rehearsals of a kernel's host code. It defines
  * only the functions of host code that launches and does nothing else: an object that needs more does not link against
- * it, and has no launch plan. */
+ * it, and has no host program. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 typedef void (*set_error_fn)(const char *kind, const char **parts, int32_t count);
 typedef int (*init_fn)(void **library);
 typedef int (*load_fn)(void **library, int32_t device);
+typedef int (*entry_fn)(void *self, const void *arguments, int32_t count, void *result);
 
 /* As the CUDA runtime's public header lays them out. */
 typedef struct {
@@ -27,42 +28,57 @@ typedef struct {
   uint32_t attribute_count;
 } configuration;
 
-enum { CLUSTER = 4, PARAMETERS = 64, BYTES = 256, NAME = 1024 };
+enum { CLUSTER = 4, OVERLAP = 6, LAUNCHES = 8, KERNELS = 8, PARAMETERS = 64, BYTES = 4096, NAME = 1024, STACK = 1 << 16 };
 
 typedef struct {
-  uint32_t launches, grid[3], block[3], cluster[3];
-  uint64_t shared, stream;
+  int32_t kernel; /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
-  char kernel[NAME];
-  unsigned char parameters[PARAMETERS][BYTES];
-} record;
+  uint32_t grid[3], block[3], cluster[3], overlap;
+  uint64_t shared;
+  unsigned char parameters[BYTES]; /* one after the other */
+} launch_record;
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT record rehearsed;
-EXPORT uint32_t parameter_sizes[PARAMETERS]; /* set by who reads the record: how much of each parameter to keep */
+EXPORT struct {
+  uint32_t count; /* of all launches, also of those for which there is no room */
+  uint32_t padding;
+  launch_record launches[LAUNCHES];
+} rehearsed;
+
+/* What the reader of the record says of the device code: its kernels, and how long each parameter is. */
+EXPORT struct {
+  char name[NAME];
+  uint32_t count, sizes[PARAMETERS];
+} kernels[KERNELS];
 
 static int current_device;
 
 EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, void **parameters) {
-  record *r = &rehearsed;
-  uint32_t none[3] = {1, 1, 1};
-  r->launches++;
+  if (rehearsed.count++ >= LAUNCHES) return 0;
+  launch_record *r = &rehearsed.launches[rehearsed.count - 1];
+  memset(r, 0, sizeof *r);
   memcpy(r->grid, launch->grid, sizeof r->grid);
   memcpy(r->block, launch->block, sizeof r->block);
-  memcpy(r->cluster, none, sizeof r->cluster);
+  r->cluster[0] = r->cluster[1] = r->cluster[2] = 1;
   r->shared = launch->shared;
-  r->stream = (uint64_t)(uintptr_t)launch->stream;
-  strncpy(r->kernel, kernel ? kernel : "", NAME - 1);
+  r->kernel = -1;
   for (uint32_t i = 0; i < launch->attribute_count; ++i) {
     const attribute *a = &launch->attributes[i];
     if (a->id == CLUSTER)
       memcpy(r->cluster, a->value.cluster, sizeof r->cluster);
+    else if (a->id == OVERLAP)
+      r->overlap = a->value.number != 0;
     else if (a->value.number)
       r->unknown = a->id;
   }
-  for (int i = 0; i < PARAMETERS && parameter_sizes[i]; ++i)
-    memcpy(r->parameters[i], parameters[i], parameter_sizes[i] < BYTES ? parameter_sizes[i] : BYTES);
+  for (int k = 0; k < KERNELS; ++k) {
+    if (!kernel || !kernels[k].name[0] || strcmp(kernels[k].name, kernel)) continue;
+    r->kernel = k;
+    unsigned char *out = r->parameters;
+    for (uint32_t i = 0; i < kernels[k].count; out += kernels[k].sizes[i++])
+      memcpy(out, parameters[i], kernels[k].sizes[i]);
+  }
   return 0;
 }
 
@@ -77,10 +93,12 @@ EXPORT int cuda_dialect_unload_library_once(void **library) { return *library = 
 
 /* A kernel's handle is its name, which the host code may keep on its stack. */
 EXPORT int _cudaLibraryGetKernel(void **kernel, void *library, const char *name) {
-  static char names[8][NAME];
+  static char names[KERNELS][NAME];
   static int count;
   (void)library;
-  if (count == 8) return 1;
+  for (int i = 0; i < count; ++i)
+    if (!strcmp(names[i], name)) return *kernel = names[i], 0;
+  if (count == KERNELS) return 1;
   *kernel = strncpy(names[count++], name, NAME - 1);
   return 0;
 }
@@ -96,4 +114,16 @@ EXPORT void CuteDSLRT_TVMFFISetRaisedCudaError(set_error_fn set_error, int32_t c
   (void)code;
   const char *parts[] = {"a rehearsal failed"};
   set_error("CUDADialectError", parts, 1);
+}
+
+static __attribute__((noinline)) void fill_stack(unsigned char with) {
+  volatile unsigned char room[STACK];
+  for (size_t i = 0; i < sizeof room; ++i) room[i] = with;
+}
+
+/* Call an entry on a stack that is full of one byte: what the host code leaves unset of a parameter then has it. */
+EXPORT int rehearse(entry_fn entry, const void *arguments, int32_t count, void *result, int32_t with) {
+  rehearsed.count = 0;
+  fill_stack((unsigned char)with);
+  return entry(NULL, arguments, count, result);
 }

@@ -1,4 +1,5 @@
-"""Rehearsals: real objects, compiled here, whose launches are recorded and held against plans; no GPU is needed."""
+"""Rehearsals: real objects, compiled here, whose launches are recorded; plans are held against them, and host programs
+are derived from them. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -15,17 +16,24 @@ from precast.build.compile.worker import Worker
 from precast.build.errors import Location, PlanError
 from precast.build.gpu.profile import Profiles
 from precast.build.ipc.message import Message
-from precast.build.link import elf, rehearsal
+from precast.build.link import elf
 from precast.build.link.device_code import read_cubins
-from precast.build.link.rehearsal import rehearse
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.variant import Variant
+from precast.build.rehearsal import fit, recorder
+from precast.build.rehearsal.calls import Caller
+from precast.build.rehearsal.derive import derive
+from precast.build.rehearsal.draw import Draw
+from precast.build.rehearsal.recorder import Recorded, Recorder
+from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.kernels.authoring.registry import find
 from precast.loader.format.config import Value
 from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.from_plan import program_of
+from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
-from precast.loader.launch.arguments import View, bind, lengths
+from precast.loader.launch.arguments import View, bind, leaves_of_call
 
 pytestmark = pytest.mark.slow
 TARGET = Target.parse("sm_90a")
@@ -36,6 +44,13 @@ CONFIGS: list[tuple[str, dict[str, Value]]] = [
     ("rmsnorm", {"dtype": "float16", "hidden": 8192, "threads": 256}),
     ("add", {"dtype": "float16", "rank": 2, "threads": 128, "unroll": 4}),
 ]
+DERIVED: list[tuple[str, dict[str, Value]]] = [
+    # Descriptors of TMA, clusters, and a launch that waits for none before it; two kernels; a most of blocks.
+    ("gemm", {"dtype": "bfloat16", "out_dtype": "bfloat16", "library": "precast", "swap": True, "tile": (160, 192),
+              "cluster": (2, 1)}),
+    ("mla_decode", {"dtype": "bfloat16", "page": 64, "keys": 64}),
+    ("all_reduce", {"dtype": "bfloat16", "world": 2, "shots": 2}),
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,27 +61,38 @@ class Made:
     code: bytes
     symbol: str
     signature: Signature
-    launch_plan: LaunchPlan
+    launch_plan: LaunchPlan | None
     cubins: tuple[bytes, ...]
 
-    def rehearse(self, launch_plan: LaunchPlan) -> None:
-        rehearse(self.toolchain, self.code, self.symbol, self.signature, launch_plan, self.cubins)
+    def check(self, launch_plan: LaunchPlan) -> None:
+        Rehearsal(self.toolchain, self.code, self.symbol, self.signature, self.cubins).check(launch_plan)
 
-    def ask(self, *calls: list[Any]) -> list[dict[str, Any]]:
-        sizes = list(lengths(self.signature, self.launch_plan.parameters))
-        sent = [[rehearsal._for_child(value) for value in call] for call in calls]
-        return rehearsal._ask(self.toolchain, self.code, self.symbol, sizes, sent)
+    def derive(self) -> HostProgram:
+        return derive(self.toolchain, self.code, self.symbol, self.signature, self.cubins)
+
+    def ask(self, *calls: list[Any]) -> list[Recorded]:
+        with Recorder(self.toolchain, self.code, self.symbol, self.cubins[0]) as asked:
+            return asked.ask(calls)
 
 
 @pytest.fixture(scope="module")
 def made() -> list[Made]:
+    return _all(CONFIGS)
+
+
+@pytest.fixture(scope="module")
+def harder() -> list[Made]:
+    return _all(DERIVED)
+
+
+def _all(configs: list[tuple[str, dict[str, Value]]]) -> list[Made]:
     toolchain = find_toolchain()
     variants = [
         Variant(
             op=op, source=str(find(op)), config=config, target=TARGET,
             location=Location("here", 1, 1),
         )
-        for op, config in CONFIGS
+        for op, config in configs
     ]  # fmt: skip
     return [_made(toolchain, outcome) for outcome in _compile(variants)]
 
@@ -84,14 +110,14 @@ def _compile(variants: list[Variant]) -> Iterator[Any]:
 def _made(toolchain: Toolchain, outcome: Any) -> Made:
     assert isinstance(outcome, Compiled), outcome
     (one,), plan = outcome.objects, outcome.launch_plan
-    assert plan is not None
     cubins = tuple(c.code for c in read_cubins(toolchain, one.code))
     return Made(toolchain, one.code, one.symbol, one.signature, plan, cubins)
 
 
 def test_the_plans_of_our_kernels_hold(made: list[Made]) -> None:
     for one in made:
-        one.rehearse(one.launch_plan)
+        assert one.launch_plan is not None
+        one.check(one.launch_plan)
 
 
 def wrong(plan: LaunchPlan) -> list[LaunchPlan]:
@@ -116,19 +142,79 @@ def wrong(plan: LaunchPlan) -> list[LaunchPlan]:
 
 def test_every_wrong_plan_is_found(made: list[Made]) -> None:
     for one in made[:4:2]:
+        assert one.launch_plan is not None
         for plan in wrong(one.launch_plan):
-            with pytest.raises(PlanError, match=r"launch=|leave 'cubin' out"):
-                one.rehearse(plan)
+            with pytest.raises(PlanError, match="launch="):
+                one.check(plan)
+
+
+def test_what_is_derived_is_what_an_author_would_write(made: list[Made]) -> None:
+    """The same launches for the same calls, though perhaps in other words."""
+    for one in made:
+        assert one.launch_plan is not None
+        program, (kernel,) = one.derive(), elf.kernels(one.cubins[0])
+        written = program_of(one.launch_plan, one.signature, kernel)
+        draw = Draw(one.signature, "other", tame=True)
+        for _ in range(300):
+            leaves = leaves_of_call(one.signature, bind("op", one.signature, draw.call()))
+            assert program.launches(leaves) == written.launches(leaves)
+
+
+def test_descriptors_clusters_and_several_kernels_are_derived(harder: list[Made]) -> None:
+    gemm, decode, reduce = (one.derive() for one in harder)
+    (step,) = gemm.steps
+    assert step.cluster == (2, 1, 1) and step.overlap and step.grid[0][0] == "mul"  # type: ignore[index]
+    assert [p.size for p in step.parameters].count(128) == 2, "two descriptors"
+    assert [len(decode.steps), decode.steps[1].when[0], decode.limit > 0] == [2, "mul", True]  # type: ignore[index]
+    assert reduce.steps[0].grid[0][0] == "min"  # type: ignore[index]
+    for one, program in zip(harder, (gemm, decode, reduce), strict=True):
+        caller = Caller(one.toolchain, one.code, one.symbol, one.signature, one.cubins[0])
+        assert caller.difference(program, caller.drawn("yet another", 1500, tame=True, near=program)) is None
+        assert one.derive() == program, "the same object gives the same program"
+
+
+def test_a_program_with_one_thing_wrong_is_found(harder: list[Made]) -> None:
+    one = harder[0]
+    program = one.derive()
+    caller = Caller(one.toolchain, one.code, one.symbol, one.signature, one.cubins[0])
+    calls = caller.drawn("calls", 600, tame=True, near=program)
+    assert caller.difference(program, calls) is None
+    (step,) = program.steps
+    changes: list[dict[str, Any]] = [
+        {"overlap": False}, {"when": 1}, {"cluster": (1, 1, 1)}, {"shared": 1}, {"block": (1, 1, 1)},
+        {"grid": (("add", step.grid[0], 1), 1, 1)},
+    ]  # fmt: skip
+    for place, parameter in enumerate(step.parameters):
+        for number, word in enumerate(parameter.words):
+            words = (
+                *parameter.words[:number],
+                word._replace(value=("add", word.value, 1)),
+                *parameter.words[number + 1 :],
+            )
+            changed = (*step.parameters[:place], replace(parameter, words=words), *step.parameters[place + 1 :])
+            changes.append({"parameters": changed})
+    for change in changes:
+        assert caller.difference(replace(program, steps=(replace(step, **change),)), calls), change
+
+
+def test_what_cannot_be_explained_is_no_program(made: list[Made], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is guessed: the error names the number."""
+    one = made[0]
+    monkeypatch.setattr(fit, "_product", lambda *_: None)
+    with pytest.raises(PlanError, match=r"the grid\[0\] of .* could not be explained by what is passed"):
+        one.derive()
+    rehearsal = Rehearsal(one.toolchain, one.code, one.symbol, one.signature, one.cubins)
+    assert rehearsal.derived()[0] is None and "could not be explained" in rehearsal.derived()[1]
 
 
 def test_an_object_that_does_more_than_launch_has_no_plan(
     made: list[Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poorer = tmp_path / "poorer.c"
-    poorer.write_text(rehearsal.SOURCE.read_text().replace("_cudaGetDevice(", "_cudaGetSomethingElse("))
-    monkeypatch.setattr(rehearsal, "SOURCE", poorer)
+    poorer.write_text(recorder.SOURCE.read_text().replace("_cudaGetDevice(", "_cudaGetSomethingElse("))
+    monkeypatch.setattr(recorder, "SOURCE", poorer)
     with pytest.raises(PlanError, match="does more than launch"):
-        made[0].rehearse(made[0].launch_plan)
+        made[0].derive()
 
 
 def test_the_device_code_tells_its_parameters(made: list[Made]) -> None:
@@ -168,14 +254,15 @@ def spoilt(call: list[Any], draw: random.Random) -> list[Any]:
 def test_arguments_are_refused_in_the_words_of_the_object(made: list[Made], number: int) -> None:
     """The loader's own checks, which a cubin is launched behind, against the host code of the same kernel."""
     one, op, draw = made[number], CONFIGS[number][0], random.Random(number)
-    calls = [spoilt(rehearsal._arguments(one.signature, draw), draw) for _ in range(600)]
+    drawn = Draw(one.signature, "spoilt", tame=False)
+    calls = [spoilt(drawn.call(), draw) for _ in range(600)]
     refused = 0
     for call, answer in zip(calls, one.ask(*calls), strict=True):
         try:
             bind(op, one.signature, call)
             ours = None
         except (TypeError, ValueError) as error:
-            ours = [type(error).__name__, str(error)]
+            ours = (type(error).__name__, str(error))
             refused += 1
-        assert ours == answer.get("error"), call
+        assert ours == answer.error, call
     assert refused > 300

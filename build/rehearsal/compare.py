@@ -1,0 +1,55 @@
+"""What a host program says of a call, held against what the object's own host code did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from precast.build.rehearsal.draw import is_tame
+from precast.build.rehearsal.recorder import Recorded, RecordedLaunch
+from precast.loader.errors import LaunchError
+from precast.loader.format.program.host_program import HostProgram
+
+
+def difference(
+    program: HostProgram, leaves: Mapping[str, int], recorded: Recorded, arguments: Sequence[Any]
+) -> str | None:
+    """How the program and the object differ in a call; None where they do not, or where no device could launch it."""
+    try:
+        planned = program.launches(leaves)
+    except LaunchError as error:
+        excused = any(map(_impossible, recorded.launches)) or not is_tame(arguments)
+        return None if excused else f"for {arguments}: the plan refuses it: {error}"
+    ours, its = [kernel for kernel, _, _ in planned], [one.kernel for one in recorded.launches]
+    if ours != its:
+        return f"for {arguments}: launches: the plan has {ours}, the object {its}"
+    for (kernel, launch, parameters), one in zip(planned, recorded.launches, strict=True):
+        facts = {
+            "grid": (launch.grid, one.grid),
+            "block": (launch.block, one.block),
+            "cluster": (launch.cluster, one.cluster),
+            "shared": (launch.shared, one.shared),
+            "overlap": (launch.overlap, one.overlap),
+            "parameters": tuple(
+                [
+                    _masked(data[: len(ours)], written)
+                    for data, ours, written in zip(of, parameters, one.written, strict=True)
+                ]
+                for of in (parameters, one.parameters)
+            ),
+        }
+        wrong = [f"{name}: the plan has {ours}, the object {its}" for name, (ours, its) in facts.items() if ours != its]
+        if wrong:
+            return f"for {arguments}: {kernel}: {'; '.join(wrong)}"
+    return None
+
+
+def _impossible(launch: RecordedLaunch) -> bool:
+    """Whether no device could make a launch."""
+    x, y, z = launch.grid
+    return not (1 <= x < 1 << 31 and 1 <= y < 1 << 16 and 1 <= z < 1 << 16)
+
+
+def _masked(data: bytes, written: bytes) -> str:
+    """The bytes that the host code has set, as hexadecimal digits, and dots for the others."""
+    return "".join(f"{byte:02x}" if kept else ".." for byte, kept in zip(data, written, strict=False))

@@ -1,0 +1,63 @@
+"""The rehearsal of one object: its author's launch plan is checked, or its host program derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from precast.build.errors import PlanError
+from precast.build.link import elf
+from precast.build.link.toolchain import Toolchain
+from precast.build.rehearsal.calls import Caller
+from precast.build.rehearsal.derive import derive
+from precast.loader.errors import FormatError
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.program.from_plan import program_of
+from precast.loader.format.program.host_program import HostProgram, Parameter
+from precast.loader.format.signature import Signature
+
+CALLS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """An object, its entry, what that takes, and the device code in it."""
+
+    toolchain: Toolchain
+    obj: bytes
+    symbol: str
+    signature: Signature
+    cubins: Sequence[bytes]
+
+    def check(self, plan: LaunchPlan) -> None:
+        """Raise a PlanError if an author's launch plan differs from what the object's host code does."""
+        try:
+            plan.check(self.signature)
+            if len(self.cubins) != 1 or len(elf.kernels(self.cubins[0])) != 1:
+                raise PlanError(f"{self.symbol} has more than one kernel, and a plan launches one: remove launch=")
+            kernel = elf.kernels(self.cubins[0])[0]
+            program = program_of(plan, self.signature, kernel)
+        except FormatError as error:
+            raise PlanError(f"{self.symbol}: its launch plan is wrong: {error}; correct launch= in @kernel") from None
+        _check_parameters(self.symbol, program.steps[0].parameters, elf.kernel_parameters(self.cubins[0], kernel))
+        caller = Caller(self.toolchain, self.obj, self.symbol, self.signature, self.cubins[0])
+        wrong = caller.difference(program, caller.drawn("plan", CALLS, tame=False))
+        if wrong:
+            raise PlanError(f"{self.symbol} {wrong}. Correct launch= in @kernel, or remove it: a plan can be derived")
+
+    def derived(self) -> tuple[HostProgram | None, str]:
+        """The host program of the object; or None, and why there is none."""
+        try:
+            return derive(self.toolchain, self.obj, self.symbol, self.signature, self.cubins), ""
+        except PlanError as error:
+            return None, str(error)
+
+
+def _check_parameters(symbol: str, planned: Sequence[Parameter], found: Sequence[tuple[int, int]]) -> None:
+    """The device code lists its parameters: as many as the plan has, and each as long, except for padding."""
+    lengths, sizes = [parameter.size for parameter in planned], [size for _, size in found]
+    if len(sizes) != len(lengths) or any(not 0 <= size - n < 8 for size, n in zip(sizes, lengths, strict=True)):
+        raise PlanError(
+            f"{symbol}: the plan packs parameters of {lengths} bytes, the device code takes {sizes}:"
+            " correct the parameters of launch= in @kernel"
+        )

@@ -1,0 +1,122 @@
+"""A cache of cubins: built without a word about launches, with no host code but ours, one wheel for all hosts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precast.loader.fast_start.values import replace
+from precast.loader.format.artifact import Host
+from precast.loader.format.index import digest
+from precast.loader.format.target import Capability
+from precast.loader.launch.kernel_opener import KernelOpener
+from precast.loader.launch.programs import native_program
+from precast.loader.machine.machine import Machine
+from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import CachedOp, Request
+from precast.loader.resolve.judge import resolve
+from tests.end_to_end.conftest import USER_MODULE, Run, manifest
+from tests.helpers.caches import Native
+
+ARM = Machine(arch="aarch64", glibc=(2, 34), tvm_ffi="0.1.15", capability=Capability(9, 0), driver=(13, 0))
+OPEN = """
+from precast import loader
+(op,) = loader.ops()
+kernel = loader.get(op, {"dtype": "bfloat16"}, target="sm_90a")
+assert kernel.artifact.kind == "cubin" and kernel.artifact.host is None
+try:
+    kernel(None, None, 1.0)
+except loader.NoCudaDevice as error:
+    print("typed:", type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "mykernels.py").write_text(USER_MODULE)
+    return manifest(folder, "plain")
+
+
+@pytest.fixture(scope="module")
+def built(asked: Path, precast: Run) -> Path:
+    made = precast("build", asked, "-o", asked.parent / "cache", "--emit", "cubin", "-j", 1)
+    assert made.returncode == 0 and "unlaunchable" not in made.stdout, made.stderr + made.stdout
+    return asked.parent / "cache"
+
+
+def test_its_launch_was_found(built: Path) -> None:
+    cache = Cache(built)
+    for op in cache.index.ops:
+        for artifact in cache.op(op).artifacts:
+            assert artifact.kind == "cubin" and artifact.plan is None and artifact.program is not None
+            (step,) = artifact.program.steps
+            assert step.grid[0] == ("ceil_div", "x.shape[0]", 128) or "x.shape[0]" in str(step.grid[0])
+            assert {w.value for p in step.parameters for w in p.words} >= {"x.data", "y.data", "value.bits"}
+
+
+def test_it_holds_no_host_code_but_ours(built: Path) -> None:
+    cache = Cache(built)
+    (runtime,) = cache.index.runtimes
+    assert runtime.blob is None and runtime.soname == "" and runtime.fastcall is not None
+    everything = b"".join(cache.read(a.blob) for op in cache.index.ops for a in cache.op(op).artifacts)
+    everything += cache.read(runtime.fastcall)
+    for word in (b"cudart", b"cuda_dialect", b"CuteDSLRT"):
+        assert word not in everything
+
+
+def test_its_wheel_is_for_every_host(built: Path, tmp_path: Path, precast: Run) -> None:
+    assert precast("wheel", built, "-o", tmp_path).returncode == 0
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    installed = tmp_path / "installed"
+    shutil.unpack_archive(wheel, installed, "zip")
+    environment = {"PYTHONPATH": str(installed), "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", OPEN], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "typed: NoCudaDevice" in done.stdout, done.stderr
+
+
+def test_it_is_resolved_on_another_processor(built: Path) -> None:
+    cache = Cache(built)
+    (op,) = cache.index.ops
+    source = CachedOp(cache="c", precedence=0, index=cache.index, op=cache.op(op))
+    found = resolve(Request(op=op, config={"dtype": "bfloat16"}), ARM, [source])
+    assert found.chosen is not None and found.chosen.artifact.kind == "cubin", str(found)
+
+
+def test_check_knows_it(asked: Path, built: Path, precast: Run) -> None:
+    assert precast("check", asked, built, "--emit", "cubin").returncode == 0
+    missing = precast("check", asked, built)
+    assert missing.returncode == 1 and "object" in missing.stdout
+    wrong = precast("build", asked, "-o", built, "--emit", "ptx")
+    assert wrong.returncode == 2 and "write object or cubin" in wrong.stderr
+
+
+def test_call_paths_of_several_hosts_stand_in_one_cache(
+    built: Path, tmp_path: Path, precast: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As 'merge' makes it of builds on an x86-64 and on an aarch64 host. Each host takes its own."""
+    other = Path(shutil.copytree(built, tmp_path / "arm"))
+    cache = Cache(other)
+    (runtime,) = cache.index.runtimes
+    code = b"a call path for another processor"
+    (other / "blobs" / digest(code)).write_bytes(code)
+    blob = replace(runtime.fastcall, sha256=digest(code), size=len(code), stored=len(code), encoding="raw")
+    path = replace(runtime, host=Host(arch="aarch64", glibc="2.34"), fastcall=blob)
+    (other / "index.json").write_bytes(replace(cache.index, runtimes=(path,)).encode())
+    merged = tmp_path / "merged"
+    done = precast("merge", built, other, "-o", merged)
+    assert done.returncode == 0, done.stderr
+    index = Cache(merged).index
+    assert [r.host.arch for r in index.runtimes] == ["aarch64", "x86_64"] and json.loads(index.encode())["version"] == 4
+    monkeypatch.setattr(native_program, "LIBRARY", str(Native(tmp_path).launches()))
+    (op,) = index.ops
+    kernel = KernelOpener(lambda device: ARM).open(Cache(merged), op, Cache(merged).op(op).artifacts[0])
+    assert kernel.launcher is not None and "NativeProgram" in repr(kernel.launcher)
+    assert precast("wheel", merged, "-o", tmp_path).returncode == 0
+    assert [wheel.name.endswith("-py3-none-any.whl") for wheel in tmp_path.glob("*.whl")] == [True]

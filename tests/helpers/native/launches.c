@@ -1,0 +1,63 @@
+/* Stands in for libcuda.so.1: records what is launched, and fails where it is told to. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { KERNELS = 8, LAUNCHES = 8, BYTES = 4096 };
+
+typedef struct { uint32_t grid[3], block[3], shared; void *stream; const unsigned char *attributes; uint32_t count; } config;
+
+struct {
+  int32_t launches, kernels[LAUNCHES];
+  uint32_t grid[LAUNCHES][3], block[LAUNCHES][3], shared[LAUNCHES], cluster[LAUNCHES][3], overlap[LAUNCHES];
+  uint64_t stream[LAUNCHES];
+  unsigned char parameters[LAUNCHES][BYTES];
+  int32_t loads, unloads, sets, shared_set, pushes, pops, current; /* current: the device; below 0, no context */
+} recorded;
+struct { char name[256]; int32_t count, sizes[64]; } known[KERNELS];
+char failing[64]; /* the function that fails */
+
+static int failed(const char *name) { return strcmp(failing, name) ? 0 : 1; }
+
+int cuLibraryLoadData(void **library) { *library = (void *)1; recorded.loads++; return failed("cuLibraryLoadData"); }
+int cuLibraryUnload(void) { recorded.unloads++; return 0; }
+int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+  (void)library;
+  for (int i = 0; i < KERNELS; ++i)
+    if (!strcmp(known[i].name, name)) return *kernel = (void *)(intptr_t)(i + 1), 0;
+  return 500;
+}
+int cuKernelGetParamInfo(void *kernel, size_t place, size_t *offset, size_t *size) {
+  int i = (int)(intptr_t)kernel - 1;
+  *offset = 0;
+  return place >= (size_t)known[i].count ? 1 : (*size = known[i].sizes[place], 0);
+}
+int cuKernelSetAttribute(int which, int value) {
+  recorded.sets++;
+  if (which == 8) recorded.shared_set = value;
+  return failed("cuKernelSetAttribute");
+}
+int cuCtxGetDevice(int *device) { *device = 40 + recorded.current; return recorded.current < 0 ? 201 : 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = 40 + ordinal; return ordinal > 3 ? 101 : 0; }
+int cuDevicePrimaryCtxRetain(void **context) { *context = (void *)2; return failed("cuDevicePrimaryCtxRetain"); }
+int cuCtxPushCurrent_v2(void *context) { (void)context; recorded.pushes++; return 0; }
+int cuCtxPopCurrent_v2(void **context) { *context = (void *)2; recorded.pops++; return 0; }
+int cuGetErrorName(int status, const char **text) { *text = status == 1 ? "CUDA_ERROR_INVALID_VALUE" : "?"; return 0; }
+int cuGetErrorString(int status, const char **text) { *text = status == 1 ? "invalid argument" : "?"; return 0; }
+int cuLaunchKernelEx(const config *made, void *kernel, void **parameters) {
+  int i = recorded.launches++, k = (int)(intptr_t)kernel - 1;
+  if (i >= LAUNCHES) return 1;
+  memcpy(recorded.grid[i], made->grid, 12), memcpy(recorded.block[i], made->block, 12);
+  recorded.shared[i] = made->shared, recorded.stream[i] = (uint64_t)(uintptr_t)made->stream, recorded.kernels[i] = k;
+  recorded.cluster[i][0] = recorded.cluster[i][1] = recorded.cluster[i][2] = 1, recorded.overlap[i] = 0;
+  for (uint32_t a = 0; a < made->count; ++a) {
+    const unsigned char *attribute = made->attributes + 72 * a;
+    int32_t id;
+    memcpy(&id, attribute, 4);
+    if (id == 4) memcpy(recorded.cluster[i], attribute + 8, 12);
+    if (id == 6) memcpy(&recorded.overlap[i], attribute + 8, 4);
+  }
+  unsigned char *out = recorded.parameters[i];
+  for (int p = 0; p < known[k].count; out += known[k].sizes[p++]) memcpy(out, parameters[p], (size_t)known[k].sizes[p]);
+  return failed("cuLaunchKernelEx");
+}
