@@ -85,8 +85,8 @@ class Grouping:
 
     @property
     def scale_bytes(self) -> int:
-        """The factors of a stage: of each token, for each part of the weights."""
-        return self.tokens * 4 * self.loads if self.scaled else 0
+        """The scales of a stage."""
+        return self.tokens * 4 if self.scaled else 0
 
     @property
     def loaded_bytes(self) -> int:

@@ -137,11 +137,11 @@ class GroupedGemm:
         if warp_number == grouping.warps:
             self.load(
                 b_copy, b_tiles, swizzled(b_room, b_parts, self.dtype), a_copy, a_tiles, a_stages,
-                a_scale, b_scale, scale_stages, ring, table, out, counts,
+                a_scale, scale_stages, ring, table, out, counts,
             )  # fmt: skip
         else:
             steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
-            self.multiply(b_stages, a_stages, scale_stages, ring, table, staging, out, counts, steps)
+            self.multiply(b_stages, a_stages, scale_stages, b_scale, ring, table, staging, out, counts, steps)
         # A block's shared memory must outlive what others have yet to signal to it.
         if cutlass.const_expr(grouping.cluster > 1):
             meet(grouping.cluster)
@@ -156,7 +156,6 @@ class GroupedGemm:
         a_tiles: cute.Tensor,
         a_stages: cute.Tensor,
         a_scale: cute.Tensor | None,
-        b_scale: cute.Tensor | None,
         scale_stages: cute.Tensor | None,
         ring: Any,
         table: cute.Tensor,
@@ -185,13 +184,7 @@ class GroupedGemm:
             a_from = cute.domain_offset((first_row, 0, 0), a_tiles)
             a_from = cute.local_tile(a_from, (grouping.tokens, grouping.depth), (token_tile, None, segment))
             a_to, a_from = tma_parts(a_copy, a_stages, a_from, self.tiles.neighbour(), grouping.across)
-            steps = cute.size(b_from, mode=[1])
-            if cutlass.const_expr(grouping.scaled):
-                token = first_row + token_tile * grouping.tokens
-                held, scales = self.scales.held(), (a_scale, b_scale, expert, segment, token, row_tile)
-                if steps > 0:
-                    self.scales.fetch(held, *scales, 0)
-            for k in cutlass.range(steps, unroll=1):
+            for k in cutlass.range(cute.size(b_from, mode=[1]), unroll=1):
                 ring.wait_empty(stage, parity)
                 ring.expect(stage, grouping.loaded_bytes)
                 bar = ring.full + stage
@@ -205,8 +198,9 @@ class GroupedGemm:
                     cache_policy=cutlass.Int64(OFTEN), **a_shared,
                 )  # fmt: skip
                 if cutlass.const_expr(grouping.scaled):
-                    self.scales.put(held, scale_stages[None, None, stage], bar)
-                    self.scales.fetch(held, *scales, k + 1)
+                    token = first_row + token_tile * grouping.tokens
+                    self.scales.load(a_scale, scale_stages[None, stage], segment, k, token)
+                    cute.arch.cp_async_mbarrier_arrive_noinc(bar)
                 stage, parity = ring.after(stage, parity)
         cute.arch.griddepcontrol_launch_dependents()
 
@@ -216,6 +210,7 @@ class GroupedGemm:
         b_stages: cute.Tensor,
         a_stages: cute.Tensor,
         scale_stages: cute.Tensor | None,
+        b_scale: cute.Tensor | None,
         ring: Any,
         table: cute.Tensor,
         staging: cute.Pointer,
@@ -241,11 +236,16 @@ class GroupedGemm:
             total.fill(0)
             if cutlass.const_expr(grouping.scaled):
                 partial = cute.make_rmem_tensor(shape, cutlass.Float32)
-                for _ in cutlass.range(steps, unroll=1):
+                scales, other_scales = self.scales.of_weights(b_scale, expert, row_tile)
+                next_scale, next_other = scales[0], other_scales[0]
+                for k in cutlass.range(steps, unroll=1):
+                    scale, other = next_scale, next_other
+                    ahead = cutlass.min(k + 1, cutlass.Int32(cute.size(scales)) - 1)
+                    next_scale, next_other = scales[ahead], other_scales[ahead]
                     ring.wait_full(stage, parity)
                     self.product(starting, mma, partial, b_part, a_part, stage)
                     warpgroup.wait_group(0)
-                    self.scales.promote(total, partial, scale_stages[None, None, stage])
+                    self.scales.promote(total, partial, scale_stages[None, stage], scale, other)
                     ring.release(stage)
                     stage, parity = ring.after(stage, parity)
             else:

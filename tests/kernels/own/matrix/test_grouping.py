@@ -71,7 +71,7 @@ def test_what_is_accepted_fits_on_an_sm(one: Grouping) -> None:
     assert one.sums * one.groups * 128 == one.tokens * one.rows * (2 if one.scaled else 1)
     assert one.sums + 40 <= one.registers and one.registers * one.threads <= 65536
     assert one.loaded_bytes == (one.rows + one.tokens) * 128
-    assert one.scale_bytes == (4 * one.tokens * one.loads if one.scaled else 0), "one for each part of the weights"
+    assert one.scale_bytes == (4 * one.tokens if one.scaled else 0)
     assert one.tokens // one.across % 8 == one.columns // one.along % 8 == 0, "TMA writes eight rows of a swizzle"
     assert not one.scaled or one.columns <= 128
 
