@@ -17,7 +17,9 @@ from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 
 OWNER = 4711
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away and becomes other users: run as root")
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root gives files away and becomes other users: run as root"
+)
 
 # Everything is imported by a first get, as root: the interpreter may lie where no other user may read it.
 SERVE = """
