@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def _reason() -> str:
 @pytest.mark.skipif(bool(_reason()), reason=_reason() or "it runs")
 def test_a_build_under_emulation_is_the_other_half_of_a_cache(tmp_path: Path) -> None:
     inside = SYSTEM.root / "tmp" / tmp_path.name
+    shutil.rmtree(inside, ignore_errors=True)
     (tmp_path / "both.yaml").write_text(MANIFEST)
     words = ["-m", "precast.cli.main", "build"]
 
