@@ -80,7 +80,8 @@ def cell(found: Mapping[str, Any]) -> str:
     notes += [f"{found['failures']} {'fails' if found['failures'] == 1 else 'fail'}"] if found["failures"] else []
     spilling = sum(found["spilling"].values())
     notes += [f"{spilling} {'spills' if spilling == 1 else 'spill'}"] if spilling else []
-    return f"{found['built'] or 'none'}{f' ({', '.join(notes)})' if notes else ''}"
+    count = str(found["built"] or "none")
+    return f"{count} ({', '.join(notes)})" if notes else count
 
 
 def table(kept: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
