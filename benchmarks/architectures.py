@@ -107,12 +107,12 @@ def table(kept: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 
 
 def _reason(text: str) -> str:
-    """The first sentence of a reason, without the name of the symbol, which is another in every build.
+    """What went wrong, without the advice, and without the name of the symbol, which is another in every build.
 
     >>> _reason("__tvm_ffi_a_12ab asks for more: use less")
-    'its kernel asks for more: use less'
+    'its kernel asks for more'
     """
-    first = text.splitlines()[0][:160]
+    first = text.splitlines()[0].partition(": use ")[0][:160]
     word, _, rest = first.partition(" ")
     return f"its kernel {rest}" if word.startswith("__tvm_ffi_") else first
 
