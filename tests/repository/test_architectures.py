@@ -31,7 +31,7 @@ def test_where_a_target_runs_is_what_the_loader_takes_there() -> None:
     rows = [line.split("|")[1:3] for line in PAGE.read_text().splitlines() if line.startswith("| `sm_")]
     assert len(rows) == 13
     for targets, devices in rows:
-        numbers = [word for word in devices.partition(";")[0].split(", ")]
+        numbers = devices.partition(";")[0].split(", ")
         for target in targets.split(","):
             parsed = Target.parse(target.strip().strip("`"))
             assert all(parsed.runs_on(parse_capability(number.strip())) for number in numbers), (targets, devices)
