@@ -18,8 +18,8 @@ from precast.cli.shared.failures import render
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
-from precast.cli.shared.retarget import Retarget
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.retarget import Retarget
 from precast.cli.shared.toolchain_text import toolchain_to_json
 
 if TYPE_CHECKING:
