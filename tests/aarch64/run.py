@@ -1,4 +1,4 @@
-"""The path of an aarch64 host, such as that of a GB200, walked on x86-64 by emulation: ``make aarch64``.
+"""The path of an aarch64 host, such as that of a GB200, walked on x86-64 by emulation: ``make emulate``.
 
 1. ``precast build`` of a manifest under emulation, and the same here.
 2. The two caches are compared: for each variant the device code, the signature and the resources must be equal.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.helpers.aarch64 import REPOSITORY, System, checked, obstacle, wheels_of_this_tree
+from tests.aarch64.system import REPOSITORY, System, checked, obstacle, wheels_of_this_tree
 
 TORCH = "torch==2.10.0"  # the newest whose wheel for aarch64 on PyPI comes without CUDA's libraries
 TESTED_WITH = (

@@ -1,6 +1,6 @@
 """A build on an aarch64 host, emulated: the same device code, and caches that merge into one with two wheels.
 
-``make aarch64`` makes the system that this needs, and walks the whole path.
+``make emulate`` makes the system that this needs, and walks the whole path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from precast.build.link import elf
 from precast.loader.resolve.cache import Cache
-from tests.helpers.aarch64 import REPOSITORY, System, constraints, obstacle
+from tests.aarch64.system import REPOSITORY, System, constraints, obstacle
 
 SYSTEM = System(REPOSITORY / ".work" / "aarch64" / "root")
 MANIFEST = "version: 1\nname: both\ntargets: [sm_100a]\nkernels:\n  - {kernel: scale, config: {dtype: [bfloat16]}}\n"
@@ -22,7 +22,7 @@ MANIFEST = "version: 1\nname: both\ntargets: [sm_100a]\nkernels:\n  - {kernel: s
 
 def _reason() -> str:
     made = (SYSTEM.root / "opt" / "builder").is_dir()
-    return obstacle() or ("" if made else "there is no system in .work/aarch64 yet: make aarch64")
+    return obstacle() or ("" if made else "there is no system in .work/aarch64 yet: make emulate")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -224,6 +225,16 @@ def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, 
     writer.op("echo", [replace(echo, signature=signature)], keys=())
     cache = Cache(writer.write(folder))
     return cache, cache.op("echo").artifacts[0]
+
+
+def gives_away() -> bool:
+    """Whether this process may give files to other users: root may, but not in a namespace that knows no others."""
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.chown(file.name, 4711, -1)
+        except OSError:
+            return False
+    return True
 
 
 def run_alone(code: str, cache: Path, warnings: str = "error") -> None:

@@ -13,7 +13,7 @@ import pytest
 from precast.loader.errors import CacheError
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attacks import Refused
-from tests.helpers.owners import gives_away
+from tests.helpers.caches import gives_away
 
 
 @pytest.mark.parametrize("place", ["", "ops", "index.json"])

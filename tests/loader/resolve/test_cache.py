@@ -20,8 +20,7 @@ from precast.loader.errors import CacheError, IntegrityError, OpNotFound
 from precast.loader.format.artifact import Blob
 from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
-from tests.helpers.caches import CacheWriter, Native, artifact, demo
-from tests.helpers.owners import gives_away
+from tests.helpers.caches import CacheWriter, Native, artifact, demo, gives_away
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

@@ -14,8 +14,7 @@ import pytest
 from precast.loader.errors import CacheError, IntegrityError
 from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
-from tests.helpers.caches import Native, demo
-from tests.helpers.owners import gives_away
+from tests.helpers.caches import Native, demo, gives_away
 
 OWNER = 4711
 as_root = pytest.mark.skipif(
