@@ -98,6 +98,7 @@ def test_the_owner_of_a_pinned_cache_changes_nothing_unnoticed(owned: Path) -> N
     pins = {"demo": frozenset({digest(index)})}
     cache = Cache(owned, pins=pins)
     blob = cache.index.runtimes[0].blob
+    assert blob is not None
     stored = owned / "blobs" / blob.sha256
     stored.write_bytes(bytes([stored.read_bytes()[0] ^ 1]) + stored.read_bytes()[1:])
     with pytest.raises(IntegrityError, match="damaged"):
