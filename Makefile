@@ -27,7 +27,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels bench check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels bench emulate check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,6 +49,9 @@ kernels: test-environment ## plan all manifests, and write docs/kernels.md
 
 bench: test-environment ## measure a CACHE on this GPU, and write docs/performance.md
 	@$(TEST)/bin/python benchmarks/performance.py $(if $(CACHE),--cache $(CACHE)) $(ARGS)
+
+emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
+	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
 
 check: check-environment ## lint, format, types, import direction
 	@$(CHECK)/bin/ruff check .

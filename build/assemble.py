@@ -10,6 +10,7 @@ from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
+from precast.loader.format.target import Target
 
 # The compiler puts this text into the host code of a launch that needs more shared memory than there is, and no other.
 _OVERSIZED = b"launch shared memory exceeds current GPU arch"
@@ -29,7 +30,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
             if cubin.target != compiled.variant.target:
                 raise ObjectError(
                     f"{one.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
-                    "remove '--gpu-arch' from the kernel's compile options"
+                    f"{_advice(cubin.target, compiled.variant.target)}"
                 )
         if _OVERSIZED in one.code:
             raise ObjectError(
@@ -75,3 +76,13 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         returns=compiled.returns,
         native=compiled.native,
     )
+
+
+def _advice(found: Target, wanted: Target) -> str:
+    """What to do about device code for another target."""
+    if found.major == 10 and found.minor == 1 and wanted.major == 11:
+        return (
+            "CUDA 12 has another number for that GPU, and no driver promises to run such code there: "
+            "build with the compiler of CUDA 13"
+        )
+    return "remove '--gpu-arch' from the kernel's compile options"

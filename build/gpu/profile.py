@@ -116,12 +116,27 @@ def profile_of(target: Target) -> Profile:
 
     >>> profile_of(Target.parse("sm_100a")).name
     'B200'
+
+    >>> profile_of(Target.parse("sm_90f"))
+    Traceback (most recent call last):
+    precast.loader.errors.TargetError: there is no sm_90f: families begin with sm_100f; write sm_90a or sm_90
     """
+    _check_suffix(target)
     for gpu in GPUS.values():
         if Capability(*gpu.capability) == target.capability:
             return Profile.of_gpu(gpu)
     known = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
     raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")
+
+
+def _check_suffix(target: Target) -> None:
+    """Raise TargetError for a target that CUDA has not. Features of one architecture alone begin with 9.0."""
+    plain = Target(target.major, target.minor)
+    if target.suffix == "f" and target.major < 10:
+        exact = f"{plain}a or " if target.major == 9 else ""
+        raise TargetError(f"there is no {target}: families begin with sm_100f; write {exact}{plain}")
+    if target.suffix == "a" and target.major < 9:
+        raise TargetError(f"there is no {target}: features of one architecture begin with sm_90a; write {plain}")
 
 
 def parse_facts(value: object, source: str) -> dict[str, Fact]:

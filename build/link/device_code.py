@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
@@ -17,6 +17,7 @@ from precast.loader.format.target import Target
 _FUNCTION = re.compile(r"^\s*Function (\S+):\s*$")
 _USAGE = re.compile(r"\bREG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)\b")
 _NAME = re.compile(r"code\.(sm_\d+[af]?)\.cubin")
+_LISTED = re.compile(r"^arch = (sm_\d+[af]?)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,27 @@ def cubins_in(toolchain: Toolchain, fatbin: bytes) -> tuple[Cubin, ...]:
     with temporary_folder() as folder:
         Path(folder, "object.fatbin").write_bytes(fatbin)
         _cuobjdump(toolchain, folder, "-xelf", "all", "object.fatbin")
-        return tuple(_read_cubin(toolchain, path) for path in sorted(Path(folder).glob("*.cubin")))
+        cubins = tuple(_read_cubin(toolchain, path) for path in sorted(Path(folder).glob("*.cubin")))
+        if not any(_may_be_family(cubin.target) for cubin in cubins):
+            return cubins
+        listed = frozenset(map(Target.parse, _LISTED.findall(_cuobjdump(toolchain, folder, "object.fatbin"))))
+        return tuple(replace(cubin, target=_of_family(cubin.target, listed)) for cubin in cubins)
+
+
+def _may_be_family(target: Target) -> bool:
+    """Whether a cubin that says it is for this target may be for its family: both say the same. Families are of 10.0
+    and newer."""
+    return not target.suffix and target.major >= 10
+
+
+def _of_family(target: Target, listed: frozenset[Target]) -> Target:
+    """The target of a cubin, by what its container lists: for a family only where nothing there is plain.
+
+    >>> str(_of_family(Target.parse("sm_100"), frozenset({Target.parse("sm_100f")})))
+    'sm_100f'
+    """
+    family = Target(target.major, target.minor, "f")
+    return family if _may_be_family(target) and family in listed and target not in listed else target
 
 
 def _read_cubin(toolchain: Toolchain, path: Path) -> Cubin:
@@ -79,5 +100,8 @@ def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-500:]
-        raise ObjectError(f"cuobjdump cannot read the device code: {said}; check it with 'precast doctor'")
+        todo = "check it with 'precast doctor'"
+        if "GLIBC_" in said:  # that of 13.5 for aarch64 needs 2.38, whatever its wheel says
+            todo = "it is for a newer system than this: pip install 'nvidia-cuda-cuobjdump<13.5'"
+        raise ObjectError(f"cuobjdump cannot read the device code: {said}; {todo}")
     return done.stdout

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import Location, ManifestError
-from precast.build.gpu.profile import Profiles
+from precast.build.gpu.profile import Profiles, profile_of
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
@@ -18,7 +18,7 @@ from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
 from precast.build.plan.program_recorder import record_programs
-from precast.loader.errors import FormatError
+from precast.loader.errors import FormatError, TargetError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
 
@@ -35,16 +35,18 @@ def plan_files(
     notes: Memo | None = None,
     passed: Mapping[str, str] = _NOTHING,
     emit: Sequence[str] = (),
+    retarget: Sequence[str] = (),
 ) -> Plan:
     """The plan of some manifests together, which name no toolchain.
 
     ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
     those that the manifests name. A kernel that ``notes`` describe is not imported. ``passed`` has variables for every
     entry; what an entry's own ``env`` sets comes before them. ``emit`` has the kinds of artifact, in place of
-    those that the manifests name.
+    those that the manifests name. ``retarget`` holds texts such as ``sm_100a=sm_103a``: what the manifests list for
+    the first target is planned for the second, and nothing else is.
     """
     return plan_of(
-        read_manifests(paths, name=name, passed=passed, emit=emit),
+        read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget),
         targets=[Target.parse(t) for t in targets],
         name=name,
         limit=limit,
@@ -54,17 +56,24 @@ def plan_files(
 
 
 def read_manifests(
-    paths: Sequence[Path], *, name: str = "", passed: Mapping[str, str] = _NOTHING, emit: Sequence[str] = ()
+    paths: Sequence[Path],
+    *,
+    name: str = "",
+    passed: Mapping[str, str] = _NOTHING,
+    emit: Sequence[str] = (),
+    retarget: Sequence[str] = (),
 ) -> list[Manifest]:
     """Read manifests that are to be built together; ``name`` is checked, and ``passed`` added to every entry's env.
 
-    ``emit`` has the kinds of artifact to make of all, in place of those that they name.
+    ``emit`` has the kinds of artifact to make of all, in place of those that they name. ``retarget`` changes targets.
     """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
     if name and not CACHE_NAME.admits(name):
         raise FormatError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
-    return [_emitting(_passing(read_manifest(path), passed), emit) for path in paths]
+    moved = read_retarget(retarget)
+    manifests = [_emitting(_passing(read_manifest(path), passed), emit) for path in paths]
+    return retargeted(manifests, moved) if moved else manifests
 
 
 def plan_of(
@@ -104,6 +113,47 @@ def plan_of(
             profiles=profiles,
         )
     return replace(plan, tuning=read_tuning(manifests), interpreter=interpreter)
+
+
+def read_retarget(texts: Sequence[str]) -> dict[Target, Target]:
+    """Read ``sm_100a=sm_103a``: the target to build for, by the one that manifests list.
+
+    >>> {str(listed): str(wanted) for listed, wanted in read_retarget(["sm_100a=sm_103a"]).items()}
+    {'sm_100a': 'sm_103a'}
+    """
+    moved: dict[Target, Target] = {}
+    for text in texts:
+        listed, _, wanted = text.partition("=")
+        if not wanted:
+            raise TargetError(f"{text!r} names no two targets: write LISTED=WANTED, such as sm_100a=sm_103a")
+        before, after = Target.parse(listed), Target.parse(wanted)
+        profile_of(after)
+        if before in moved or after in moved.values():
+            raise TargetError(f"{text!r} names a target that another such option names: give each once")
+        moved[before] = after
+    return moved
+
+
+def retargeted(manifests: Sequence[Manifest], moved: Mapping[Target, Target]) -> list[Manifest]:
+    """Manifests with other targets in place of those that they list. What an op refuses there is skipped, and told.
+
+    Entries for none of the listed targets are left out, and so are measurements, which are of the listed targets.
+    """
+    listed = {target for m in manifests for e in m.entries for target in e.targets}
+    for target in moved:
+        if target not in listed:
+            known = ", ".join(map(str, sorted(listed)))
+            raise TargetError(f"no manifest builds for {target}: name one of {known} before the '='")
+    result = []
+    for manifest in manifests:
+        entries = tuple(
+            replace(entry, targets=tuple(moved[t] for t in entry.targets if t in moved), skip_unsupported=True)
+            for entry in manifest.entries
+            if any(t in moved for t in entry.targets)
+        )
+        if entries:
+            result.append(replace(manifest, entries=entries, targets=tuple(moved.values()), tuning=()))
+    return result
 
 
 def read_tuning(manifests: Sequence[Manifest]) -> TuningFile:

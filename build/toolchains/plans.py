@@ -115,9 +115,10 @@ def groups_of_files(
     name: str = "",
     passed: Mapping[str, str] = _NOTHING,
     emit: Sequence[str] = (),
+    retarget: Sequence[str] = (),
 ) -> tuple[Group, ...]:
     """Read manifests, and put those of one toolchain together, in their order. What no target asks for is left out."""
-    manifests = read_manifests(paths, name=name, passed=passed, emit=emit)
+    manifests = read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget)
     wanted = [Target.parse(target) for target in targets]
     check_targets(manifests, wanted)
     by_spec: dict[ToolchainSpec | None, list[Manifest]] = {}
@@ -143,12 +144,13 @@ def plans_of_files(
     profiles: Profiles | None = None,
     passed: Mapping[str, str] = _NOTHING,
     emit: Sequence[str] = (),
+    retarget: Sequence[str] = (),
 ) -> tuple[Plan, ...]:
     """The plan of the manifests of each toolchain, in their order. What else is given holds for each of them.
 
     See also: ``precast.build.plan.planner.plan_of``.
     """
-    groups = groups_of_files(paths, targets=targets, name=name, passed=passed, emit=emit)
+    groups = groups_of_files(paths, targets=targets, name=name, passed=passed, emit=emit, retarget=retarget)
     return tuple(group.plan(toolchains or Toolchains(), profiles=profiles) for group in groups)
 
 

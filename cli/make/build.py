@@ -19,6 +19,7 @@ from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.retarget import Retarget
 from precast.cli.shared.toolchain_text import toolchain_to_json
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def command(
     profile_from_device: Annotated[
         bool, typer.Option("--profile-from-device", help="Assume this machine's GPU for its targets.")
     ] = False,
+    retarget: Retarget = None,
     pass_env: PassEnv = None,
     emit: Emit = None,
     find_links: FindLinks = None,
@@ -107,7 +109,14 @@ def command(
     part = Shard.parse(shard) if shard else None
     variables = passed(pass_env)
     profiles = _profiles(profile or (), target or (), from_device=profile_from_device)
-    groups = groups_of_files(manifests, targets=target or (), name=name, passed=variables, emit=emitted(emit))
+    groups = groups_of_files(
+        manifests,
+        targets=target or (),
+        name=name,
+        passed=variables,
+        emit=emitted(emit),
+        retarget=retarget or (),
+    )
     caches = places(groups, output)
     for cache in caches:
         check_output(cache)

@@ -12,6 +12,7 @@ from precast.cli.shared.emitted import Emit, emitted
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, size, tell
 from precast.cli.shared.pass_env import PassEnv, passed
+from precast.cli.shared.retarget import Retarget
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -22,6 +23,7 @@ def command(
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Check this target alone; may be repeated.")
     ] = None,
+    retarget: Retarget = None,
     pass_env: PassEnv = None,
     emits: Emit = None,
     find_links: FindLinks = None,
@@ -55,6 +57,7 @@ def command(
         profiles=profiles,
         passed=passed(pass_env),
         emit=emitted(emits),
+        retarget=retarget or (),
     )
     results: dict[str, Coverage] = {}
     text: list[str] = []

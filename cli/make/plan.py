@@ -18,6 +18,7 @@ from precast.cli.shared.emitted import Emit, emitted
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.pass_env import PassEnv, passed
+from precast.cli.shared.retarget import Retarget
 from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.format.config import to_json
 from precast.loader.format.index import key_to_json
@@ -51,6 +52,7 @@ def command(
     grid: Annotated[
         bool, typer.Option("--grid", help="Of the requests, print the problems to measure, in place of a manifest.")
     ] = False,
+    retarget: Retarget = None,
     pass_env: PassEnv = None,
     emits: Emit = None,
     find_links: FindLinks = None,
@@ -77,6 +79,7 @@ def command(
         name=name,
         passed=passed(pass_env),
         emit=emitted(emits),
+        retarget=retarget or (),
     )
     if explain:
         verdicts = [verdict for plan in plans for verdict in explain_plan(plan, store)]

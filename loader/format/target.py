@@ -1,13 +1,17 @@
 """Targets: which GPU an artifact is built for, and which GPUs it runs on, by CUDA's rules.
 
 ``sm_100a`` runs on 10.0 only; ``sm_100f`` on its family, same or newer minor; plain ``sm_90`` on the
-same major, same or newer minor.
+same major, same or newer minor. The GPUs of Jetson boards run only what was built for exactly them.
 """
 
 from __future__ import annotations
 
 from precast.loader.errors import TargetError
 from precast.loader.fast_start.values import Immutable
+
+# CUDA C++ Programming Guide, binary compatibility: none on Tegra, nor between Tegra and other GPUs. Those are Orin and
+# Thor (developer.nvidia.com/cuda-gpus, column Jetson).
+TEGRA = frozenset({(8, 7), (11, 0)})
 
 
 class Capability(Immutable, order=True):
@@ -60,7 +64,7 @@ class Target(Immutable, order=True):
 
     def runs_on(self, device: Capability) -> bool:
         """Whether a device of this capability can run what was built for this target."""
-        if self.suffix == "a":
+        if self.suffix == "a" or (device.major, device.minor) in TEGRA or (self.major, self.minor) in TEGRA:
             return device == self.capability
         return device.major == self.major and device.minor >= self.minor
 

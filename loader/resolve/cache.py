@@ -37,11 +37,13 @@ class Cache:
         The digests that the index must have one of, by the name of the cache.
 
     A pinned index makes all below it tamper-evident: it holds the digest of every op's file, and these of every blob.
+    So a pinned cache may belong to any user: its owner can make it unreadable, and nothing else.
     """
 
     def __init__(self, path: str | os.PathLike[str], origin: str = "", *, pins: Pins | None = None) -> None:
         self.path = Path(path)
         self.origin = origin or str(path)
+        self._pinned = pins is not None  # an index that no pin names does not get past __init__
         if not self.path.is_dir():
             raise CacheError(f"{path} is not a folder that can be read: give the folder of a cache")
         data = self._file("index.json", limit=INDEX_LIMIT)
@@ -137,7 +139,7 @@ class Cache:
                 if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
                 for depth, part in enumerate(held):
-                    unsafe = _unsafe(os.fstat(part))
+                    unsafe = _unsafe(os.fstat(part), self._pinned)
                     if unsafe:
                         raise CacheError(f"{self.path.joinpath(*parts[:depth])} {unsafe}")
                 data = _read_at_most(held[-1], limit + 1)
@@ -187,17 +189,17 @@ def _read_at_most(file: int, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _unsafe(facts: os.stat_result) -> str | None:
+def _unsafe(facts: os.stat_result, pinned: bool) -> str | None:
     """Why a part of a cache is not safe to use, or None.
 
-    The code in it runs as this user, so only this user and root may write it.
+    The code in it runs as this user, so only this user and root may write it, unless a pin says what it must be.
     """
-    if facts.st_uid not in (0, os.geteuid()):
-        whose = f"belongs to another user (uid {facts.st_uid})"
-    elif facts.st_mode & stat.S_IWOTH:
-        whose = "can be written by everyone"
+    if facts.st_mode & stat.S_IWOTH:
+        whose, otherwise = "can be written by everyone", ""
+    elif facts.st_uid not in (0, os.geteuid()) and not pinned:
+        whose, otherwise = f"belongs to another user (uid {facts.st_uid})", "pin it with PRECAST_PIN, "
     else:
         return None
     if os.environ.get(OVERRIDE) == "1":
         return None
-    return f"{whose}, who could run code as you: change that, or set {OVERRIDE}=1 to accept it"
+    return f"{whose}, who could run code as you: change that, {otherwise}or set {OVERRIDE}=1 to accept it"

@@ -154,3 +154,25 @@ def test_a_wrong_request_about_requests(folder: Path, words: list[str], message:
     done = precast(folder, "plan", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sm_100a"], "names no two targets: write LISTED=WANTED, such as sm_100a=sm_103a"),
+        (["sm_80=sm_120a"], "no manifest builds for sm_80: name one of sm_90a, sm_100a before the '='"),
+        (["sm_100a=sm_90f"], "there is no sm_90f: families begin with sm_100f"),
+        (["sm_100a=sm_75"], "nothing is known of the GPU behind sm_75"),
+        (["sm_100a=sm_120a", "sm_90a=sm_120a"], "names a target that another such option names: give each once"),
+    ],
+)
+def test_another_target_than_is_listed_must_make_sense(folder: Path, words: list[str], said: str) -> None:
+    done = precast(folder, "plan", "m.yaml", *(part for word in words for part in ("--retarget", word)))
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_is_listed_for_one_target_is_planned_for_another(folder: Path) -> None:
+    done = precast(folder, "plan", "m.yaml", "--retarget", "sm_100a=sm_90a", "--json")
+    data = json.loads(done.stdout)
+    assert {v["target"] for v in data["variants"]} == {"sm_90a"} and len(data["variants"]) == 2
+    assert {s["reason"] for s in data["skipped"]} == {"too wide"}

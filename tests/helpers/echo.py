@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from precast.loader.launch.fastcall import unsupported
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machine
 
-HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
+HOPPER = Machine(arch=platform.machine(), glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERROR, SLEEP = range(1, 8)
 RAISE = 10
 

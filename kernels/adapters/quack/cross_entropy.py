@@ -22,11 +22,13 @@ _MATRIX = ("rows", "classes")
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
+    step = library.step(configs.integer(config, "classes"), str(config["dtype"]))
     refused = library.refusal(config, "classes")
+    if not refused and "dx" in config:  # the gradient alone goes through a row in parts
+        refused = library.crowded(config, "classes", step, target)
     if refused or config.get("dx", True):  # with a gradient, a row's largest is known before anything is scaled
         return refused
-    step = library.step(configs.integer(config, "classes"), str(config["dtype"]))
-    return library.unshared(config, "classes", step)
+    return library.unshared(config, "classes", step, target)
 
 
 def problems(config: Config) -> Sequence[Problem]:

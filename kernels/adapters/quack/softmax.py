@@ -27,7 +27,15 @@ def supports(config: Config, target: Target) -> str | None:
 
 def forward_supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built forward, or None."""
-    return supports(config, target) or library.unshared(config, "width", library.vector(str(config["dtype"])))
+    vector = library.vector(str(config["dtype"]))
+    refused = supports(config, target) or library.unshared(config, "width", vector, target)
+    return refused or library.crowded(config, "width", vector, target)
+
+
+def backward_supports(config: Config, target: Target) -> str | None:
+    """Why a config of the gradient cannot be built, or None."""
+    vector = library.vector(str(config["dtype"]))
+    return supports(config, target) or library.crowded(config, "width", vector, target, tensors=2)
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -111,7 +119,7 @@ def softmax(dtype: DType, width: int) -> Any:
 SOFTMAX_BWD = replace(
     SOFTMAX,
     op="quack.softmax_bwd",
-    supports=supports,
+    supports=backward_supports,
     arguments=(Tensor("dout", _MATRIX), Tensor("out", _MATRIX), Tensor("dx", _MATRIX, role="out")),
     names={"mdY": "dout", "mY": "out", "mdX": "dx"},
     prepare=backward_prepare,

@@ -17,6 +17,7 @@ from precast.loader.format.config import Config
 from precast.loader.format.target import Target
 
 _CLUSTERS = (1, 2, 4, 8, 16)
+_PORTABLE = 8  # blocks of a cluster that every GPU with clusters runs
 _MOST = 1024  # experts: one for each thread
 
 
@@ -35,6 +36,8 @@ def supports(config: Config, target: Target) -> str | None:
         return f"align is {config['align']}: with layout masked each expert has as many rows; leave it out"
     if config["index_dtype"] not in ("int32", "int64"):
         return f"index_dtype is {config['index_dtype']}: use int32 or int64"
+    if configs.integer(config, "cluster") > _PORTABLE and target.major not in (9, 10):
+        return f"cluster is {config['cluster']}: {target} has clusters of at most {_PORTABLE} blocks; use 1, 2, 4 or 8"
     return configs.not_among(config, "cluster", _CLUSTERS)
 
 

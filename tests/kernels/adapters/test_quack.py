@@ -313,3 +313,22 @@ def test_a_block_that_takes_several_rows_is_verified_alone() -> None:
     assert problems is not None
     for tuned, most in (({}, 264), (LAUNCH, 264), ({**LAUNCH, "row_threads": 128}, 1)):
         assert max(p["blocks"] for p in problems(full("quack.rmsnorm_bwd", {**config, **tuned}))) == most
+
+
+@pytest.mark.parametrize(
+    ("op", "config", "target", "said"),
+    [
+        ("quack.softmax", {"dtype": "float32", "width": 201088}, "sm_120a", "a block holds 102400 bytes of its rows"),
+        ("quack.softmax", {"dtype": "float32", "width": 196608}, "sm_120a", None),
+        ("quack.softmax", {"dtype": "float32", "width": 201088}, "sm_103a", None),
+        ("quack.softmax_bwd", {"dtype": "float32", "width": 98304}, "sm_121a", None),
+        ("quack.softmax_bwd", {"dtype": "float32", "width": 102400}, "sm_121a", "one of sm_121a has 101376"),
+        ("quack.cross_entropy", {"dtype": "float32", "classes": 202048}, "sm_120a", "use fewer columns"),
+        ("quack.cross_entropy", {"dtype": "bfloat16", "classes": 202048}, "sm_120a", None),
+    ],
+)
+def test_rows_that_little_shared_memory_does_not_hold(
+    op: str, config: dict[str, Any], target: str, said: str | None
+) -> None:
+    reason = declaration_of(load(find(op))).refusal(full(op, config), Target.parse(target))
+    assert reason is None if said is None else said in str(reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -234,13 +235,13 @@ def test_a_kernel_of_it(chosen: tuple[Cache, Artifact], monkeypatch: pytest.Monk
     driver: Any = Driver()
     monkeypatch.setattr(cubin, "_bindings", lambda: None)
     monkeypatch.setattr(cubin, "Cuda", lambda _: driver)
-    here = [Machine(arch="x86_64", capability=Capability(9, 0))]
+    here = [Machine(arch=platform.machine(), capability=Capability(9, 0))]
     kernel = KernelOpener(lambda device: here[0]).open(chosen[0], "op", chosen[1])
     kernel(factor=1.0, count=1, y=Fake(64, (1,)), x=Fake(64, (1, 4)))
     assert len(driver.launched) == 1
     with pytest.raises(TypeError, match="argument #1"):
         kernel(Fake(64, (1, 4)), 1, 1, 1.0)
-    here[0] = Machine(arch="x86_64", absent="none")
+    here[0] = Machine(arch=platform.machine(), absent="none")
     assert kernel.obstacle
 
 
@@ -249,7 +250,7 @@ def test_one_without_a_plan_is_for_tools(native: Native, tmp_path: Path) -> None
     with pytest.raises(loader.LoadError, match="without a launch plan, for tools to read"):
         open_cubin(cache, "op", bare)
     source = CachedOp(cache="c", precedence=0, index=cache.index, op=cache.op("op"))
-    machine = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
+    machine = Machine(arch=platform.machine(), glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
     (refused,) = resolve(Request(op="op"), machine, [source]).rejected
     assert "a cubin without a launch plan" in refused.reasons[0]
 

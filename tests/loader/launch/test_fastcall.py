@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.helpers.echo import needs_call_path
 
 
 def open_kernel(cache: Cache, op: str, artifact: Artifact) -> Kernel:
-    return KernelOpener(lambda device: Machine(arch="x86_64", absent="none here")).open(cache, op, artifact)
+    return KernelOpener(lambda device: Machine(arch=platform.machine(), absent="none here")).open(cache, op, artifact)
 
 
 def test_a_kernel_without_a_device_does_not_launch(native: Native, tmp_path: Path) -> None:

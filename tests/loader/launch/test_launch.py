@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,9 @@ from precast.loader.session import Session
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact, demo, run_alone
 from tests.helpers.loader_fixtures import Use
 
-HOPPER = Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
+HOPPER = Machine(arch=platform.machine(), glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
 BLACKWELL = replace(HOPPER, capability=Capability(10, 0))
-NOWHERE = Machine(arch="x86_64", absent="libcuda.so.1 is not installed")
+NOWHERE = Machine(arch=platform.machine(), absent="libcuda.so.1 is not installed")
 
 
 @pytest.fixture

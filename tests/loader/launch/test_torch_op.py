@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact
 
-HOPPER = Machine(arch="x86_64", capability=Capability(9, 0))
+HOPPER = Machine(arch=platform.machine(), capability=Capability(9, 0))
 
 
 def make(native: Native, folder: Path, offset: int = 0, written: bool = True) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def test_a_call_that_is_refused_for_its_device_is_not_written(path: Path, use: U
 def loader_machine_without_device() -> Any:
     from precast.loader.machine.machine import Machine
 
-    return Machine(arch="x86_64", glibc=(2, 36), tvm_ffi="0.1.15", absent="there is none")
+    return Machine(arch=platform.machine(), glibc=(2, 36), tvm_ffi="0.1.15", absent="there is none")
 
 
 @pytest.mark.parametrize("place", ["file", "/dev/null/x"])

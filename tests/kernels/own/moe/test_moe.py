@@ -142,6 +142,13 @@ def test_what_cannot_be_built_is_refused_with_what_would_work(op: str, config: d
     assert reason and said in reason
 
 
+def test_clusters_of_more_than_eight_blocks_are_for_gpus_that_have_them() -> None:
+    declaration = declaration_of(load(find("moe_sort")))
+    wide = full("moe_sort", {"experts": 8, "cluster": 16})
+    assert declaration.refusal(wide, Target.parse("sm_103a")) is None
+    assert "clusters of at most 8 blocks; use 1, 2, 4 or 8" in str(declaration.refusal(wide, Target.parse("sm_121a")))
+
+
 @pytest.mark.slow
 def test_each_compiles_as_it_was_meant(tmp_path: Path, use: Callable[[Path], None]) -> None:
     """Without spills, with the arguments that it declares; and what the machine code says of some."""

@@ -1,0 +1,34 @@
+"""Resolve, open and call every variant of the installed caches, where there is no compiler. Started by ``run.py``.
+
+Without a GPU a call must end in NoCudaDevice, through the call path of the cache and through ``tvm_ffi``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import sys
+
+from precast import loader
+
+
+def main(target: str) -> None:
+    """Open all, call all; any other end than NoCudaDevice is an error."""
+    assert importlib.util.find_spec("cutlass") is None, "the compiler is installed"
+    opened = called = 0
+    for op in loader.ops():
+        for variant in loader.variants(op):
+            kernel = loader.get(op, variant.config, target=target)
+            opened += 1
+            try:
+                kernel(*[0] * 3)
+            except loader.NoCudaDevice:
+                called += 1
+    assert opened and called == opened, f"{opened} opened, {called} called up to the launch"
+    (cache,) = loader.caches()
+    assert cache.index is not None and any(r.fastcall and r.host.arch == "aarch64" for r in cache.index.runtimes)
+    print(f"{platform.machine()}: {opened} variants resolved, opened and called up to the launch, without the compiler")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
