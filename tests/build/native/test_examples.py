@@ -28,8 +28,8 @@ def example(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytes
     folder: Path = tmp_path_factory.mktemp(request.param) / request.param
     shutil.copytree(ROOT / "examples" / request.param, folder)
     tool, install = {"cpp": ("g++", "apt-get install g++"), "rust": ("cargo", "https://rustup.rs")}[request.param]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed: {install}")
+    if subprocess.run([shutil.which(tool) or "false", "--version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{tool} is not installed, or does not run: {install}")
     commands = {
         "cpp": ["make", f"PRECAST={files}", f"DLPACK={ffi_folder() / 'include'}", "CXX=g++ -Werror"],
         "rust": ["cargo", "build", "--release", "--offline"],

@@ -73,8 +73,8 @@ def test_a_launch_on_a_stream(files: Path, search: str) -> None:
 @pytest.mark.parametrize("example", ["cpp", "rust"])
 def test_the_examples(files: Path, search: str, tmp_path: Path, example: str) -> None:
     tool, install = {"cpp": ("g++", "apt-get install g++"), "rust": ("cargo", "https://rustup.rs")}[example]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed: {install}")
+    if subprocess.run([shutil.which(tool) or "false", "--version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{tool} is not installed, or does not run: {install}")
     folder = tmp_path / example
     shutil.copytree(ROOT / "examples" / example, folder)
     libraries = ffi_folder()

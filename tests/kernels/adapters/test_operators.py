@@ -221,7 +221,8 @@ def test_a_product_in_the_dtype_itself_is_within_tolerance(function: Any, config
         assert expected.shape == inputs["out"].shape
         assert ((stored - expected.double()).abs() <= allowed).all()
         sizes.append(float(expected.double().abs().mean()))
-        assert inputs["a"].data_ptr() % 16 == 0 and declared.cost(full, problem).flops > 0
+        assert inputs["a"].data_ptr() % 16 == 0
+        assert (declared.cost(full, problem).flops > 0) == (problem["k"] > 0)
     assert max(sizes) > 0.3, "a tolerance says nothing where results are next to zero"
 
 

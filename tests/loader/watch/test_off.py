@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.launch.fast_kernel import FastObject
+from precast.loader.launch.fast_kernel import FastCalls, FastObject
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
@@ -52,7 +52,7 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
     assert session.watch is None
     assert isinstance(kernel, FastObject) and not isinstance(kernel, WatchedKernel)
     launcher = type(kernel).__mro__[1]
-    assert type(kernel).__mro__[2:4] == (FastObject, Kernel)
+    assert type(kernel).__mro__[2:5] == (FastObject, FastCalls, Kernel)
     assert type(kernel).__call__ is launcher.__call__ and launcher.__module__ != Kernel.__module__
 
 
