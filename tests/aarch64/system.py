@@ -71,7 +71,7 @@ class System:
         shutil.rmtree(begun, ignore_errors=True)
         begun.parent.mkdir(parents=True, exist_ok=True)
         command = ["debootstrap", "--foreign", "--arch=arm64", "--variant=minbase", f"--include={PACKAGES}", SUITE]
-        checked([*command, str(begun), "http://deb.debian.org/debian"])
+        checked([*command, str(begun)])
         for package in sorted(begun.glob("var/cache/apt/archives/*.deb")):
             checked(["dpkg-deb", "-x", str(package), str(begun)])
         for file, line in {"passwd": "root:x:0:0:root:/root:/bin/sh", "group": "root:x:0:"}.items():
