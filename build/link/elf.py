@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from precast.build.errors import ObjectError
 
@@ -55,30 +56,20 @@ def embedded(library: bytes) -> tuple[bytes, ...]:
 
 def symbols(obj: bytes) -> frozenset[str]:
     """The names an object or library defines for others."""
-    from elftools.elf.sections import SymbolTableSection
-
-    elf = _open(obj, "the object")
-    return frozenset(
-        symbol.name
-        for table in elf.iter_sections()
-        if isinstance(table, SymbolTableSection)
-        for symbol in table.iter_symbols()
-        if symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol["st_shndx"] != "SHN_UNDEF"
-    )
+    return frozenset(symbol.name for symbol in _global(obj) if symbol["st_shndx"] != "SHN_UNDEF")
 
 
 def undefined(obj: bytes) -> frozenset[str]:
     """The names that an object or library takes from others, but for those that it can do without."""
+    return frozenset(symbol.name for symbol in _global(obj) if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name)
+
+
+def _global(obj: bytes) -> Iterator[Any]:
     from elftools.elf.sections import SymbolTableSection
 
-    elf = _open(obj, "the object")
-    return frozenset(
-        symbol.name
-        for table in elf.iter_sections()
-        if isinstance(table, SymbolTableSection)
-        for symbol in table.iter_symbols()
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol.name
-    )
+    for table in _open(obj, "the object").iter_sections():
+        if isinstance(table, SymbolTableSection):
+            yield from (symbol for symbol in table.iter_symbols() if symbol["st_info"]["bind"] == "STB_GLOBAL")
 
 
 def oldest_glibc(library: bytes) -> str:

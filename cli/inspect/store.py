@@ -10,16 +10,13 @@ import typer
 
 from precast.cli.shared.amounts import bytes_of, seconds
 from precast.cli.shared.output import count, emit, size
+from precast.cli.shared.pruning import Keep, OlderThan, Prune
 
 
 def command(
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what --older-than and --keep select.")] = False,
-    older_than: Annotated[
-        str, typer.Option("--older-than", help="Select what no build has used for so long, such as 30d.", metavar="AGE")
-    ] = "",
-    keep: Annotated[
-        str, typer.Option("--keep", help="Select the longest unused beyond so many bytes, such as 20G.", metavar="SIZE")
-    ] = "",
+    prune: Prune = False,
+    older_than: OlderThan = "",
+    keep: Keep = "",
     store: Annotated[Path | None, typer.Option(help="Where built variants are kept.", envvar="PRECAST_STORE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

@@ -11,6 +11,7 @@ import typer
 from precast.cli.shared.amounts import bytes_of, seconds
 from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
 from precast.cli.shared.output import count, emit, size, tell
+from precast.cli.shared.pruning import Keep, OlderThan, Prune
 from precast.cli.shared.toolchain_text import line_of
 
 if TYPE_CHECKING:
@@ -23,13 +24,9 @@ def command(
         list[str] | None,
         typer.Option("--remove", help="Remove the one whose name begins so; may be repeated.", metavar="NAME"),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what --older-than and --keep select.")] = False,
-    older_than: Annotated[
-        str, typer.Option("--older-than", help="Select what no build has used for so long, such as 30d.", metavar="AGE")
-    ] = "",
-    keep: Annotated[
-        str, typer.Option("--keep", help="Select the longest unused beyond so many bytes, such as 20G.", metavar="SIZE")
-    ] = "",
+    prune: Prune = False,
+    older_than: OlderThan = "",
+    keep: Keep = "",
     lock: Annotated[
         Path | None,
         typer.Option("--lock", help="Print the lock of this manifest's toolchain, chosen now.", metavar="MANIFEST"),
