@@ -130,7 +130,7 @@ class Launches:
         except Lost as error:
             return (Launched(problem={}, refused=str(error)),)
         if not all(one.healthy for one in found):
-            self._end()  # the GPU does not work any more in it
+            self.end()  # the GPU does not work any more in it
         return found
 
     def trial(
@@ -152,7 +152,7 @@ class Launches:
         request = {"op": op, "key": key, "group": group, "launches": launches, "check": check, "enough": enough}
         found = self._ask({**request, "problem": dict(problem)}, Trial.parse)
         if not found.healthy:
-            self._end()
+            self.end()
         return found
 
     def clocks(self) -> dict[str, int]:
@@ -183,7 +183,7 @@ class Launches:
         except Lost as error:
             return (Check(problem=problem or {}, output="", error=math.inf, fault=str(error)),)
         if not healthy:
-            self._end()
+            self.end()
         return found
 
     def _ask(self, request: Mapping[str, object], read: Callable[[Mapping[str, object]], T]) -> T:
@@ -196,11 +196,11 @@ class Launches:
                 raise Lost(str(reason))
             return read(reply)
         except ChildLost as lost:
-            self._end()
+            self.end()
             printed = lost.output.strip()[-_PRINTED:]
             raise Lost(f"{lost}" + (f"; it last printed: {printed}" if printed else "")) from None
         except FormatError as error:
-            self._end()
+            self.end()
             raise Lost(f"the launching process' answer cannot be read: {error}") from None
 
     def _start(self) -> ChildProcess:
@@ -208,7 +208,8 @@ class Launches:
         environment = launching_environment(os.environ)
         return ChildProcess("on_gpu.launch_main", name="launching process", settings=settings, environment=environment)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the process: all the memory that it holds is free. The next request starts another."""
         if self._child is not None:
             self._child.kill()
             self._child = None

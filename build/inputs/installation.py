@@ -57,6 +57,11 @@ class Installation:
             self._owners[file] = self._owner(file)
         return self._owners[file]
 
+    def is_as_listed(self, file: str) -> bool:
+        """Whether a file's content is what the list of its distribution says."""
+        info = self._lister(file)
+        return info is not None and self._record(info)[_inside(info.folder, file)] == _spelled(hash_file(file))
+
     def answer(self, name: str) -> str | None:
         """The version of a distribution and the digest of its files: by its list, and by their content where that
         differs from the list. None where it is not installed."""
@@ -78,15 +83,20 @@ class Installation:
         return found
 
     def _owner(self, file: str) -> str | None:
+        info = self._lister(file)
+        return info.distribution if info else None
+
+    def _lister(self, file: str) -> _Info | None:
+        """The installed distribution that lists a file."""
         first = self._installed()
         for folder in self._path:
             if not file.startswith(os.path.join(folder, "")):
                 continue
-            inside = file[len(folder) :].lstrip("/")
+            inside = _inside(folder, file)
             for info in self._tops.get(folder, {}).get(inside.partition("/")[0], ()):
                 # One that another of its name hides is not what Python takes for the distribution.
                 if inside in self._record(info) and first[info.distribution] == info:
-                    return info.distribution
+                    return info
         return None
 
     def _record(self, info: _Info) -> dict[str, str]:
@@ -118,6 +128,10 @@ def normalised(name: str) -> str:
     'foo-bar-baz'
     """
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _inside(folder: str, file: str) -> str:
+    return file[len(folder) :].lstrip("/")
 
 
 def _listed(folder: str) -> list[_Info]:

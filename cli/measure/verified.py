@@ -109,6 +109,8 @@ def verify_each(
         threads.shutdown(wait=False, cancel_futures=True)  # who ends the processes ends what still runs
     if several:
         progress.stage("launching alone what needs much of the GPU's memory")
+        for each in launches:  # one that rests keeps what it took, of the GPU's memory and of the host's
+            each.end()
         done = [_completed(case, one, options, launches[0]) for case, one in zip(found, done, strict=True)]
     return done
 

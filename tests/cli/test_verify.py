@@ -77,6 +77,8 @@ class OnTheCpu:
 
     functions: ClassVar[dict[str, Callable[..., None]]] = {}
     declaration = DECLARATION
+    held: ClassVar[set[OnTheCpu]] = set()
+    """Those that hold memory: they were asked, and not ended since."""
 
     def __init__(self, cache: Path, seconds: float) -> None:
         pass
@@ -85,7 +87,10 @@ class OnTheCpu:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        self.end()
+
+    def end(self) -> None:
+        self.held.discard(self)
 
     def checks(
         self,
@@ -97,6 +102,7 @@ class OnTheCpu:
         most: int | None,
         huge: bool | None = None,
     ) -> tuple[Check, ...]:
+        self.held.add(self)
         function, huge = self.functions[key], huge is not False
         return tuple(
             verify(function, self.declaration, {}, device="cpu", seed=seed, problem=problem, most=most, huge=huge)
@@ -269,6 +275,7 @@ def test_variants_are_verified_beside_each_other_and_large_problems_alone(
         def function(x: Any, out: Any) -> None:
             if len(x) == 100:
                 large.append(name)
+                assert len(OnTheCpu.held) == 1, "one that rests holds memory that a large problem needs"
                 with pytest.raises(threading.BrokenBarrierError):
                     never.wait(1)
                 right(x, out)

@@ -27,6 +27,8 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
     ordered = [_as_passed(a, values[a.name]) for a, _ in first]
     named = {a.name: _as_passed(a, values[a.name]) for a in given[len(first) :]}
+    if not named and not streams:  # a call without names passes everything
+        ordered += [a.none_value for a in signature.passed[len(first) :]]
     call = functools.partial(launch, *ordered, **named)
     return functools.partial(_on_current, call, streams) if streams else call
 

@@ -134,6 +134,33 @@ def test_a_file_that_changed_since_it_was_read_is_named(project: ObservedProject
         counted(project, **observed)
 
 
+def test_a_file_that_another_environment_links_has_not_changed(project: ObservedProject) -> None:
+    """Installers make environments out of hard links: that is a change of a file's facts, and of nothing else."""
+    installed, own = project.site / "acme/tiles.json", project.search / "kernel.py"
+    observed: dict[str, Any] = {
+        "asked": [["file", str(installed), str(own), 1]],
+        "stamps": {str(path): list(stamp_of(str(path)) or ()) for path in (installed, own)},
+    }
+    before = counted(project, **observed)
+    os.link(installed, project.folder / "linked")
+    assert list(stamp_of(str(installed)) or ()) != observed["stamps"][str(installed)]
+    assert counted(project, **observed) == before
+
+
+def test_a_file_of_a_distribution_whose_times_were_set_back_has_changed(project: ObservedProject) -> None:
+    path = project.site / "acme/tiles.json"
+    before = path.stat()
+    observed: dict[str, Any] = {
+        "asked": [["file", str(path), str(project.search / "kernel.py"), 1]],
+        "stamps": {str(path): list(stamp_of(str(path)) or ())},
+    }
+    path.write_text("2")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (stamp_of(str(path)) or ())[:3] == tuple(observed["stamps"][str(path)][:3])
+    with pytest.raises(ChangedInputError, match="tiles"):
+        counted(project, **observed)
+
+
 def test_a_file_that_appeared_since_it_was_missed_is_named(project: ObservedProject) -> None:
     path = project.search / "tiles.json"
     observed: dict[str, Any] = {"asked": [["file", str(path), "", 0]], "stamps": {str(path): None}}

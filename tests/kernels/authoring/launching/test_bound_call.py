@@ -28,6 +28,7 @@ def test_inputs_are_bound_by_the_names_of_the_signature() -> None:
     scalar = [Argument(name=name, kind="scalar", dtype="int32") for name in "abc"]
     nothing = Argument(name="mask", kind="none")
     stream = Argument(name="stream", kind="env_stream")
+    assert bound(signature_of(*scalar, nothing, nothing), {"a": 1, "b": 2, "c": 3})() == ((1, 2, 3, None, None), {})
     assert bound(signature_of(*scalar, stream), {"c": 3, "a": 1, "b": 2, "more": 9})() == ((1, 2, 3), {})
     assert bound(signature_of(scalar[0], nothing, *scalar[1:]), {"a": 1, "b": 2, "c": 3})() == ((1,), {"b": 2, "c": 3})
     assert bound(signature_of(scalar[0], nothing), {"a": 1, "mask": None})() == ((1, None), {})
