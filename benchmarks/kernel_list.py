@@ -1,5 +1,8 @@
 """Write docs/kernels.md: ``make kernels``, or ``python benchmarks/kernel_list.py [--plan] [--verified FILE...]``.
 
+``--tested OP FILE`` adds what pytest wrote (``--junitxml FILE``) of the tests of an op that ``precast verify`` does not
+launch: parts of a chain, and what several GPUs do at once.
+
 With ``--plan`` every manifest of ``manifests/`` is planned, and ``benchmarks/results/shipped.json`` keeps what they
 ship. A manifest that cannot be planned here, such as one that needs a clone that no variable names, is told and stays
 as it was. ``--verified`` adds what ``precast verify CACHE --json`` printed to
@@ -16,6 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from kernels_page import page, shipped_by
 from performance import RESULTS, ROOT, slug, stored
@@ -30,10 +34,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", action="store_true", help="plan every manifest again")
     parser.add_argument("--verified", nargs="+", type=Path, default=[], metavar="FILE")
+    parser.add_argument("--tested", nargs=2, action="append", default=[], metavar=("OP", "FILE"))
     options = parser.parse_args(argv)
     missed = plan_all() if options.plan else 0
     for file in options.verified:
         keep_verified(json.loads(file.read_text()), RESULTS)
+    for op, file in options.tested:
+        keep_tested(op, file, RESULTS)
     PAGE.write_text(page(json.loads(SHIPPED.read_text()), stored()))
     print(f"{PAGE} is written")
     return 1 if missed else 0
@@ -106,6 +113,29 @@ def keep_verified(report: Mapping[str, Any], results: Path) -> None:
             part["data"].setdefault(op, {})[key[:12]] = kept
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
+
+
+def keep_tested(op: str, file: str | Path, results: Path) -> None:
+    """Add the tests of an op to those of the machine that they ran on; SystemExit where not all of them passed."""
+    suites = list(ElementTree.parse(file).getroot().iter("testsuite"))
+    counts = {name: sum(int(s.get(name, 0)) for s in suites) for name in ("tests", "failures", "errors", "skipped")}
+    facts = {p.get("name", ""): p.get("value", "") for s in suites for p in s.iter("property")}
+    passed = counts["tests"] - sum(counts[name] for name in ("failures", "errors", "skipped"))
+    if counts["failures"] or counts["errors"] or not passed or not facts.get("gpu"):
+        raise SystemExit(f"{file}: {counts} on {facts.get('gpu') or 'no GPU'}: keep a run on a GPU in which all passed")
+    target = results / slug(facts["gpu"]) / "tests.json"
+    part: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {"data": {}}
+    dates = [s.get("timestamp", "")[:10] for s in suites]
+    files = {case.get("classname", "").replace(".", "/") + ".py" for s in suites for case in s.iter("testcase")}
+    part["data"][op] = {"passed": passed, "files": sorted(files), "date": max(dates), "gpus": int(facts["gpus"])}
+    part |= {
+        "part": "tests",
+        "command": "tests/gpu/run KIT --junitxml FILE",
+        "date": max([*dates, part.get("date", "")]),
+    }
+    part["machine"] = {"name": facts["gpu"], "driver_version": facts["driver"]}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
 
 
 def _first(failed: Sequence[str]) -> Sequence[str]:

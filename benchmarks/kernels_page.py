@@ -32,9 +32,10 @@ The variable `CUTLASS_EXAMPLES` names the examples of the CuTe DSL in a clone wh
 `manifests/cutlass-examples.yaml` is built; `benchmarks/cutlass_examples.py` then compares these kernels with torch.
 `python benchmarks/kernel_list.py --verified FILE` adds what it or `precast verify --json` has written.
 
-*Verified* counts variants. An empty cell means that no result is stored: nothing was run for `sm_100a`. *Beside its
-peer* is the peer's time over ours, in the geometric mean of what was timed: above 1, ours is faster. `attach.` ops are
-served to programs that call the library themselves ([attach.md](attach.md)).
+*Verified* counts variants, or the tests of what `precast verify` does not launch: parts of a chain, and what several
+GPUs do at once. An empty cell means that no result is stored: nothing was run for `sm_100a`. *Beside its peer* is the
+peer's time over ours, in the geometric mean of what was timed: above 1, ours is faster. `attach.` ops are served to
+programs that call the library themselves ([attach.md](attach.md)).
 """
 ORIGINS = (
     ("This project", lambda op, source: source.startswith("precast.kernels.own.")),
@@ -123,6 +124,10 @@ def verified(op: str, found: Mapping[str, Any]) -> str:
     '1 (4 problems), 2026-11-22'
     """
     keys = found.get("verify", {}).get("data", {}).get(op, {})
+    tests = found.get("tests", {}).get("data", {}).get(op)
+    if not keys and tests:
+        gpus = f" on {tests['gpus']} GPUs" if tests["gpus"] > 1 else ""
+        return f"{tests['passed']} tests{gpus} ({', '.join(f'`{file}`' for file in tests['files'])}), {tests['date']}"
     if not keys:
         return ""
     wrong = sum(bool(one["failed"]) for one in keys.values())

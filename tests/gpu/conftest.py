@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 "no cache is installed: run 'tests/gpu/run KIT', with a kit made by tests/gpu/kit.py"
             )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _gpu_is_in_the_report(record_testsuite_property: Callable[[str, object], None]) -> None:
+    """So that ``benchmarks/kernel_list.py --tested`` knows where the tests passed."""
+    if not no_device():
+        import torch
+
+        from precast.cli.measure.evidence import where_and_when
+        from precast.kernels.authoring.launching.cases import this_device
+
+        for name, value in {**where_and_when(this_device(), os.environ), "gpus": torch.cuda.device_count()}.items():
+            record_testsuite_property(name, value)
 
 
 @pytest.fixture(autouse=True)

@@ -84,3 +84,19 @@ def test_speed_is_that_of_the_fastest_variant_beside_the_fastest_peer(pages: Mod
     found = {"kernels": {"machine": {"name": "NVIDIA H200"}, "data": {"rows": [*rows, {**rows[0], "op": "other"}]}}}
     assert pages.beside("scale", found) == "4.00 (copy, mul; 2 problems)"
     assert pages.beside("rmsnorm", found) == ""
+
+
+JUNIT = """<testsuites><testsuite name="pytest" errors="0" failures="{failed}" skipped="1" tests="3"
+timestamp="2026-11-22T23:51:33"><properties><property name="gpu" value="NVIDIA H200"/><property name="gpus" value="2"/>
+<property name="driver" value="580"/></properties><testcase classname="tests.gpu.test_sums" name="a"/>
+</testsuite></testsuites>"""
+
+
+def test_the_tests_of_an_op_stand_where_they_passed(pages: ModuleType, lists: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(JUNIT.format(failed=0))
+    lists.keep_tested("sums", tmp_path / "junit.xml", tmp_path)
+    found = {"tests": json.loads((tmp_path / "nvidia-h200" / "tests.json").read_text())}
+    assert pages.verified("sums", found) == "2 tests on 2 GPUs (`tests/gpu/test_sums.py`), 2026-11-22"
+    (tmp_path / "junit.xml").write_text(JUNIT.format(failed=1))
+    with pytest.raises(SystemExit, match="keep a run on a GPU in which all passed"):
+        lists.keep_tested("sums", tmp_path / "junit.xml", tmp_path)
