@@ -237,7 +237,8 @@ def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tup
                     f"{errors[0].variant} cannot be built: {errors[0].refusal}",
                     *lines,
                     *more,
-                    "exclude it, or drop the target; or say 'skip_unsupported: true' in its entry to have it listed and not built",
+                    "exclude it, or drop the target; or say 'skip_unsupported: true' in its entry to have it listed, "
+                    "and not built",
                 ]
             ),
             errors[0].variant.location,
