@@ -88,8 +88,8 @@ def microseconds(graph: torch.cuda.CUDAGraph) -> float:
 
 def errors(found: torch.Tensor, inputs: list[torch.Tensor]) -> tuple[int, int]:
     """How many elements are not the sum in float32, rounded once; and how many differ from the first rank's."""
-    total = inputs[0].float()
-    for x in inputs[1:]:
+    total = torch.zeros_like(found, dtype=torch.float32)
+    for x in inputs:
         total += x.float()
     first = found.clone()
     dist.broadcast(first, 0)
