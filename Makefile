@@ -16,6 +16,9 @@ ARGS ?=
 # Processes that run tests beside each other, a file at a time; 0 runs them in one.
 JOBS ?= auto
 
+# Those of this project, and the one that precast new --ci writes.
+WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
+
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
 export TORCH_INDEX TORCH_CUDA
@@ -53,12 +56,14 @@ bench: test-environment ## measure a CACHE on this GPU, and write docs/performan
 emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
 	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
 
-check: check-environment ## lint, format, types, import direction
+check: check-environment ## lint, format, types, import direction, workflows
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/lint-imports --no-cache
+	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
+	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 
 format: check-environment ## let ruff fix and format the code
 	@$(CHECK)/bin/ruff check --fix .
