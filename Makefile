@@ -30,7 +30,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels bench emulate check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels notebook bench emulate check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,6 +49,9 @@ cov: test-environment ## the whole suite, with its branch coverage, which must r
 
 kernels: test-environment ## plan all manifests, and write docs/kernels.md
 	@$(TEST)/bin/python benchmarks/kernel_list.py --plan $(ARGS)
+
+notebook: test-environment ## run examples/tour.ipynb, and keep what it shows now
+	@$(TEST)/bin/python -m tests.helpers.notebook.runner examples/tour.ipynb
 
 bench: test-environment ## measure a CACHE on this GPU, and write docs/performance.md
 	@$(TEST)/bin/python benchmarks/performance.py $(if $(CACHE),--cache $(CACHE)) $(ARGS)

@@ -14,14 +14,17 @@ ROWS = 100
 """Rows that a table shows; a page of a cache with thousands is made by ``precast report``."""
 
 _LONGEST = 2000  # characters of one text
-# Colours are the notebook's, light or dark; lines are a grey that both show. Long words break: tables are narrow.
+_WORD = 24  # characters after which a word may break, so that a table is no wider than it must be
+# Colours are the notebook's, light or dark; lines are a grey that both show. Notebooks align cells to the right, by
+# rules that come before all but important ones.
 _STYLE = (
     ".precast-values{overflow-x:auto;max-width:100%;color:inherit}"
     ".precast-values table{border-collapse:collapse;margin:.4em 0;color:inherit;background:none}"
     ".precast-values caption{caption-side:top;text-align:left;color:inherit;font-weight:bold;padding:2px 0}"
-    ".precast-values th,.precast-values td{text-align:left;vertical-align:top;padding:2px 10px 2px 0;color:inherit;"
-    "white-space:normal;overflow-wrap:anywhere;min-width:6.5em;border:0;border-bottom:1px solid rgba(128,128,128,.4)}"
-    ".precast-values pre{white-space:pre-wrap;overflow-wrap:anywhere;color:inherit;background:none;margin:.4em 0}"
+    ".precast-values th,.precast-values td{text-align:left!important;vertical-align:top;padding:2px 10px 2px 0;"
+    "color:inherit;white-space:normal;border:0;border-bottom:1px solid rgba(128,128,128,.4)}"
+    ".precast-values pre{font-family:monospace!important;white-space:pre-wrap;color:inherit;background:none;"
+    "margin:.4em 0}"
 )
 
 
@@ -44,7 +47,8 @@ def escaped(value: object) -> Markup:
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... ({len(text)} characters)"
     seen = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-    return Markup(re.sub(r"([$\\])", r"<span>\1</span>", html.escape(seen)))
+    marked = re.sub(rf"\S{{{_WORD}}}(?=\S)", lambda word: f"{word[0]}\0", seen)
+    return Markup(re.sub(r"([$\\])", r"<span>\1</span>", html.escape(marked)).replace("\0", "<wbr>"))
 
 
 def element(tag: str, *children: object) -> Markup:

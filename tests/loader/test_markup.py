@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +15,14 @@ from tests.helpers.notebook.markup_reader import MarkupReader
 @given(st.text())
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     read = MarkupReader(escaped(text))
-    assert set(read.tags) <= {"span"} and not read.attributes
+    assert set(read.tags) <= {"span", "wbr"} and not read.attributes
     assert read.text == "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 @given(st.text(alphabet="$\\()[]{}beginx"))
 def test_no_text_becomes_a_formula(text: str) -> None:
     """A notebook takes ``$x$`` and what stands between backslash and bracket for one, within one piece of text."""
-    pieces = escaped(text).replace("</span>", "<span>").split("<span>")
+    pieces = re.split("</?span>", escaped(text).replace("<wbr>", ""))
     assert all(piece in ("$", "\\") for piece in pieces if "$" in piece or "\\" in piece)
 
 
@@ -40,7 +41,7 @@ def test_a_long_text_is_cut_and_says_so() -> None:
 @given(st.text(), st.text())
 def test_only_markup_is_markup(one: str, other: str) -> None:
     nested = element("p", one, element("b", other))
-    assert set(MarkupReader(nested).tags) <= {"p", "b", "span"}
+    assert set(MarkupReader(nested).tags) <= {"p", "b", "span", "wbr"}
     assert nested == f"<p>{escaped(one)}<b>{escaped(other)}</b></p>"
     assert element("p", Markup("<i></i>")) == "<p><i></i></p>"
 
@@ -63,7 +64,7 @@ def test_a_page_loads_nothing_and_runs_nothing() -> None:
     read = MarkupReader(shown)
     assert set(read.tags) == {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td"}
     assert read.attributes == [("class", "precast-values")]
-    for word in ("url", "import", "@", "expression", "http", "/*"):
+    for word in ("url", "@", "expression", "http", "/*"):
         assert word not in read.style
     selectors = [rule.partition("{")[0] for rule in read.style.split("}") if rule]
     assert all(one.startswith(".precast-values") for rule in selectors for one in rule.split(","))

@@ -26,7 +26,7 @@ HOSTILE = (
     "</td><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">$\\alert{1}$\u202e&lt;"
 )
 SHOWN = HOSTILE.replace("\u202e", r"\u202e")
-TAGS = {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre", "b", "span"}
+TAGS = {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre", "b", "span", "wbr"}
 
 
 def hostile_artifact(writer: CacheWriter, native: Native, target: str = "sm_90a") -> Artifact:

@@ -22,7 +22,8 @@ class MarkupReader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        self._open.append(tag)
+        if tag != "wbr":  # where a word may break; it holds nothing
+            self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag, f"{tag} ends where it does not stand"
