@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from precast.cli.shared.output import emit
+
+if TYPE_CHECKING:
+    from precast.loader.format.target import Target
 
 
 def command(
@@ -37,8 +40,25 @@ def command(
 
     if attach and ci:
         raise typer.BadParameter("--attach and --ci write different files: run precast new for each")
-    made = new_attached(attach, name) if attach else new_ci(name) if ci else new_kernel(name)
+    made = (
+        new_attached(attach, name)
+        if attach
+        else new_ci(name, _targets(output / f"{name}.yaml"))
+        if ci
+        else new_kernel(name)
+    )
     written = made.write(output)
     commands = [*([] if output == Path() else [f"cd {shlex.quote(str(output))}"]), *made.next]
     lines = [*(f"wrote {path}" for path in written), "", "next:", *(f"  {line}" for line in commands)]
     emit({"files": [str(path) for path in written], "next": commands}, "\n".join(lines), as_json)
+
+
+def _targets(manifest: Path) -> set[Target]:
+    """What a manifest is built for; nothing where it is not written yet."""
+    from precast.build.plan.manifest import read_manifest
+
+    return (
+        {target for entry in read_manifest(manifest).entries for target in entry.targets}
+        if manifest.is_file()
+        else set()
+    )

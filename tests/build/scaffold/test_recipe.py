@@ -13,10 +13,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import yaml
 
 from precast.build.scaffold.scaffold import new_ci
 from precast.cli import main
 from precast.loader.errors import ConfigError
+from precast.loader.format.target import Target
 from tests.helpers.cluster.dask_cluster import DaskCluster
 from tests.helpers.source_tree import ROOT
 
@@ -147,6 +149,13 @@ def test_a_cluster_builds_the_same(recipe: Recipe, tmp_path: Path) -> None:
     assert merged.returncode == 0 and "4 of 4 artifacts there" in merged.stdout, merged.stderr
 
 
+def test_without_a_manifest_the_workflow_has_the_usual_targets() -> None:
+    """Which the template must have as the scaffold looks for them."""
+    one, usual = (new_ci("tiny", targets).files[".github/workflows/tiny.yml"] for targets in ([Target(8, 0)], ()))
+    assert "        target: [sm_80]\n" in one
+    assert "        target: [sm_90a, sm_100a]\n" in usual
+
+
 def test_an_unknown_step_and_a_missing_word_are_told(recipe: Recipe) -> None:
     wrong = recipe("wheels")
     assert wrong.returncode == 2 and "there is no step wheels" in wrong.stderr
@@ -173,8 +182,11 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
             main.run(["new", *words, "-o", str(tmp_path)])
         return int(ended.value.code or 0)
 
+    (tmp_path / "acme-norms.yaml").write_text(MANIFEST.replace("[sm_90a]", "[sm_120a, sm_90]"))
     assert run("acme-norms", "--ci") == 0
     assert "bash ci/recipe" in capsys.readouterr().out
     assert "manifest=acme-norms.yaml" in (tmp_path / "ci" / "recipe").read_text()
+    workflow = yaml.safe_load((tmp_path / ".github" / "workflows" / "acme-norms.yml").read_text())
+    assert workflow["jobs"]["build"]["strategy"]["matrix"]["target"] == ["sm_90", "sm_120a"], "those of the manifest"
     assert run("acme-norms", "--ci") != 0, "what is there is not touched"
     assert run("x", "--ci", "--attach", "quack") == 2
