@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from precast import loader
+from precast.loader.api import Variants
 from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact, Resources
 from precast.loader.format.signature import Argument
@@ -158,8 +159,16 @@ def test_ops_and_caches_are_the_tuples_that_they_were(path: Path, use: Use) -> N
     assert "demo" in shown and "12" in shown  # the cache, and how many artifacts it has of scale
 
 
+def test_each_variant_has_a_row(path: Path, use: Use) -> None:
+    use(path)
+    read = MarkupReader(loader.variants("scale")._repr_html_())
+    assert "scale: 12 variants" in read.text and read.tags.count("tr") == 1 + 12
+    assert "spilled" not in read.text  # nobody said what they use
+
+
 def test_nothing_found_is_said(use: Use) -> None:
     use()
+    assert "no variants" in MarkupReader(Variants()._repr_html_()).text and repr(Variants()) == "no variants"
     assert repr(loader.caches()) == "no caches"
     assert "PRECAST_CACHE_PATH" in MarkupReader(loader.caches()._repr_html_()).text
     assert "0 ops" in MarkupReader(loader.ops()._repr_html_()).text
