@@ -121,10 +121,12 @@ def test_everything_up_to_the_wheel_and_to_an_index(recipe: Recipe, tmp_path: Pa
     (whole,) = (work / "parts").glob("*-sm_90a-1-of-1")
     assert (whole / "index.json").read_bytes() == (work / "cache" / "index.json").read_bytes()
 
+    wheel.with_name(f"{wheel.name}.publish.attestation").write_text('{"version": 1}')
     sent = recipe("publish", RECIPE_INDEX=index.address, UV_PUBLISH_TOKEN="a secret of the index")
     assert sent.returncode == 0, sent.stderr
     ((authority, body),) = index.received
     assert authority and authority.startswith("Basic ") and wheel.read_bytes() in body
+    assert b'name="attestations"' in body, "one that lies beside its wheel goes with it"
     assert "a secret of the index" not in sent.stdout + sent.stderr
 
     shutil.rmtree(whole)
