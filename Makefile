@@ -16,6 +16,9 @@ ARGS ?=
 # Processes that run tests beside each other, a file at a time; 0 runs them in one.
 JOBS ?= auto
 
+# Those of this project, and the one that precast new --ci writes.
+WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
+
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
 export TORCH_INDEX TORCH_CUDA
@@ -27,7 +30,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels bench emulate check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels notebook bench emulate check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -47,18 +50,23 @@ cov: test-environment ## the whole suite, with its branch coverage, which must r
 kernels: test-environment ## plan all manifests, and write docs/kernels.md
 	@$(TEST)/bin/python benchmarks/kernel_list.py --plan $(ARGS)
 
+notebook: test-environment ## run examples/tour.ipynb, and keep what it shows now
+	@$(TEST)/bin/python -m tests.helpers.notebook.runner examples/tour.ipynb
+
 bench: test-environment ## measure a CACHE on this GPU, and write docs/performance.md
 	@$(TEST)/bin/python benchmarks/performance.py $(if $(CACHE),--cache $(CACHE)) $(ARGS)
 
 emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
 	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
 
-check: check-environment ## lint, format, types, import direction
+check: check-environment ## lint, format, types, import direction, workflows
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/lint-imports --no-cache
+	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
+	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 
 format: check-environment ## let ruff fix and format the code
 	@$(CHECK)/bin/ruff check --fix .

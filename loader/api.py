@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader import session
+from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import Candidate
-from precast.loader.resolve.discover import DiscoveredCache
+from precast.loader.resolve.discover import Caches, Ops
 
 if TYPE_CHECKING:
     from precast.loader.counts import Stats
@@ -101,7 +102,7 @@ def explain(
     return session.default.explain(op, config, device=device, target=target, problem=problem, verified=verified)
 
 
-def ops() -> tuple[str, ...]:
+def ops() -> Ops:
     """List the ops of every cache, sorted.
 
     Examples
@@ -122,6 +123,11 @@ class Variants(tuple[Candidate, ...]):
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self)) or "no variants"
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_views import variants_view
+        return variants_view(self)
 
 
 def variants(op: str) -> Variants:
@@ -144,7 +150,7 @@ def variants(op: str) -> Variants:
     return Variants(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
 
 
-def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[DiscoveredCache, ...]:
+def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> Caches:
     """List the caches in the order in which they are searched, the broken ones with their error.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from precast.loader.fast_start.values import Immutable
+from precast.loader.import_lock import IMPORT_LOCK
 
 
 class Stats(Immutable, kw_only=True):
@@ -23,3 +24,11 @@ class Stats(Immutable, kw_only=True):
             f"{self.loads} kernels loaded ({self.stored} bytes) in {self.lookups} lookups, {self.misses} of them"
             f" misses, {self.seconds * 1e3:.1f} ms in all"
         )
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.markup import page, table
+        seconds = f"{self.seconds:.4f}"
+        counts = (self.lookups, self.misses, self.loads, self.stored, seconds)
+        names = ("lookups", "misses", "loads", "bytes read", "seconds")
+        return page(table("since the session began", (), zip(names, counts, strict=True)))

@@ -63,6 +63,9 @@ class VariantNotFound(PrecastError, LookupError):
         super().__init__(message)
         self.resolution = resolution
 
+    def _repr_html_(self) -> str | None:
+        return None if self.resolution is None else self.resolution._repr_html_()  # type: ignore[attr-defined]
+
 
 class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""

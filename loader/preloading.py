@@ -46,6 +46,16 @@ class Preload(Immutable, kw_only=True):
         head = f"{len(self.loaded)} kernels in {self.seconds * 1e3:.1f} ms, {state}"
         return "\n".join([head, *(_line(one) for one in self.loaded)])
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.markup import page, table
+        head = ("op", "config", "target", "ms", "left for the first call")
+        rows = ((*_name(one.kernel), f"{one.seconds * 1e3:.2f}", one.lazy) for one in self.loaded)
+        return page(table(str(self).partition("\n")[0], head, rows, len(self.loaded)))
+
 
 def preload(
     requests: str | Iterable[PreloadRequest],
@@ -190,6 +200,8 @@ def _make_ready(into: Session, found: Lookup, ordinal: int) -> str:
 
 
 def _line(one: Loaded) -> str:
-    kernel = one.kernel
-    name = f"{kernel.op} {config_text(kernel.config)} {kernel.target}"
-    return f"  {one.seconds * 1e3:8.2f} ms  {name}{': ' if one.lazy else ''}{one.lazy}"
+    return f"  {one.seconds * 1e3:8.2f} ms  {' '.join(_name(one.kernel))}{': ' if one.lazy else ''}{one.lazy}"
+
+
+def _name(kernel: Kernel) -> tuple[str, str, str]:
+    return kernel.op, config_text(kernel.config), str(kernel.target)

@@ -36,7 +36,7 @@ from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.discover import DiscoveredCache, discover
+from precast.loader.resolve.discover import Caches, Ops, discover
 
 if TYPE_CHECKING:
     from precast.loader.counts import Stats
@@ -92,14 +92,14 @@ class Session:
         self._search = search
         self._pins: Pins | None = None
         self._decided: Decisions | None = None  # by the arguments of ``get``, but for its problem
-        self._caches: tuple[DiscoveredCache, ...] | None = None
+        self._caches: Caches | None = None
         self._discovering = ForkSafeLock()
         self._kernels = OnceTable()
         self._operators = OnceTable()
         self._counts: list[Any] = [0, 0, 0, 0, 0.0]
         self._counting = ForkSafeLock()
 
-    def caches(self, *, refresh: bool = False, pins: Mapping[str, str] | None = None) -> tuple[DiscoveredCache, ...]:
+    def caches(self, *, refresh: bool = False, pins: Mapping[str, str] | None = None) -> Caches:
         """See ``loader.caches``."""
         with self._discovering:
             if pins is not None:
@@ -115,9 +115,9 @@ class Session:
                     self.watch.found_caches(self._caches)
             return self._caches
 
-    def ops(self) -> tuple[str, ...]:
+    def ops(self) -> Ops:
         """See ``loader.ops``."""
-        return tuple(sorted({op for found in self.caches() if found.index for op in found.index.ops}))
+        return Ops.of(self.caches())
 
     def explain(
         self,

@@ -1,1 +1,1 @@
-"""Files to begin with: a kernel with all that a build, a verification and a benchmark need, or a library's warm-up."""
+"""Files to begin with: a kernel with all that a build, a verification and a benchmark need, a warm-up, a CI."""

@@ -1,8 +1,10 @@
-"""Scaffolds: the files of a new kernel, or of a library that a program calls, and the commands that come next."""
+"""Scaffolds: the files of a new kernel, of a library that a program calls, of a CI; and the commands that come next."""
 
 from __future__ import annotations
 
 import keyword
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +14,15 @@ from precast.build.errors import OutputError
 from precast.loader.errors import ConfigError
 from precast.loader.format.config import suggest
 from precast.loader.format.patterns import NAME
+from precast.loader.format.target import Target
+from precast.loader.version import VERSION
 
 _HERE = Path(__file__).parent
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # it becomes part of a script and of a workflow
 _LIBRARY_NAMES = {"quack": "quack", "flashinfer": "FlashInfer", "flash_attention": "FlashAttention-4"}
 LIBRARIES = tuple(_LIBRARY_NAMES)
 """The libraries that there is a warm-up for."""
+_TARGETS = "target: [sm_90a, sm_100a]"  # as the workflow has them
 _TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of this name would hide
 
 
@@ -80,6 +86,28 @@ def new_attached(library: str, name: str) -> Scaffold:
             f"precast build {name}.yaml -o cache",
             "precast wheel cache -o dist",
             "python -m precast.loader.attach server.py    # where the wheel is installed: nothing compiles",
+        ),
+    )
+
+
+def new_ci(name: str, targets: Iterable[Target] = ()) -> Scaffold:
+    """The steps that build and ship a manifest, and the workflow that runs them, with a job for each target.
+
+    >>> sorted(new_ci("acme-norms").files)
+    ['.github/workflows/acme-norms.yml', 'ci/recipe', 'ci/requirements.txt']
+    """
+    if not FILE_NAME.fullmatch(name):
+        raise ConfigError(f"{name[:80]!r} is no name of a manifest: give that of the file, without .yaml")
+    files = {"NAME.yml": f".github/workflows/{name}.yml", "recipe": "ci/recipe", "requirements": "ci/requirements.txt"}
+    texts = {path: (_HERE / "ci" / source).read_text(encoding="utf-8") for source, path in files.items()}
+    jobs = ", ".join(map(str, sorted(set(targets))))
+    workflow = files["NAME.yml"]
+    texts[workflow] = texts[workflow].replace(_TARGETS, f"target: [{jobs}]" if jobs else _TARGETS)
+    return Scaffold(
+        files={path: text.replace("VERSION", VERSION).replace("NAME", name) for path, text in texts.items()},
+        next=(
+            f"bash ci/recipe    # where {name}.yaml is: everything up to the wheel, on this machine",
+            f"git add ci .github/workflows/{name}.yml",
         ),
     )
 

@@ -13,7 +13,7 @@ from precast.build.cache.diff import Difference, difference
 from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text, to_json
+from precast.loader.format.config import config_text, python_text, to_json
 from precast.loader.format.index import OpIndex
 from precast.loader.resolve.evidence import CHECK
 
@@ -202,16 +202,8 @@ def get_line(op: str, artifact: Artifact, index: OpIndex) -> str:
         for name, value in artifact.config.items()
         if name not in keys or keys[name].tuned or not keys[name].has_default or keys[name].default != value
     }
-    given = f", {_python(config)}" if config else ""
+    given = f", {python_text(config)}" if config else ""
     return f"loader.get({op!r}{given})"
-
-
-def _python(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name!r}: {_python(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_python, value)) + "]"
-    return repr(value)
 
 
 def _where(entry: Mapping[str, Any]) -> str:

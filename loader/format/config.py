@@ -144,6 +144,19 @@ def value_text(value: object) -> str:
         return str(value)
 
 
+def python_text(value: object) -> str:
+    """A config, or one value, as a program writes it.
+
+    >>> python_text({"dtype": "bfloat16", "tile": (64, None)})
+    "{'dtype': 'bfloat16', 'tile': [64, None]}"
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name!r}: {python_text(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(python_text, value)) + "]"
+    return repr(value)
+
+
 class Key(Immutable, kw_only=True):
     """One key of an op's config: its name, type, kind and default.
 

@@ -33,12 +33,22 @@ def describe_argument(argument: Argument) -> str:
     >>> describe_argument(Argument(name="p", kind="pointer", dtype="int32"))
     'p: pointer to int32'
     """
+    kind, demands = describe_parts(argument)
+    return ", ".join([f"{argument.name}: {kind}", *demands])
+
+
+def describe_parts(argument: Argument) -> tuple[str, list[str]]:
+    """What an argument is, and what else a caller must keep to.
+
+    >>> describe_parts(Argument(name="x", kind="tensor", dtype="float16", shape=("n",), alignment=16))
+    ('float16[n]', ['aligned to 16 bytes'])
+    """
     if argument.kind == "tuple":
-        return f"{argument.name}: ({', '.join(map(describe_argument, argument.members))})"
-    text = str(argument)
+        return f"({', '.join(map(describe_argument, argument.members))})", []
+    kind = str(argument).removeprefix(f"{argument.name}: ")
     if argument.kind == "pointer" and argument.dtype:
-        text = f"{argument.name}: pointer to {argument.dtype}"
-    facts = [text]
+        kind = f"pointer to {argument.dtype}"
+    facts = []
     if argument.strides is not None and argument.strides != _compact(argument.shape):
         facts.append(f"strides ({', '.join(map(str, argument.strides))})")
     if argument.alignment > 1:
@@ -49,7 +59,7 @@ def describe_argument(argument: Argument) -> str:
         facts.append(f"on {argument.device}")
     if argument.written:
         facts.append("written")
-    return ", ".join(facts)
+    return kind, facts
 
 
 def describe_symbols(signature: Signature) -> list[str]:

@@ -51,6 +51,8 @@ class Kernel:
     signature: Signature
     artifact: Artifact
     doc: str
+    cache: str = ""
+    """The name of the cache it is from."""
 
     def __init__(
         self,
@@ -105,6 +107,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.op} {config_text(self.config)} {self.target} {self.signature}>"
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_card import card_view
+        return card_view(self.op, self.artifact, self.cache, self.doc, self.obstacle or "can be launched")
 
     def _first(self, *args: Any) -> Any:
         """The first call checks that there is a device to launch on; the later ones go straight to the entry."""

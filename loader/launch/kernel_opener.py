@@ -49,8 +49,15 @@ class KernelOpener:
             The device that the kernel is for; None for the current one at its first call.
         """
         doc, machine = cache.op(op).doc, lambda: self.machine(device)
-        if artifact.kind == "cubin":
-            return self._open_cubin(cache, op, artifact, machine, doc)
+        opener = self._open_cubin if artifact.kind == "cubin" else self._open_object
+        kernel = opener(cache, op, artifact, machine, doc)
+        kernel.cache = cache.name
+        return kernel
+
+    def _open_object(
+        self, cache: Cache, op: str, artifact: Artifact, machine: Callable[[], Machine], doc: str
+    ) -> Kernel:
+        """A library, called through the call path of its cache where this process can, else through tvm_ffi."""
         library = self.libraries.load(cache, artifact)
         assert artifact.host is not None  # what can be loaded has a host
         fast_kernel = self._type_for(cache, cache.index.fastcall(artifact.host.arch), FastObject)

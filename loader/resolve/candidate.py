@@ -14,6 +14,7 @@ from precast.loader.format.config import Key, Value, canonical, config_text, dty
 from precast.loader.format.index import Index, OpIndex
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
+from precast.loader.import_lock import IMPORT_LOCK
 
 
 class CachedOp(Immutable, kw_only=True):
@@ -172,6 +173,11 @@ class Candidate(Immutable):
         artifact = self.artifact
         what = f"{self.source.op.op} {config_text(artifact.config)} for {artifact.target}"
         return f"<Candidate {what}, {artifact.kind} {artifact.key[:12]} in cache {self.cache!r}>"
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_card import card_view
+        return card_view(self.source.op.op, self.artifact, self.cache, self.source.op.doc)
 
     @property
     def cache(self) -> str:

@@ -42,9 +42,42 @@ class DiscoveredCache(Immutable, kw_only=True):
         return f"{self.name} ({self.origin}): {self.error}"
 
 
-def discover(
-    search: str | None = None, pins: Pins | None = None, installed: Installed | None = None
-) -> tuple[DiscoveredCache, ...]:
+class Caches(tuple[DiscoveredCache, ...]):
+    """What was found, in the order in which it is searched; a prompt shows each on a line of its own."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "no caches"
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_views import caches_view
+        return caches_view(self)
+
+
+class Ops(tuple[str, ...]):
+    """The ops of some caches, sorted: a tuple of names that a notebook shows with what each cache has of them."""
+
+    _places = Caches()
+
+    @classmethod
+    def of(cls, places: Caches) -> Ops:
+        """The ops of every cache that could be opened."""
+        made = cls(sorted({op for found in places if found.index for op in found.index.ops}))
+        made._places = places
+        return made
+
+    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:
+        return tuple, (list(self),)  # a copy for another process is of names alone: open caches stay here
+
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_views import ops_view
+        return ops_view(self, self._places)
+
+
+def discover(search: str | None = None, pins: Pins | None = None, installed: Installed | None = None) -> Caches:
     """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
 
     Parameters
@@ -65,7 +98,7 @@ def discover(
         if place is None or place not in seen:
             seen.add(place)
             result.append(found)
-    return tuple(result)
+    return Caches(result)
 
 
 def _pins(text: str) -> Pins | None:

@@ -23,12 +23,23 @@ def unproven(artifact: Artifact, capability: Capability | None) -> str:
     here = [entry for entry in artifact.evidence if _is_of(entry, capability)]
     for entry in here:
         if entry.get("failed") != []:
-            return f"found wrong on {_where(entry)}: {_first(entry.get('failed'))}"
+            return outcome(entry)
     if here:
         return ""
     others = sorted({str(e.get("capability"))[:_LONGEST] for e in artifact.evidence if e.get("check") == CHECK})
     elsewhere = f", only on {', '.join(others)}" if others else ""
     return f"never verified on a GPU of {capability}{elsewhere}: run 'precast verify CACHE --record' on one"
+
+
+def outcome(entry: Mapping[str, Any]) -> str:
+    """Where a verification took place, and how it ended.
+
+    >>> outcome({"check": "verify", "gpu": "NVIDIA H200", "date": "2026-05-04", "failed": []})
+    'NVIDIA H200, 2026-05-04'
+    """
+    if entry.get("failed") == []:
+        return _where(entry)
+    return f"found wrong on {_where(entry)}: {_first(entry.get('failed'))}"
 
 
 def _is_of(entry: Mapping[str, Any], capability: Capability | None) -> bool:

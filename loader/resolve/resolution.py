@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,18 @@ class Resolution(Immutable):
     def __repr__(self) -> str:
         return render(self)
 
+    def _repr_html_(self) -> str:
+        with IMPORT_LOCK:
+            from precast.loader.resolve.notebook_views import decision_view
+        missing = "\n".join(advice(self)) if self.chosen is None else ""
+        count = len(self.accepted) + len(self.rejected)
+        return decision_view(heading(self), rows_of(self), count, self.notes, missing)
+
 
 def render(resolution: Resolution, limit: int | None = None) -> str:
     """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
     lines = [heading(resolution)]
-    rows = [(_verdict(n), a.candidate, _why(n, resolution)) for n, a in enumerate(resolution.accepted)]
-    rows += [("refused", r.candidate, "; ".join(r.reasons)) for r in resolution.rejected]
+    rows = list(rows_of(resolution))
     shown = rows if limit is None else rows[:limit]
     lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
     if len(shown) < len(rows):
@@ -82,6 +88,14 @@ def render(resolution: Resolution, limit: int | None = None) -> str:
     if resolution.chosen is None:
         lines += advice(resolution)
     return "\n".join(lines)
+
+
+def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:
+    """Each candidate, with what became of it and why: what serves first, then what does not, the nearest first."""
+    for place, accepted in enumerate(resolution.accepted):
+        yield _verdict(place), accepted.candidate, _why(place, resolution)
+    for rejected in resolution.rejected:
+        yield "refused", rejected.candidate, "; ".join(rejected.reasons)
 
 
 def _why(position: int, resolution: Resolution) -> str:

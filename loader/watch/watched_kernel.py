@@ -21,6 +21,7 @@ class WatchedKernel(Kernel):
 
     def __init__(self, inner: Kernel, cache: Cache, log: logging.Logger | None, dumper: Dumper | None) -> None:
         super().__init__(inner.op, inner.artifact, inner, inner._machine, inner.doc)
+        self.cache = inner.cache
         self._inner, self._cache, self._log, self._dumper = inner, cache, log, dumper
         self._launched = False
 

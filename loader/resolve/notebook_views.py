@@ -1,0 +1,98 @@
+"""Notebook views: decisions, variants, ops and caches as tables, for ``_repr_html_``. Nothing else imports this."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from precast.loader.format.config import config_text
+from precast.loader.markup import Markup, element, escaped, page, table
+
+if TYPE_CHECKING:
+    from precast.loader.resolve.candidate import Candidate
+    from precast.loader.resolve.discover import DiscoveredCache
+
+_VARIANT = ("config", "target", "kind", "key", "cache")
+
+
+def decision_view(
+    asked: str, rows: Iterable[tuple[str, Candidate, str]], count: int, notes: Iterable[str], missing: str
+) -> str:
+    """A whole decision.
+
+    Parameters
+    ----------
+    asked
+        The request and the machine.
+    rows
+        Each candidate, with what became of it and why.
+    count
+        How many rows there are.
+    notes
+        What else is to be said.
+    missing
+        What would build what is missing; nothing, where something was taken.
+    """
+    cells = ((_mark(verdict), *_variant(candidate), why) for verdict, candidate, why in rows)
+    drawn = table(asked, ("", *_VARIANT, "why"), cells, count) if count else element("p", f"{asked}: no candidate")
+    more = [element("p", f"note: {note}") for note in notes]
+    return page(drawn, *more, *([element("pre", missing)] if missing else []))
+
+
+def variants_view(variants: Sequence[Candidate]) -> str:
+    """The variants of an op, a row each."""
+    if not variants:
+        return page(element("p", "no variants"))
+    rows = ((*_variant(one), _resources(one), str(one.signature)) for one in variants)
+    title = f"{variants[0].source.op.op}: {_number(len(variants), 'variant')}"
+    return page(table(title, (*_VARIANT, "resources", "takes"), rows, len(variants)))
+
+
+def ops_view(names: Sequence[str], places: Iterable[DiscoveredCache]) -> str:
+    """The ops, with how many artifacts each cache has of them."""
+    listed: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for found in places:
+        for op, entry in found.index.ops.items() if found.index else ():
+            listed.setdefault(op, []).append(found.name)
+            counts[op] += entry.artifacts
+    rows = ((op, counts[op], ", ".join(listed.get(op, ()))) for op in names)
+    return page(table(_number(len(names), "op"), ("op", "artifacts", "caches"), rows, len(names)))
+
+
+def caches_view(places: Sequence[DiscoveredCache]) -> str:
+    """The caches in the order in which they are searched, the broken ones with their error."""
+    if not places:
+        return page(element("p", "no caches: install the wheel of one, or name its folder in PRECAST_CACHE_PATH"))
+    head = ("cache", "found by", "ops", "index", "folder")
+    return page(table(_number(len(places), "cache"), head, (_place(found) for found in places), len(places)))
+
+
+def _place(found: DiscoveredCache) -> tuple[object, ...]:
+    if found.cache is None:
+        state: tuple[object, object] = Markup(element("b", "broken: ") + escaped(found.error)), ""
+    else:
+        state = len(found.cache.index.ops), found.cache.digest[:12]
+    return found.name, found.origin, *state, found.path or ""
+
+
+def _variant(candidate: Candidate) -> tuple[object, ...]:
+    artifact = candidate.artifact
+    return config_text(artifact.config), artifact.target, artifact.kind, artifact.key[:12], candidate.cache
+
+
+def _resources(candidate: Candidate) -> str:
+    used = candidate.artifact.resources
+    if not used:
+        return ""
+    spilled = max(one.local + one.stack for one in used)
+    return f"{max(one.registers for one in used)} registers" + (f", {spilled} bytes spilled" if spilled else "")
+
+
+def _mark(verdict: str) -> object:
+    return element("b", verdict) if verdict == "taken" else verdict
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
