@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Iterable, Sequence
 
-WIDTH = 120
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 

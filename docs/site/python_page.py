@@ -10,6 +10,7 @@ from typing import Any
 
 from page_parts import docstring, fenced
 
+WIDTH = 88
 HEAD = """\
 # The Python interface
 
@@ -37,7 +38,7 @@ def _module(name: str, text: str) -> Iterator[str]:
     errors = [pair for pair in known if inspect.isclass(pair[1]) and issubclass(pair[1], BaseException)]
     for one, value in functions:
         yield f"### `{one}`"
-        yield fenced("python", f"{one}{signature(value)}")
+        yield fenced("python", _wide(one, value))
         yield docstring(value.__doc__)
     for one, value in classes:
         yield f"### `{one}`"
@@ -72,13 +73,29 @@ def signature(function: Any) -> str:
     >>> signature(f)
     "(a: int, *, b: str = 'x') -> None"
     """
+    return str(_asked(function))
+
+
+def _wide(name: str, function: Any) -> str:
+    """A whole definition; one that is wider than a page has a line for each parameter."""
+    asked = _asked(function)
+    if len(f"def {name}{asked}: ...") <= WIDTH:
+        return f"def {name}{asked}: ..."
+    lines, kind = [], None
+    for one in asked.parameters.values():
+        if one.kind == one.KEYWORD_ONLY != kind:
+            lines.append("    *,")
+        lines.append(f"    {one},")
+        kind = one.kind
+    return "\n".join([f"def {name}(", *lines, f") -> {asked.return_annotation!r}: ..."])
+
+
+def _asked(function: Any) -> inspect.Signature:
+    """Its signature, without ``self``, and with annotations that are printed as words."""
     asked = inspect.signature(function)
-    kept = [
-        p.replace(annotation=_as_written(p.annotation))
-        for name, p in asked.parameters.items()
-        if name not in ("self", "cls")
-    ]
-    return str(asked.replace(parameters=kept, return_annotation=_as_written(asked.return_annotation)))
+    kept = [p for name, p in asked.parameters.items() if name not in ("self", "cls")]
+    named = [p.replace(annotation=_as_written(p.annotation)) for p in kept]
+    return asked.replace(parameters=named, return_annotation=_as_written(asked.return_annotation))
 
 
 def _as_written(annotation: Any) -> Any:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.wheel.wheel import write_wheels
 from tests.conftest import no_device
+from tests.helpers.caches import Native, demo
+from tests.helpers.documentation.walks import Command, File, matches, steps, walk
 from tests.helpers.pages import blocks
 from tests.helpers.source_tree import ROOT
-from tests.helpers.walks import Command, File, matches, steps, walk
 
 QUIET = {"COLUMNS": "200", "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
@@ -55,6 +57,14 @@ def test_the_tutorial_of_attaching(folder: Path, installed: dict[str, str]) -> N
     walk("docs/tutorial-attach.md", folder, installed, gpu=not no_device())
 
 
+@pytest.mark.slow
+def test_the_guide_to_air_gapped_machines(folder: Path, installed: dict[str, str]) -> None:
+    """It begins with a cache wheel in ``dist``."""
+    write_wheels(demo(Native(folder)).write(folder / "demo"), folder / "dist", version="1.0")
+    done = walk("docs/air-gapped.md", folder, installed, gpu=not no_device())
+    assert "scale" in done[-1].output
+
+
 def test_the_image_of_the_tutorial_runs_its_commands() -> None:
     """Each line that an image runs is one that the reader has run, in the same order."""
     (image,) = blocks("docs/tutorial.md", "dockerfile")
@@ -67,10 +77,12 @@ def test_the_image_of_the_tutorial_runs_its_commands() -> None:
 
 
 def test_a_walk_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "Save this as `a.py`:\n\n```python\n1\n```\n\n```sh\necho a\\\n b\nfalse  # exit 1\n```\n\n```text\n...\n```\n"
-    monkeypatch.setattr("tests.helpers.walks.text_of", lambda page: text)
+    text = (
+        "Save this as `a.py`:\n\n```python\n1\n```\n\n```sh\necho a\\\n b\nfalse  # exit 1\n```\n\n```text\n...\n```\n"
+    )
+    monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: text)
     assert list(steps("page")) == [File("a.py", "1\n"), Command("echo a b"), Command("false  # exit 1", "...\n")]
-    monkeypatch.setattr("tests.helpers.walks.text_of", lambda page: f"{text}\n```yaml\na: 1\n```\n")
+    monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: f"{text}\n```yaml\na: 1\n```\n")
     with pytest.raises(ValueError, match="page:17: a block in yaml that is neither"):
         list(steps("page"))
 
@@ -87,7 +99,7 @@ def test_a_walk_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_page_that_is_wrong_is_found(text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.helpers.walks.text_of", lambda page: text)
+    monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: text)
     with pytest.raises(AssertionError, match=wrong):
         walk("page", tmp_path, {}, gpu=False)
 
@@ -95,7 +107,7 @@ def test_a_page_that_is_wrong_is_found(text: str, wrong: str, tmp_path: Path, mo
 def test_a_page_that_is_right_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "`a/b.txt`:\n\n```text\n8\n```\n\n```sh\ncd a\ncat b.txt\n```\n\n```text\n8\n```\n\n"
     text += "```sh\necho no GPU >&2; (exit 1)  # on a machine with a GPU\n```\n"
-    monkeypatch.setattr("tests.helpers.walks.text_of", lambda page: text)
+    monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: text)
     done = walk("page", tmp_path, {}, gpu=False)
     assert [one.status for one in done] == [0, 0, 1]
     assert matches("8", done[1].output)

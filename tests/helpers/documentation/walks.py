@@ -96,7 +96,8 @@ def walk(page: str, folder: Path, environment: Mapping[str, str], *, gpu: bool) 
     """Do what a page says. Raises AssertionError at the first command that does something else."""
     logs = folder.parent / f"{folder.name}-log"
     logs.mkdir()
-    script, commands = ["set -u"], []
+    script = ["set -u"]
+    commands: list[Command] = []
     for step in steps(page):
         if isinstance(step, File):
             path = folder / step.name
