@@ -23,6 +23,7 @@ html_theme = "furo"
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
+html_show_search_summary = False  # a browser lets no page of a local folder read another
 html_static_path = ["style"]
 html_css_files = ["precast.css"]
 pygments_style = "default"
