@@ -50,10 +50,14 @@ def _objects(schema: dict[str, Any], title: str) -> Iterator[str]:
 def _fields(schema: dict[str, Any]) -> Iterator[str]:
     """The table of an object's fields, and a section for each object that is one of them."""
     named = schema["properties"].items()
-    inner = [(name, field) for name, field in named if "properties" in field]
-    rows = [(f"`{name}`", _need(schema, name), _type(field), field.get("description", "")) for name, field in named]
-    yield table(("field", "", "type", ""), [(*row[:2], *_below(row[0], row[2], inner), row[3]) for row in rows])
-    for name, field in inner:
+    inner = {name: field for name, field in named if "properties" in field}
+    rows = [
+        (f"`{name}`", _need(schema, name), "object, see below" if name in inner else _type(field), _text_of(field))
+        for name, field in named
+    ]
+    described = any(row[3] for row in rows)
+    yield table(("field", "", "type", "")[: 3 + described], [row[: 3 + described] for row in rows])
+    for name, field in inner.items():
         yield f"### `{name}`"
         yield from _fields(field)
 
@@ -62,8 +66,8 @@ def _need(schema: dict[str, Any], name: str) -> str:
     return "required" if name in schema.get("required", ()) else ""
 
 
-def _below(name: str, kind: str, inner: list[tuple[str, Any]]) -> tuple[str]:
-    return ("object, see below",) if name.strip("`") in dict(inner) else (kind,)
+def _text_of(field: dict[str, Any]) -> str:
+    return str(field.get("description", ""))
 
 
 def _type(schema: dict[str, Any]) -> str:
