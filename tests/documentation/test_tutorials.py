@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from precast.build.wheel.wheel import write_wheels
-from tests.conftest import no_device
 from tests.helpers.caches import Native, demo
 from tests.helpers.documentation.walks import Command, File, matches, steps, walk
 from tests.helpers.pages import blocks
@@ -46,7 +45,7 @@ def test_the_tutorial(folder: Path, shell: dict[str, str]) -> None:
     """From nothing: two environments are made, the builder's and the server's."""
     bare = Path(sys.base_prefix, "bin")  # a Python without this environment's packages
     path = f"{bare}{os.pathsep}{os.environ['PATH']}"
-    walk("docs/tutorial.md", folder, {**shell, "PATH": path}, gpu=not no_device())
+    walk("docs/tutorial.md", folder, {**shell, "PATH": path})
     assert (folder / "report.html").is_file()
 
 
@@ -54,14 +53,14 @@ def test_the_tutorial(folder: Path, shell: dict[str, str]) -> None:
 def test_the_tutorial_of_attaching(folder: Path, installed: dict[str, str]) -> None:
     if importlib.util.find_spec("quack") is None:
         pytest.skip("quack is not installed")
-    walk("docs/tutorial-attach.md", folder, installed, gpu=not no_device())
+    walk("docs/tutorial-attach.md", folder, installed)
 
 
 @pytest.mark.slow
 def test_the_guide_to_air_gapped_machines(folder: Path, installed: dict[str, str]) -> None:
     """It begins with a cache wheel in ``dist``."""
     write_wheels(demo(Native(folder)).write(folder / "demo"), folder / "dist", version="1.0")
-    done = walk("docs/air-gapped.md", folder, installed, gpu=not no_device())
+    done = walk("docs/air-gapped.md", folder, installed)
     assert "scale" in done[-1].output
 
 
@@ -101,13 +100,13 @@ def test_a_walk_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_that_is_wrong_is_found(text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: text)
     with pytest.raises(AssertionError, match=wrong):
-        walk("page", tmp_path, {}, gpu=False)
+        walk("page", tmp_path, {})
 
 
 def test_a_page_that_is_right_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "`a/b.txt`:\n\n```text\n8\n```\n\n```sh\ncd a\ncat b.txt\n```\n\n```text\n8\n```\n\n"
     text += "```sh\necho no GPU >&2; (exit 1)  # on a machine with a GPU\n```\n"
     monkeypatch.setattr("tests.helpers.documentation.walks.text_of", lambda page: text)
-    done = walk("page", tmp_path, {}, gpu=False)
+    done = walk("page", tmp_path, {})
     assert [one.status for one in done] == [0, 0, 1]
     assert matches("8", done[1].output)
