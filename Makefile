@@ -27,7 +27,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov docs reference kernels bench emulate check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels bench emulate check format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,8 @@ cov: test-environment ## the whole suite, with its branch coverage, which must r
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
 	@$(TEST)/bin/python -m coverage report
 	@$(TEST)/bin/python -m coverage report --include='loader/format/*,loader/machine/*,loader/resolve/*' --fail-under=100
+
+.PHONY: docs reference
 
 docs: ## the site of the documentation, in .work/site/html; warnings are errors
 	@$(ENVIRONMENT) $(WORK)/docs -- -e ./loader -e '.[docs]'
