@@ -47,6 +47,16 @@ cov: test-environment ## the whole suite, with its branch coverage, which must r
 	@$(TEST)/bin/python -m coverage report
 	@$(TEST)/bin/python -m coverage report --include='loader/format/*,loader/machine/*,loader/resolve/*' --fail-under=100
 
+.PHONY: docs reference
+
+docs: ## the site of the documentation, in .work/site/html; warnings are errors
+	@$(ENVIRONMENT) $(WORK)/docs -- -e ./loader -e '.[docs]'
+	@$(WORK)/docs/bin/python -m sphinx -q -W --keep-going -b html -c docs/site -d $(WORK)/site/pages . $(WORK)/site/html $(ARGS)
+	@echo "wrote $(WORK)/site/html/index.html"
+
+reference: test-environment ## write docs/reference from the code
+	@$(TEST)/bin/python docs/site/write_reference.py
+
 kernels: test-environment ## plan all manifests, and write docs/kernels.md
 	@$(TEST)/bin/python benchmarks/kernel_list.py --plan $(ARGS)
 
@@ -64,6 +74,7 @@ check: check-environment ## lint, format, types, import direction, workflows
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
+	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
 	@$(CHECK)/bin/lint-imports --no-cache
 	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
 	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)

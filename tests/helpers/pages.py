@@ -9,7 +9,7 @@ from tests.helpers.source_tree import ROOT
 
 PAGES = tuple(
     path.relative_to(ROOT).as_posix()
-    for path in (*sorted(ROOT.glob("*.md")), ROOT / "loader" / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (*sorted(ROOT.glob("*.md")), ROOT / "loader" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 )
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

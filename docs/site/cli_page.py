@@ -1,0 +1,76 @@
+"""The page of the command line: what ``precast COMMAND --help`` says, of every command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from page_parts import fenced, table
+
+from precast.cli import main
+
+HEAD = """\
+# The command line
+
+`make reference` writes this page from the code: do not edit it. `precast COMMAND --help` says the same.
+
+Exit status 0: done. 1: something failed or is missing. 2: the request itself is wrong. 130: interrupted. Errors go to
+standard error, and end with what to do."""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n\n".join([HEAD, _contents(), *(_command(name) for name in main.commands())]) + "\n"
+
+
+def _contents() -> str:
+    rooms = main.ROOMS.items()
+    rows = [
+        (main.PANELS[room], f"[`{name}`](#precast-{name})", main.commands()[name])
+        for room, names in rooms
+        for name in names
+    ]
+    return table(("", "command", ""), rows)
+
+
+def _command(name: str) -> str:
+    command = main.load(name)
+    parts = [f"## `precast {name}`", command.help]
+    described = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [p for p in described if p.param_type_name == "argument"]
+    options = [p for p in described if p.param_type_name == "option"]
+    parts.append(
+        fenced("text", " ".join(["precast", name, *(["[OPTIONS]"] if options else []), *map(_shown, arguments)]))
+    )
+    if arguments:
+        parts.append(table(("argument", ""), [(f"`{_shown(p)}`", _help(p)) for p in arguments]))
+    if options:
+        parts.append(table(("option", ""), [(f"`{_names(p)}`", _help(p)) for p in options]))
+    examples = [line.strip() for line in (command.epilog or "").splitlines() if line.startswith("  ")]
+    if examples:
+        parts.append(fenced("sh", "\n".join(examples)))
+    return "\n\n".join(parts)
+
+
+def _shown(argument: Any) -> str:
+    """An argument as the usage has it: in brackets where it may be left out."""
+    name = argument.metavar or argument.name.upper()
+    return name if argument.required else f"[{name}]"
+
+
+def _names(option: Any) -> str:
+    """The spellings of an option, with what it takes."""
+    return _record(option)[0]
+
+
+def _help(parameter: Any) -> str:
+    """What it does, with its default, but for one that is this Python's own version."""
+    text = _record(parameter)[1].replace("  [required]", "").replace("  [", " [")
+    return text.replace(f"[default: {sys.version_info[0]}.{sys.version_info[1]}]", "[default: that of this Python]")
+
+
+def _record(parameter: Any) -> tuple[str, str]:
+    """The two columns of the help."""
+    name, text = parameter.get_help_record(typer.Context(typer.main.get_command(main.app)))
+    return name, text

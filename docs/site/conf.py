@@ -1,0 +1,74 @@
+"""The site of the documentation, for Sphinx: ``make docs`` builds it.
+
+Sphinx reads the same Markdown that people read on a code host, so the pages hold no directives. The navigation is the
+lists of docs/README.md: each heading of the second level is a part, and each item of its lists a page.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+project = "precast"
+html_title = "precast"
+root_doc = "docs/README"
+extensions = ["myst_parser"]
+include_patterns = ["*.md", "docs/**.md"]
+exclude_patterns = [".*", "src", "build", "loader", "kernels", "manifests", "tests", "benchmarks", "examples"]
+
+myst_heading_anchors = 4  # as code hosts make them, so that links to sections work in both
+html_theme = "furo"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_show_search_summary = False  # a browser lets no page of a local folder read another
+html_static_path = ["style"]
+html_css_files = ["precast.css"]
+pygments_style = "default"
+
+_PART = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
+_PAGE = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
+
+
+def navigation(text: str) -> str:
+    """The lists of a page as directives that nobody sees, a part each.
+
+    >>> print(navigation("# Home\\n\\n## Guides\\n\\n- [Calling](calling.md): how\\n"))
+    <BLANKLINE>
+    ```{toctree}
+    :hidden:
+    :caption: Guides
+    <BLANKLINE>
+    Calling <calling>
+    ```
+    <BLANKLINE>
+    """
+    made = ""
+    for name, body in _PART.findall(text):
+        if pages := _PAGE.findall(body):
+            lines = "\n".join(f"{title} <{page}>" for title, page in pages)
+            made += f"\n```{{toctree}}\n:hidden:\n:caption: {name}\n\n{lines}\n```\n"
+    return made
+
+
+def add_navigation(app: Any, name: str, source: list[str]) -> None:
+    """Before the first page is read: its lists become the navigation."""
+    if name == root_doc:
+        source[0] += navigation(source[0])
+
+
+def write_entrance(app: Any, error: Exception | None) -> None:
+    """``index.html``, where web servers look first, leads to the first page."""
+    if error is None and app.builder.format == "html":
+        page = html.escape(app.builder.get_target_uri(root_doc))
+        text = f'<!doctype html>\n<meta charset="utf-8">\n<meta http-equiv="refresh" content="0; url={page}">\n'
+        text += f'<title>{project}</title>\n<a href="{page}">{project}</a>\n'
+        Path(app.outdir, "index.html").write_text(text, encoding="utf-8")
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", add_navigation)
+    app.connect("build-finished", write_entrance)

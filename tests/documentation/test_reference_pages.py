@@ -1,0 +1,47 @@
+"""The pages of docs/reference are what the code says today."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from precast.cli import main
+from tests.helpers.pages import text_of
+from tests.helpers.source_tree import ROOT
+
+SITE = ROOT / "docs" / "site"
+WRITERS = ("cli_page", "page_parts", "python_page", "schema_pages")
+
+
+@pytest.fixture
+def writer(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The program of ``make reference``."""
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("write_reference")
+
+
+@pytest.mark.parametrize("name", ["cli.md", "manifest-schema.md", "cache-schema.md", "python.md"])
+def test_a_page_is_what_the_code_says(name: str, writer: ModuleType) -> None:
+    page: Any = writer.PAGES[name]
+    assert text_of(f"docs/reference/{name}") == page(), "write it again: make reference"
+
+
+def test_no_other_page_is_there(writer: ModuleType) -> None:
+    assert {path.name for path in (ROOT / "docs" / "reference").iterdir()} == set(writer.PAGES)
+
+
+def test_every_option_of_every_command_is_there() -> None:
+    page = text_of("docs/reference/cli.md")
+    for name in main.commands():
+        section = page.partition(f"## `precast {name}`\n")[2].partition("\n## ")[0]
+        known = {option for p in main.load(name).params if p.param_type_name == "option" for option in p.opts}
+        assert {option for option in known if option not in section} == set(), name
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_examples_of_the_writers_run(name: str, writer: ModuleType) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
