@@ -39,6 +39,7 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _TRIES = 100
 _CHECKERS = 4
+_SYNCING = 8
 
 
 class Staging:
@@ -143,7 +144,7 @@ class Staging:
     def install(self, names: Iterable[str]) -> None:
         """Put the prepared cache into place, in one step where the target can be renamed."""
         listed = list(names)
-        sync(self.cache)
+        sync(self.cache, _SYNCING)
         if self.path.parent == self.target:
             self._install_within(listed)
             return
