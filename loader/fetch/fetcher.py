@@ -88,12 +88,13 @@ def fetch(
         hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
         with Web(patience) as web:
             source = open_source(found, web, hub=hub, pinned=bool(wanted), login=login)
-            work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress)
+            caches = [target, *map(Path, reuse)]
+            work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress, caches)
             work.index(wanted)
             if kept := _intact(target, work.digest):
                 return _result(target, kept, source.pinned, came=work.came, reused=0, changed=False)
             work.ops()
-            work.blobs([target, *map(Path, reuse)])
+            work.blobs()
         staging.install(work.names)
         return _result(target, Cache(target), source.pinned, came=work.came, reused=work.reused, changed=True)
 
@@ -116,9 +117,17 @@ def checked_digest(text: str) -> str:
 class _Fetch:
     """One fetch, step by step."""
 
-    def __init__(self, source: Source, staging: Staging, download: Download, threads: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        source: Source,
+        staging: Staging,
+        download: Download,
+        threads: int,
+        progress: Progress,
+        caches: Sequence[Path],
+    ) -> None:
         self._source, self._staging, self._download = source, staging, download
-        self._threads, self._progress = threads, progress
+        self._threads, self._progress, self._caches = threads, progress, caches
         self.reused = 0
         self.digest = ""
         self.names: list[str] = []
@@ -149,15 +158,16 @@ class _Fetch:
             raise FetchError(f"{self._source.pinned}: index.json: {error}") from None
 
     def ops(self) -> None:
-        """Get the file of each op."""
+        """Get the file of each op: from caches that are here, else from the source."""
         entries = {f"ops/{op}.json": entry for op, entry in self._index.ops.items()}
         wanted = {name: entry.size for name, entry in entries.items()}
-        have = {name for name in wanted if self._staging.has(name, wanted[name])}
-        stale = {n for n in have if digest((self._staging.cache / n).read_bytes()) != entries[n].sha256}
-        self._transfer({name: size for name, size in wanted.items() if name not in have or name in stale})
+        self._staging.take(wanted, self._caches)
+        here = {name for name in wanted if self._staging.has(name, wanted[name])}
+        right = {name for name in here if digest((self._staging.cache / name).read_bytes()) == entries[name].sha256}
+        self._transfer({name: size for name, size in wanted.items() if name not in right})
         self.names = ["index.json", *wanted]
 
-    def blobs(self, caches: Sequence[Path]) -> None:
+    def blobs(self) -> None:
         """Get every blob: from caches that are here, else from the source. Each is read as the loader will read it."""
         try:
             cache = Cache(self._staging.cache)
@@ -166,30 +176,29 @@ class _Fetch:
             raise IntegrityError(f"{self._source.pinned} does not hold what its index promises: {error}") from None
         self.names += blobs
         self._staging.keep_only(self.names)
-        sizes = {name: blob.stored for name, blob in blobs.items()}
-        self._staging.take(sizes, caches)
+        self._staging.take({name: blob.stored for name, blob in blobs.items()}, self._caches)
         here = {name: blob for name, blob in blobs.items() if self._staging.has(name, blob.stored)}
         words = cache.index.dictionary
+        fetched: set[str] = set()
         if here and words:  # without it no other can be read, and all would be fetched again
-            self._complete(cache, {f"blobs/{words.sha256}": words})
-        damaged = self._staging.damaged(cache, here)
-        self.reused = sum(sizes[name] for name in here.keys() - damaged.keys())
-        self._complete(cache, {name: blobs[name] for name in blobs.keys() - here.keys() | damaged.keys()})
+            fetched = self._complete(cache, {f"blobs/{words.sha256}": words})
+        fetched |= self._complete(cache, blobs)
+        self.reused = sum(blob.stored for name, blob in blobs.items() if name not in fetched)
 
-    def _complete(self, cache: Cache, blobs: Mapping[str, Blob]) -> None:
-        """Fetch those of some blobs that are not here as the index promises."""
-        missing = {n for n, b in blobs.items() if not self._staging.has(n, b.stored)}
+    def _complete(self, cache: Cache, blobs: Mapping[str, Blob]) -> set[str]:
+        """Fetch those of some blobs that are not here as the index promises, and return their names."""
+        missing = {name for name, blob in blobs.items() if not self._staging.has(name, blob.stored)}
         missing |= self._staging.damaged(cache, {n: b for n, b in blobs.items() if n not in missing}).keys()
+        fetched, damaged = set(missing), dict.fromkeys(missing, "")
         for _ in range(_ROUNDS):
-            if not missing:
-                return
-            self._transfer({name: blobs[name].stored for name in missing})
-            damaged = self._staging.damaged(cache, _in_order(cache, {name: blobs[name] for name in missing}))
-            missing = set(damaged)
-        if not missing:
-            return
-        reasons = "\n".join(list(damaged.values())[:_SHOWN])
-        raise IntegrityError(f"{self._source.pinned} holds {len(damaged)} damaged blobs: push it again\n{reasons}")
+            if not damaged:
+                break
+            self._transfer({name: blobs[name].stored for name in damaged})
+            damaged = self._staging.damaged(cache, _in_order(cache, {name: blobs[name] for name in damaged}))
+        if damaged:
+            reasons = "\n".join(list(damaged.values())[:_SHOWN])
+            raise IntegrityError(f"{self._source.pinned} holds {len(damaged)} damaged blobs: push it again\n{reasons}")
+        return fetched
 
     def _transfer(self, wanted: Mapping[str, int]) -> None:
         transfers = self._source.plan(wanted)

@@ -106,21 +106,18 @@ class Staging:
         what = f"{transfer.source} {transfer.offset} {transfer.size}".encode()
         return self._parts / digest(what)[:32]
 
-    def take(self, wanted: Mapping[str, int], folders: Iterable[Path]) -> int:
-        """Copy files of these names and sizes from other caches, and return how many bytes they have.
+    def take(self, wanted: Mapping[str, int], folders: Iterable[Path]) -> None:
+        """Copy files of these names and sizes from other caches.
 
         They may be compressed in another way, or damaged: what is taken is checked as what was fetched is.
         """
-        taken = 0
         for folder in folders:
             for name, size in wanted.items():
                 if not self.has(name, size):
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                         data = _plain(folder / name, size)
                         if len(data) == size:
                             self.put(name, data)
-                            taken += size
-        return taken
 
     def damaged(self, cache: Cache, blobs: Mapping[str, Blob]) -> dict[str, str]:
         """The blobs that are not as the index promises, with the reason, out of those that are there.
