@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
@@ -14,12 +15,15 @@ from precast.build.push.layering import layers_of
 from precast.build.push.push import push_cache
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK
-from tests.helpers.web.registry import in_front_of, registry
+from tests.helpers.web.registry import in_front_of
 from tests.helpers.web.server import Handler, Server, files_of, serving
 
 KINDS = ("image", "hub", "layers", "files")
 LARGE = {"image": "/blobs/sha256:", "hub": "layers/", "layers": "layers/", "files": "/blobs/"}
 """What the addresses of blobs, or of the layers they are in, have in common."""
+
+
+_NUMBERS = count()
 
 
 @dataclass
@@ -32,11 +36,12 @@ class Served:
     place: Path
     hub: Hub
     upstream: str = ""
+    repository: str = "kernels/a"
 
     @property
     def reference(self) -> str:
         if self.kind == "image":
-            return f"oci://{self.server.host}/kernels/a:v1"
+            return f"oci://{self.server.host}/{self.repository}:v1"
         return "hf://acme/kernels@main/h200" if self.kind == "hub" else f"{self.server.url}/caches"
 
     @property
@@ -45,7 +50,7 @@ class Served:
 
     def put(self, cache: Path) -> None:
         if self.kind == "image":
-            push_cache(cache, f"oci://{self.upstream}/kernels/a:v1", patience=QUICK)
+            push_cache(cache, f"oci://{self.upstream}/{self.repository}:v1", patience=QUICK)
             return
         contents = CacheContents.open(cache)
         layered = folder_files(layers_of(contents.files()))
@@ -68,12 +73,12 @@ class Served:
 
 
 @contextmanager
-def serve_as(kind: str, folder: Path) -> Iterator[Served]:
-    """Serve in one of the ways of ``KINDS``. An image needs a real registry; without one the test is skipped."""
+def serve_as(kind: str, folder: Path, upstream: str = "") -> Iterator[Served]:
+    """Serve in one of the ways of ``KINDS``; an image from a real registry, in a repository of its own."""
     hub = Hub()
     if kind == "image":
-        with registry(folder / "registry") as host, serving(in_front_of(host)) as server:
-            yield Served(kind, server, server.handler, folder, hub, host)
+        with serving(in_front_of(upstream)) as server:
+            yield Served(kind, server, server.handler, folder, hub, upstream, f"kernels/t{next(_NUMBERS)}")
         return
     with serving(hub if kind == "hub" else files_of(folder)) as server:
         yield Served(kind, server, server.handler, folder, hub)

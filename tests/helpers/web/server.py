@@ -70,6 +70,7 @@ def serving(handler: Handler) -> Iterator[Server]:
     class One(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
+        disable_nagle_algorithm = True  # else each answer waits for an acknowledgement
 
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

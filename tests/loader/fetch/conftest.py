@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.web.many import many
+from tests.helpers.web.registry import registry
 from tests.helpers.web.served import KINDS, Served, serve_as
 
 
@@ -41,8 +42,17 @@ def new(tmp_path: Path) -> Path:
     return many(tmp_path / "new", new=3)
 
 
+@pytest.fixture(scope="session")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The host of a real registry."""
+    with registry(tmp_path_factory.mktemp("registry")) as host:
+        yield host
+
+
 @pytest.fixture(params=KINDS)
 def served(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    with serve_as(request.param, tmp_path / "served") as found:
+    """Every way to serve a cache. An image needs a real registry; without one these tests are skipped."""
+    host = request.getfixturevalue("upstream") if request.param == "image" else ""
+    with serve_as(request.param, tmp_path / "served", host) as found:
         monkeypatch.setenv("HF_ENDPOINT", found.server.url)
         yield found
