@@ -130,6 +130,8 @@ class DiskFiles:
                 yield iter(lambda: file.read(min(1 << 16, offset + size - file.tell())), b"")
         except FileNotFoundError:
             raise FetchError(f"{self._root / name} is missing: if the cache was replaced, run this again") from None
+        except PermissionError:
+            raise FetchError(f"{self._root / name} may not be read by this user: check its permissions") from None
 
     def read(self, name: str, limit: int) -> bytes | None:
         try:

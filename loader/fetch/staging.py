@@ -171,13 +171,13 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
 
     ``wait`` is told where another fetch has it, before its end is waited for.
     """
-    problem = content_problem(target)
-    if problem:
-        raise ConfigError(problem)
-    within = target.is_dir() and not renamable(target)
-    path = target / _NAME if within else target.absolute().parent / f".{target.name}{_NAME}"
     handle = -1
     try:
+        problem = content_problem(target)
+        if problem:
+            raise ConfigError(problem)
+        within = target.is_dir() and not renamable(target)
+        path = target / _NAME if within else target.absolute().parent / f".{target.name}{_NAME}"
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _locked(path, lambda: wait(f"another fetch into {target} is running: waiting for it"))
         staging = Staging(target, path)
@@ -188,7 +188,7 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
         if error.errno in _FULL:
             raise FetchError(
                 f"the disk of {target} is full ({error.strerror}): make room, and run this again; it goes on where it"
-                f" stopped. The cache that was there is unchanged. Or remove {path}"
+                " stopped. The cache that was there is unchanged"
             ) from error
         raise FetchError(
             f"{target} cannot be written ({error.strerror or error}): choose another place, or check its permissions"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,7 +90,10 @@ def test_wrong_bytes_never_get_into_place(served: Served, target: Path, new: Pat
 def test_a_file_that_is_shorter_there_is_an_error(served: Served, target: Path, new: Path) -> None:
     def short(request: Request) -> Response:
         response = served.handler(request)
-        return response.changed(body=response.body[:-30]) if served.large in request.path else response
+        if served.large not in request.path:
+            return response
+        headers = {name: value for name, value in response.headers.items() if name != "Content-Length"}
+        return response.changed(headers=headers, body=response.body[:-30])
 
     served.misbehave(short)
     refused(served, target, (FetchError, IntegrityError), r"ended after|smaller than|damaged|other bytes")  # type: ignore[arg-type]
@@ -117,10 +119,9 @@ def test_nothing_is_read_beyond_its_limit(served: Served, target: Path, new: Pat
     works(served, target, new)
 
 
-@pytest.mark.parametrize("status", [429, 503, 500])
-def test_a_busy_server_is_asked_again(served: Served, target: Path, new: Path, status: int) -> None:
-    busy = Response(status, {"Retry-After": "0"}, b"busy")
-    served.misbehave(once(served.handler, "", lambda _: busy, times=3))
+def test_a_busy_server_is_asked_again(served: Served, target: Path, new: Path) -> None:
+    states = iter((429, 503, 500))
+    served.misbehave(once(served.handler, "", lambda _: Response(next(states), {"Retry-After": "0"}), times=3))
     works(served, target, new)
 
 
@@ -147,10 +148,9 @@ def test_what_a_server_asks_for_is_waited(served: Served, target: Path, monkeypa
     assert 3.0 in waited
 
 
-def test_a_server_that_is_not_there(served: Served, target: Path, new: Path) -> None:
+@pytest.mark.parametrize("served", ["image", "files"], indirect=True)
+def test_a_server_that_is_not_there(served: Served, target: Path) -> None:
     elsewhere = served.reference.replace(served.server.host, "127.0.0.1:9")
-    if served.kind == "hub":
-        pytest.skip("the hub's address does not stand in a reference")
     before = tree(target)
     with pytest.raises(FetchError, match=r"no answer \(ConnectionRefusedError.*times in a row: try again later"):
         fetch(elsewhere, target, patience=QUICK)
@@ -197,19 +197,10 @@ def test_another_range_than_the_one_asked_for_is_refused(served: Served, target:
     works(served, target, new)
 
 
-HOSTILE: list[tuple[str, Callable[[dict[str, object]], None], str]] = [
-    ("../../escaped", lambda layer: None, "is not a file of a cache"),
-    ("/etc/passwd", lambda layer: None, "is not a file of a cache"),
-    ("blobs/../../escaped", lambda layer: None, "is not a file of a cache"),
-    ("ops/..%2fescaped.json", lambda layer: None, "is not a file of a cache"),
-]
-
-
-@pytest.mark.parametrize("name", [name for name, _, _ in HOSTILE])
+@pytest.mark.parametrize("served", ["hub", "layers"], indirect=True)
+@pytest.mark.parametrize("name", ["../../escaped", "/etc/passwd", "blobs/../../escaped", "ops/..%2fescaped.json"])
 def test_no_name_leads_out_of_the_cache(served: Served, target: Path, new: Path, name: str) -> None:
     """A table of layers names files; only those that an index can name are read."""
-    if served.kind not in ("hub", "layers"):
-        pytest.skip("a table of layers is a file of its own on a hub and in a folder")
 
     def hostile(request: Request) -> Response:
         response = served.handler(request)
