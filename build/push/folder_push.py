@@ -63,6 +63,7 @@ def push_to_hub(reference: HubReference, files: dict[str, bytes], *, endpoint: s
     except HfHubHTTPError as error:
         said = " ".join(str(error).split())[:300]
         raise FetchError(f"{reference}: the hub refused ({said}): check the name, the revision and HF_TOKEN") from None
-    except OSError as error:
-        raise FetchError(f"{reference}: the hub was not reached ({type(error).__name__}: {error}): try again") from None
+    except Exception as error:  # any exception that the library, or what it sends with, raises
+        said = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        raise FetchError(f"{reference}: it could not be pushed ({said}): try again") from None
     return str(done.oid)

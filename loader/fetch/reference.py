@@ -177,5 +177,5 @@ def _disk(rest: str, text: str) -> FolderReference:
 
 
 def _hidden(text: str) -> str:
-    """The beginning of a text without what may be a password."""
-    return re.sub(r"[^/@]*@(?!sha256:)", "...@", text[:160])[:80]
+    """The beginning of a text without what may be a password, or the signature of an address."""
+    return re.sub(r"[^/@]*@(?!sha256:)", "...@", text[:160].partition("?")[0])[:80]

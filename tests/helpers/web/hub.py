@@ -79,7 +79,7 @@ class Hub:
                 if line["key"] == "file"
             }
             sha = self.commit(files, revision)
-            url = f"http://localhost/{self.repository}/commit/{sha}"
+            url = f"http://{request.headers['host']}/{self.repository}/commit/{sha}"
             return _json({"success": True, "commitOid": sha, "commitUrl": url, "hookOutput": ""})
         return Response(404, body=b'{"error":"not in this double"}')
 

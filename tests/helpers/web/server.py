@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -63,7 +64,7 @@ class _Quiet(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(handler: Handler) -> Iterator[Server]:
+def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     """Serve on a free port of this machine."""
     server = Server(handler)
 
@@ -103,7 +104,9 @@ def serving(handler: Handler) -> Iterator[Server]:
             """Nothing."""
 
     http = _Quiet(("127.0.0.1", 0), One)
-    server.url = f"http://127.0.0.1:{http.server_address[1]}"
+    server.url = f"{'https://localhost' if tls else 'http://127.0.0.1'}:{http.server_address[1]}"
+    if tls:
+        http.socket = tls.wrap_socket(http.socket, server_side=True)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

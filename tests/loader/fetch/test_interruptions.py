@@ -33,7 +33,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, with room for 1 MiB, as a container's volume is."""
     place = tmp_path / "volume"
     place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", place]
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", str(place)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
