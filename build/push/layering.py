@@ -31,7 +31,7 @@ def layers_of(files: Mapping[str, bytes]) -> list[tuple[Layer, bytes]]:
     for name in blobs:
         first = int(name.removeprefix("blobs/")[:8], 16)
         groups.setdefault(first >> (32 - bits), []).append(name)
-    return [_layer(groups[group], files) for group in sorted(groups)]
+    return [layer_of(groups[group], files) for group in sorted(groups)]
 
 
 def _bits(size: int) -> int:
@@ -46,7 +46,8 @@ def _bits(size: int) -> int:
     return bits
 
 
-def _layer(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[Layer, bytes]:
+def layer_of(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[Layer, bytes]:
+    """One layer with these files."""
     buffer = io.BytesIO()
     members: list[Member] = []
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:

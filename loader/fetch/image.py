@@ -11,7 +11,7 @@ from typing import Any
 
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import Immutable
-from precast.loader.fetch.layers import TABLE_LIMIT, Layer, layers_to_json, parse_layers
+from precast.loader.fetch.layers import MOST_LAYERS, TABLE_LIMIT, Layer, layers_to_json, parse_layers
 from precast.loader.fetch.registry import INDEX_TYPE, MANIFEST_LIMIT, MANIFEST_TYPE
 from precast.loader.format import fields
 from precast.loader.format.index import encode
@@ -111,7 +111,7 @@ def read_layers(manifest: bytes, config: bytes) -> tuple[Layer, ...]:
     if table is None:
         raise FormatError("it is no image of a cache: it has no table of layers; push caches with 'precast push'")
     layers = fields.parsed({TABLE: table}, TABLE, parse_layers)
-    named = fields.items(_root(manifest), "layers", Descriptor.parse, most=1000)
+    named = fields.items(_root(manifest), "layers", Descriptor.parse, most=MOST_LAYERS)
     if [(one.sha256, one.size) for one in named] != [(one.sha256, one.size) for one in layers]:
         raise FormatError("its manifest and its config name different layers")
     return layers

@@ -17,7 +17,7 @@ from precast.loader.format.patterns import SHA256, Pattern
 FORMAT = "precast-layers"
 TABLE_LIMIT = 64 << 20
 LAYER_LIMIT = 16 << 30
-_MOST_LAYERS = 1000
+MOST_LAYERS = 10_000
 _MOST_FILES = 2_000_000
 _FILE = Pattern(
     r"index\.json|ops/[a-z][a-z0-9_.]{0,255}\.json|blobs/[0-9a-f]{64}",
@@ -97,7 +97,7 @@ def parse_layers(value: object) -> tuple[Layer, ...]:
     version = fields.get(data, "version", int)
     if version != 1:
         raise FormatError(f"this reader knows version 1, not {version}: upgrade precast-loader", "version")
-    layers = fields.items(data, "layers", Layer.parse, most=_MOST_LAYERS)
+    layers = fields.items(data, "layers", Layer.parse, most=MOST_LAYERS)
     names = [member.name for layer in layers for member in layer.files]
     if len(names) != len(set(names)):
         raise FormatError("a file is in two places", "layers")

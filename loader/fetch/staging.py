@@ -32,7 +32,7 @@ from precast.loader.fetch.swap import (
 )
 from precast.loader.format.artifact import Blob
 from precast.loader.format.index import digest
-from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.cache import OVERRIDE, Cache
 
 _NAME = f"{INSIDE}fetch"
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
@@ -177,6 +177,11 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
         if problem:
             raise ConfigError(problem)
         within = target.is_dir() and not renamable(target)
+        if within and target.stat().st_mode & stat.S_IWOTH and os.environ.get(OVERRIDE) != "1":
+            raise ConfigError(
+                f"{target} can be written by everyone, and cannot be replaced: the loader would refuse a cache there;"
+                f" fetch into a folder in it, such as {target / 'kernels'}"
+            )
         path = target / _NAME if within else target.absolute().parent / f".{target.name}{_NAME}"
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _locked(path, lambda: wait(f"another fetch into {target} is running: waiting for it"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.errors import CacheError, FetchError
+from precast.loader.errors import CacheError, ConfigError, FetchError
 from precast.loader.fetch.fetcher import fetch
 from precast.loader.resolve.cache import Cache
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
@@ -157,6 +157,15 @@ def test_a_volume_is_filled_from_within(old: Path, new: Path, volume: Path) -> N
         fetch(f"file://{cache}", volume)
         assert tree(volume) == tree(cache)
     assert not fetch(f"file://{new}", volume).changed
+
+
+def test_a_volume_that_everyone_may_write_holds_caches_in_folders(old: Path, volume: Path) -> None:
+    """As Kubernetes makes an emptyDir. The loader would refuse what lies in its root."""
+    volume.chmod(0o777)
+    with pytest.raises(ConfigError, match=r"can be written by everyone, and cannot be replaced.*a folder in it"):
+        fetch(f"file://{old}", volume)
+    fetch(f"file://{old}", volume / "kernels")
+    assert Cache(volume / "kernels").op("first").artifacts
 
 
 def test_a_disk_without_room_is_told_before_anything_comes(tmp_path: Path, volume: Path) -> None:
