@@ -39,14 +39,16 @@ class Login(Immutable):
 
 def registry_login(host: str) -> Login | None:
     """What ``docker login`` has kept for a registry: in ``config.json``, or behind a credential helper; else None."""
-    folder = os.environ.get("DOCKER_CONFIG", "") or str(Path.home() / ".docker")
-    path = Path(folder, "config.json")
+    given = os.environ.get("DOCKER_CONFIG", "")
+    path = Path(given or _home(".docker"), "config.json")
     try:
         with path.open("rb") as file:
             data = read_json(file.read(_LIMIT + 1), limit=_LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if not given and isinstance(error, PermissionError):
+            return None  # the home of another user, as in many containers
         raise ConfigError(f"{path} cannot be read ({error.strerror}): correct it, or set DOCKER_CONFIG") from None
     except FormatError as error:
         raise ConfigError(f"{path}: {error}: correct it, or set DOCKER_CONFIG to another folder") from None
@@ -70,7 +72,7 @@ def hub_token() -> str:
     """The token for the hub: ``HF_TOKEN``, else the file that ``hf auth login`` wrote; empty where there is none."""
     given = os.environ.get("HF_TOKEN", "").strip()
     if not given:
-        home = os.environ.get("HF_HOME", "") or str(Path.home() / ".cache" / "huggingface")
+        home = os.environ.get("HF_HOME", "") or _home(".cache/huggingface")
         path = Path(os.environ.get("HF_TOKEN_PATH", "") or str(Path(home, "token")))
         try:
             with path.open("rb") as file:
@@ -124,6 +126,12 @@ def _from_helper(helper: str, name: str) -> Login | None:
 
 def _login(user: str, password: str) -> Login | None:
     return Login(user, password) if user and password else None
+
+
+def _home(name: str) -> str:
+    """A folder of this user. Who has no home, as a user id that no image knows, has none of them either."""
+    home = os.path.expanduser("~")
+    return os.path.join(home, name) if os.path.isabs(home) else "/nonexistent"
 
 
 def _table(data: Any, name: str) -> Mapping[str, Any]:

@@ -82,7 +82,7 @@ def fetch(
     """
     found, wanted, target = read_reference(reference), checked_digest(digest), Path(path)
     progress = progress or Progress()
-    with hold(target, progress.tell) as staging:
+    with hold(Path(os.path.abspath(target)), progress.tell) as staging:
         if wanted and (kept := _intact(target, wanted)):
             return _result(target, kept, str(found), came=0, reused=0, changed=False)
         hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB

@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
+from precast.loader.fetch.answer import Answer, Body, printable
 from precast.loader.fetch.credentials import Login
 from precast.loader.fetch.patience import Passing
 from precast.loader.fetch.reference import ImageReference, is_loopback
-from precast.loader.fetch.web import Answer, Body, Web
+from precast.loader.fetch.web import Web
 from precast.loader.format.fields import read_json
 from precast.loader.format.index import digest as sha256_of
 
@@ -147,7 +148,7 @@ class Registry:
             found = None
         token = (found.get("token") or found.get("access_token")) if isinstance(found, dict) else None
         if not isinstance(token, str) or _BEARER.fullmatch(token) is None:
-            raise FetchError(f"{self.reference}: {realm[:200]} gave something else than a token: check the registry")
+            raise FetchError(f"{self.reference}: {realm[:200]!r} gave something else than a token: check the registry")
         return token
 
 
@@ -166,7 +167,7 @@ def _said(answer: Answer) -> str:
     try:
         data: Any = read_json(answer.data, limit=_SMALL)
         one = data["errors"][0]
-        return f"{one.get('code', '')}: {one.get('message', '')}"[:300]
+        return printable(f"{one.get('code', '')}: {one.get('message', '')}")
     except (FormatError, LookupError, TypeError, AttributeError):
         return answer.said
 

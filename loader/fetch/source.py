@@ -16,12 +16,13 @@ from urllib.parse import quote
 
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
 from precast.loader.fast_start.values import Immutable
+from precast.loader.fetch.answer import Body
 from precast.loader.fetch.credentials import Login, hub_token, registry_login
 from precast.loader.fetch.image import CONFIG_TYPE, read_layers, read_manifest
 from precast.loader.fetch.layers import TABLE_LIMIT, Layer, Member, Transfer, parse_layers, plan_transfers
 from precast.loader.fetch.reference import FolderReference, HubReference, ImageReference, Reference, is_loopback
 from precast.loader.fetch.registry import Registry, checked_version
-from precast.loader.fetch.web import Body, Web, shown
+from precast.loader.fetch.web import Web, shown
 from precast.loader.format.fields import as_object, get, read_json
 from precast.loader.format.index import INDEX_LIMIT
 
@@ -174,7 +175,7 @@ def open_source(
         if isinstance(reference, ImageReference):
             return _image_source(reference, web, login, pinned)
         if isinstance(reference, HubReference):
-            return _hub_source(reference, web, hub)
+            return _hub_source(reference, web, hub, pinned)
         return _folder_source(reference, web, pinned)
     except FormatError as error:
         raise FetchError(f"{reference}: {error}") from None
@@ -197,10 +198,13 @@ def _image_source(reference: ImageReference, web: Web, login: Callable[[str], Lo
     return Source(files=RegistryFiles(registry), pinned=str(exact), layers=layers)
 
 
-def _hub_source(reference: HubReference, web: Web, hub: str) -> Source:
+def _hub_source(reference: HubReference, web: Web, hub: str, pinned: bool) -> Source:
     token = hub_token()
-    if token and not hub.startswith("https://") and not is_loopback(hub.partition("://")[2].partition("/")[0]):
-        raise ConfigError(f"HF_ENDPOINT is {hub}: the token of the hub is not sent to another machine without TLS")
+    if not hub.startswith("https://") and not is_loopback(hub.partition("://")[2].partition("/")[0]):
+        if token:
+            raise ConfigError(f"HF_ENDPOINT is {hub}: the token of the hub is not sent to another machine without TLS")
+        if not pinned:
+            raise ConfigError(f"HF_ENDPOINT is {hub}, read without TLS: add --digest, with the SHA-256 of the index")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     commit = _commit(reference, WebFiles(web, f"{hub}/api", headers))
     exact = HubReference(kind=reference.kind, name=reference.name, revision=commit, folder=reference.folder)

@@ -91,6 +91,10 @@ class Staging:
     def finish_part(self, transfer: Transfer) -> None:
         """Take the files out of a transfer that has come as a whole."""
         path = self._part(transfer)
+        if transfer.whole:
+            path.chmod(0o644)
+            os.replace(path, self.cache / transfer.members[0].name)
+            return
         with open(path, "rb") as file:
             for member in transfer.members:
                 file.seek(member.offset)

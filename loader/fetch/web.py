@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from precast.loader.errors import FetchError
-from precast.loader.fast_start.values import Immutable
+from precast.loader.fetch.answer import BROKEN, CHUNK, Answer, Body, reason_of
 from precast.loader.fetch.patience import Passing, Patience, Stopped, asked_for
+from precast.loader.fetch.reference import is_loopback
 from precast.loader.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,63 +33,6 @@ _Origin = tuple[str, str, int]  # scheme, host, port
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
-_CHUNK = 1 << 16
-_SAID = 300  # characters of a server's own words that an error repeats
-_PASSING = (OSError, http.client.HTTPException)  # what a broken connection raises
-
-
-class Answer(Immutable, kw_only=True):
-    """What a server said: the status, the headers by lower-case name, the body as far as it was asked for."""
-
-    url: str
-    status: int
-    headers: Mapping[str, str]
-    data: bytes = b""
-
-    @property
-    def said(self) -> str:
-        """The server's own words, for an error: one line of what can be printed."""
-        text = " ".join(self.data[: 4 * _SAID].decode("utf-8", "replace").split())
-        return "".join(c if c.isprintable() else "?" for c in text)[:_SAID]
-
-
-class Body:
-    """An answer whose body is still to be read, in parts."""
-
-    def __init__(self, answer: Answer, response: http.client.HTTPResponse, patience: Patience, stop: Any) -> None:
-        self.answer = answer
-        self._response, self._patience, self._stop = response, patience, stop
-
-    def chunks(self, most: int) -> Iterator[bytes]:
-        """At most ``most`` bytes, as they come. An end before them is not noticed here: callers know the size."""
-        deadline = self._patience.deadline(most)
-        while most > 0:
-            try:
-                chunk = self._response.read1(min(most, _CHUNK))
-            except _PASSING as error:
-                if self._stop.is_set():
-                    raise Stopped from None
-                raise Passing(f"the connection broke ({_reason(error)})") from None
-            if not chunk:
-                return
-            if self._stop.is_set():
-                raise Stopped
-            if time.monotonic() > deadline:
-                raise Passing(f"it came at less than {self._patience.slowest} bytes a second")
-            most -= len(chunk)
-            yield chunk
-
-    def read(self, limit: int) -> bytes:
-        """The whole body, which must not be larger than a limit."""
-        stated = self._response.length
-        if stated is not None and stated > limit:
-            raise FetchError(f"{self.answer.url} has {stated} bytes, more than the {limit} that it may have")
-        data = b"".join(self.chunks(limit + 1))
-        if len(data) > limit:
-            raise FetchError(f"{self.answer.url} has more than the {limit} bytes that it may have")
-        if stated is not None and len(data) < stated:
-            raise Passing(f"the connection ended after {len(data)} of {stated} bytes")
-        return data
 
 
 class Web:
@@ -188,10 +132,10 @@ class Web:
                     ) from None
                 if isinstance(error, (UnicodeError, http.client.InvalidURL)):
                     raise FetchError(f"{shown(url)[:300]} is not an address: check it") from None
-                if not isinstance(error, _PASSING):
+                if not isinstance(error, BROKEN):
                     raise
                 if fresh:
-                    raise Passing(f"no answer ({_reason(error)})") from None
+                    raise Passing(f"no answer ({reason_of(error)})") from None
 
     def _connection(self, url: str, proxy: str) -> tuple[http.client.HTTPConnection, bool]:
         """A connection to the host of a URL, and whether it is a new one."""
@@ -225,8 +169,8 @@ class Web:
         self, url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, *, done: bool
     ) -> None:
         """Done with an answer: the connection is kept where nothing more comes on it."""
-        if done and 0 < (response.length or 0) <= _CHUNK:
-            with suppress(*_PASSING):
+        if done and 0 < (response.length or 0) <= CHUNK:
+            with suppress(*BROKEN):
                 response.read()
         if done and response.length == 0:
             response.close()
@@ -288,7 +232,7 @@ def _redirected(url: str, place: str, headers: Mapping[str, str]) -> tuple[str, 
 def _proxy(scheme: str, host: str) -> str:
     """The proxy for a host, as the environment says it; empty where there is none."""
     found = getproxies().get(scheme, "")
-    if not found or proxy_bypass(host):
+    if not found or is_loopback(host) or proxy_bypass(host):
         return ""
     return found if "://" in found else f"http://{found}"
 
@@ -303,10 +247,6 @@ def _proxy_login(proxy: str) -> dict[str, str]:
 
 def _glimpse(response: http.client.HTTPResponse) -> bytes:
     try:
-        return response.read1(4 * _SAID)
-    except _PASSING:
+        return response.read1(1200)
+    except BROKEN:
         return b""
-
-
-def _reason(error: BaseException) -> str:
-    return (f"{type(error).__name__}: {error}".rstrip(": "))[:200]

@@ -206,6 +206,24 @@ def test_what_docker_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         registry_login("a.example")
 
 
+def test_who_has_no_home_has_no_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user id that no image knows; and the home of another user, which may not be read."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    assert registry_login("a.example") is None and hub_token() == ""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".docker").mkdir()
+    monkeypatch.setattr(Path, "open", refuse)
+    assert registry_login("a.example") is None and hub_token() == ""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / ".docker"))
+    with pytest.raises(ConfigError, match=r"config\.json cannot be read .*or set DOCKER_CONFIG"):
+        registry_login("a.example")
+
+
+def refuse(*_: object, **named: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 def test_credential_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper = tmp_path / "docker-credential-mine"
     helper.write_text(
@@ -263,6 +281,13 @@ def test_a_certificate_that_nobody_signed_is_refused(
         server.handler = lambda request: Response(302, {"Location": "http://localhost:9/x"})
         with pytest.raises(FetchError, match="redirects from https to http"):
             fetch(f"{server.url}/old", tmp_path / "other", patience=QUICK)
+    assert tree(tmp_path / "cache") == tree(old)
+
+
+def test_no_proxy_is_asked_for_this_machine(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with serving(files_of(old)) as server:
+        fetch(f"{server.url}/.", tmp_path / "cache", patience=QUICK)
     assert tree(tmp_path / "cache") == tree(old)
 
 

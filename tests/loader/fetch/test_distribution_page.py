@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.helpers.caches import Native, demo, gives_away
 from tests.helpers.packed_caches import tree
 from tests.helpers.pages import blocks
 from tests.helpers.web.many import QUICK
-from tests.helpers.web.registry import registry
 
 PAGE = "docs/distribution.md"
 HOST = "registry.example.com"
@@ -57,22 +55,16 @@ except loader.PrecastError as error:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with registry(tmp_path_factory.mktemp("registry")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     native = Native(tmp_path_factory.mktemp("native"))
     return demo(native, name="llama").write(tmp_path_factory.mktemp("built") / "cache")
 
 
-def test_the_two_commands(host: str, cache: Path, tmp_path: Path) -> None:
+def test_the_two_commands(upstream: str, cache: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").symlink_to(cache)
     (lines,) = blocks(PAGE, "sh")
     printed = ""
-    for line in lines.replace(HOST, host).splitlines():
+    for line in lines.replace(HOST, upstream).splitlines():
         words = shlex.split(line)
         start = ["-m", "precast.cli.main", *words[1:]] if words[0] == "precast" else words[1:]
         done = subprocess.run([sys.executable, *start], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -81,7 +73,7 @@ def test_the_two_commands(host: str, cache: Path, tmp_path: Path) -> None:
     assert tree(tmp_path / "kernels" / "llama") == tree(cache)
     pin = f"PRECAST_PIN=llama={Cache(cache).digest}"
     assert printed.count(pin) == 2, printed
-    assert f"oci://{host}/kernels/llama:v3@sha256:" in printed
+    assert f"oci://{upstream}/kernels/llama:v3@sha256:" in printed
 
 
 def as_user(uid: int, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -92,13 +84,13 @@ def as_user(uid: int, *argv: str, **variables: str) -> subprocess.CompletedProce
 
 
 @as_root
-def test_an_init_container_fetches_and_another_user_loads(host: str, cache: Path) -> None:
+def test_an_init_container_fetches_and_another_user_loads(upstream: str, cache: Path) -> None:
     """The pod of the page: its commands, its users and its variables, with a folder as everyone's emptyDir."""
-    pushed = push_cache(cache, f"oci://{host}/kernels/llama:v3", patience=QUICK)
+    pushed = push_cache(cache, f"oci://{upstream}/kernels/llama:v3", patience=QUICK)
     with tempfile.TemporaryDirectory() as volume:
         os.chmod(volume, 0o777)
         pod, _ = (
-            yaml.safe_load(text.replace(HOST, host).replace(DIGEST, pushed.digest)) for text in blocks(PAGE, "yaml")
+            yaml.safe_load(text.replace(HOST, upstream).replace(DIGEST, pushed.digest)) for text in blocks(PAGE, "yaml")
         )
         (first,), (second,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
         assert first["command"] == ["python", "-m", "precast.loader.fetch"]
@@ -122,7 +114,7 @@ def mounted(word: str, volume: str) -> str:
     return word.replace("/kernels/llama", f"{volume}/llama") if word.startswith("/kernels/") else word
 
 
-def test_the_volume_of_an_image_names_the_image(host: str) -> None:
+def test_the_volume_of_an_image_names_the_image() -> None:
     pod, volumes = (yaml.safe_load(text) for text in blocks(PAGE, "yaml"))
     (volume,) = volumes["volumes"]
     (pushed, _) = next(iter(blocks(PAGE, "sh"))).splitlines()
