@@ -80,23 +80,23 @@ def fetch(
     IntegrityError
         What came is not what its digest promises.
     """
-    found, wanted, target = read_reference(reference), checked_digest(digest), Path(path)
+    found, wanted, target = read_reference(reference), checked_digest(digest), Path(os.path.abspath(path))
     progress = progress or Progress()
-    with hold(Path(os.path.abspath(target)), progress.tell) as staging:
+    with hold(target, progress.tell) as staging:
         if wanted and (kept := _intact(target, wanted)):
-            return _result(target, kept, str(found), came=0, reused=0, changed=False)
+            return _result(Path(path), kept, str(found), came=0, reused=0, changed=False)
         hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
-        with Web(patience) as web:
+        with Web(patience, progress.tell) as web:
             source = open_source(found, web, hub=hub, pinned=bool(wanted), login=login)
             caches = [target, *map(Path, reuse)]
             work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress, caches)
             work.index(wanted)
             if kept := _intact(target, work.digest):
-                return _result(target, kept, source.pinned, came=work.came, reused=0, changed=False)
+                return _result(Path(path), kept, source.pinned, came=work.came, reused=0, changed=False)
             work.ops()
             work.blobs()
         staging.install(work.names)
-        return _result(target, Cache(target), source.pinned, came=work.came, reused=work.reused, changed=True)
+        return _result(Path(path), Cache(target), source.pinned, came=work.came, reused=work.reused, changed=True)
 
 
 def checked_digest(text: str) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+_TOLD = 1.5  # seconds
+
+
 class Passing(Exception):
     """Something went wrong that may pass: a lost connection, a busy server. ``asked`` is the seconds it asked for."""
 
@@ -58,9 +61,17 @@ class Patience(Immutable, kw_only=True):
         return time.monotonic() + 10 * self.timeout + size / max(self.slowest, 1)
 
     def persist(
-        self, what: str, action: Callable[[], T], stop: threading.Event, progress: Callable[[], int] = lambda: 0
+        self,
+        what: str,
+        action: Callable[[], T],
+        stop: threading.Event,
+        progress: Callable[[], int] = lambda: 0,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> T:
-        """The result of an action, tried again while it raises Passing. Attempts count from the last progress."""
+        """The result of an action, tried again while it raises Passing. Attempts count from the last progress.
+
+        A longer wait is told, so that nobody wonders.
+        """
         attempt, had = 0, progress()
         for _ in range(self.most):
             if stop.is_set():
@@ -73,7 +84,10 @@ class Patience(Immutable, kw_only=True):
                 attempt += 1
                 if attempt >= self.tries:
                     raise FetchError(f"{what}: {error}, {attempt} times in a row: try again later") from None
-                if stop.wait(self.pause(attempt - 1, error.asked, random.random())):
+                seconds = self.pause(attempt - 1, error.asked, random.random())
+                if seconds >= _TOLD:
+                    tell(f"{what}: {error}; trying again in {seconds:.0f} s")
+                if stop.wait(seconds):
                     raise Stopped from None
         raise FetchError(f"{what}: it was interrupted {self.most} times: try again over another connection")
 

@@ -180,7 +180,7 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
         problem = content_problem(target)
         if problem:
             raise ConfigError(problem)
-        within = target.is_dir() and not renamable(target)
+        within = target.is_dir() and (not renamable(target) or _is_current(target))
         if within and target.stat().st_mode & stat.S_IWOTH and os.environ.get(OVERRIDE) != "1":
             raise ConfigError(
                 f"{target} can be written by everyone, and cannot be replaced: the loader would refuse a cache there;"
@@ -204,7 +204,18 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
         ) from error
     finally:
         if handle >= 0:
+            if not any(p.is_file() for p in path.rglob("*")):
+                shutil.rmtree(path, ignore_errors=True)  # nothing has come
             os.close(handle)
+
+
+def _is_current(target: Path) -> bool:
+    """Whether a folder is the current one of this process, and so of the shell that started it: exchanging it would
+    leave them in a folder that is gone."""
+    try:
+        return target.samefile(os.curdir)
+    except OSError:
+        return False
 
 
 def _locked(path: Path, wait: Callable[[], None]) -> int:

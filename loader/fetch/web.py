@@ -41,8 +41,9 @@ class Web:
     An ``Authorization`` header goes to the host that it was made for, and to no other that it redirects to.
     """
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, tell: Callable[[str], None] = lambda text: None) -> None:
         self.patience = patience
+        self._tell = tell
         self.stop = threading.Event()
         self._idle: dict[_Origin, list[http.client.HTTPConnection]] = {}
         self._busy: set[http.client.HTTPConnection] = set()
@@ -71,7 +72,7 @@ class Web:
 
     def persist(self, url: str, action: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
         """The result of an action, tried again while what is wrong may pass."""
-        return self.patience.persist(shown(url), action, self.stop, progress)
+        return self.patience.persist(shown(url), action, self.stop, progress, self._tell)
 
     def ask(
         self, method: str, url: str, headers: Mapping[str, str], *, limit: int, body: bytes | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from precast.loader.errors import FetchError, IntegrityError
 from precast.loader.fetch.fetcher import fetch
 from precast.loader.fetch.patience import Patience
+from precast.loader.fetch.progress import Progress
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many
 from tests.helpers.web.served import Served
@@ -144,8 +146,10 @@ def test_what_a_server_asks_for_is_waited(served: Served, target: Path, monkeypa
 
     served.misbehave(once(served.handler, "", lambda _: Response(429, {"Retry-After": "3"}), times=1))
     monkeypatch.setattr(threading.Event, "wait", wait)
-    fetch(served.reference, target, patience=Patience(tries=3, first=0.01, longest=4.0))
+    log = io.StringIO()
+    fetch(served.reference, target, patience=Patience(tries=3, first=0.01, longest=4.0), progress=Progress(log))
     assert 3.0 in waited
+    assert "the server answered 429; trying again in 3 s" in log.getvalue()
 
 
 @pytest.mark.parametrize("served", ["image", "files"], indirect=True)

@@ -159,6 +159,22 @@ def test_a_volume_is_filled_from_within(old: Path, new: Path, volume: Path) -> N
     assert not fetch(f"file://{new}", volume).changed
 
 
+def test_the_current_folder_stays_the_current_folder(
+    old: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for cache in (old, new):
+        fetch(f"file://{cache}", ".")
+        assert tree(Path()) == tree(tmp_path / "here") == tree(cache)
+
+
+def test_a_fetch_that_got_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FetchError):
+        fetch("http://127.0.0.1:9/caches", tmp_path / "cache", patience=QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_volume_that_everyone_may_write_holds_caches_in_folders(old: Path, volume: Path) -> None:
     """As Kubernetes makes an emptyDir. The loader would refuse what lies in its root."""
     volume.chmod(0o777)
