@@ -87,7 +87,10 @@ def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Ser
             sent = {name.lower() for name in response.headers}
             for name, value in response.headers.items():
                 self.send_header(name, value)
-            if "content-length" not in sent:
+            if not sent & {
+                "content-length",
+                "connection",
+            }:  # one that closes the connection need not say how much comes
                 self.send_header("Content-Length", str(len(response.body)))
             self.end_headers()
             if self.command != "HEAD":

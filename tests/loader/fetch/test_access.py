@@ -182,6 +182,18 @@ def test_without_tls_a_digest_is_needed(tmp_path: Path, reference: str) -> None:
         fetch(reference, tmp_path / "cache")
 
 
+@pytest.mark.parametrize("kind", ["Basic", "Bearer"])
+def test_a_password_is_not_sent_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A registry elsewhere without TLS, reached through a proxy of the test."""
+    challenge = f'{kind} realm="http://registry.example.com/token"'
+    log_in(tmp_path / "docker", monkeypatch, auths("registry.example.com"))
+    with serving(lambda request: Response(401, {"WWW-Authenticate": challenge})) as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        with pytest.raises(FetchError, match="a password is not sent to another machine without TLS: use oci://"):
+            fetch(f"oci+http://registry.example.com/kernels@sha256:{'0' * 64}", tmp_path / "cache", patience=QUICK)
+    assert server.requests and not any("authorization" in request.headers for request in server.requests)
+
+
 def test_what_docker_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry_login("a.example") is None, "no config at all"
     folder = tmp_path / "docker"

@@ -77,6 +77,18 @@ def test_blobs_of_another_dictionary_are_not_taken(served: Served, old: Path, tm
     assert done.reused == 0 and tree(tmp_path / "cache") == tree(old)
 
 
+def test_without_its_dictionary_the_rest_of_a_cache_is_still_taken(served: Served, old: Path, tmp_path: Path) -> None:
+    """As after a fetch that was interrupted: the dictionary is fetched first, since nothing can be read without it."""
+    served.put(old)
+    part = many(tmp_path / "part")
+    words = Cache(old).index.dictionary
+    assert words is not None
+    (part / "blobs" / words.sha256).unlink()
+    done = get(served, tmp_path / "cache", reuse=[part])
+    assert done.reused == sum(p.stat().st_size for p in (part / "blobs").iterdir())
+    assert tree(tmp_path / "cache") == tree(old)
+
+
 def test_the_same_again_asks_for_no_blob(served: Served, old: Path, tmp_path: Path) -> None:
     served.put(old)
     done = get(served, tmp_path / "cache")
