@@ -15,7 +15,7 @@ from precast.loader.format import fields
 from precast.loader.format.patterns import SHA256, Pattern
 
 FORMAT = "precast-layers"
-TABLE_LIMIT = 64 << 20
+TABLE_LIMIT = 16 << 20
 LAYER_LIMIT = 16 << 30
 MOST_LAYERS = 10_000
 _MOST_FILES = 2_000_000

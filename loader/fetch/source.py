@@ -29,7 +29,7 @@ from precast.loader.format.index import INDEX_LIMIT
 TABLE_FILE = "layers.json"
 LAYER_FILES = "layers/{}.tar"
 HUB = "https://huggingface.co"
-_HUB_LIMIT = 64 << 20
+_HUB_LIMIT = 16 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 

@@ -90,7 +90,7 @@ def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Ser
             if not sent & {
                 "content-length",
                 "connection",
-            }:  # one that closes the connection need not say how much comes
+            }:  # the end of a connection says it, too
                 self.send_header("Content-Length", str(len(response.body)))
             self.end_headers()
             if self.command != "HEAD":

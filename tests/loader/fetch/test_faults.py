@@ -105,7 +105,7 @@ def test_a_file_that_is_shorter_there_is_an_error(served: Served, target: Path, 
 @pytest.mark.parametrize("lie", ["stated", "sent"])
 def test_nothing_is_read_beyond_its_limit(served: Served, target: Path, new: Path, lie: str) -> None:
     """The first file: a manifest, a table, a commit, an index."""
-    huge = b" " * (80 << 20)
+    huge = b" " * (17 << 20)
 
     def large(request: Request) -> Response:
         response = served.handler(request)
