@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from precast.loader.fetch.layers import Layer, layers_to_json
 from precast.loader.fetch.reference import FolderReference, HubReference
 from precast.loader.fetch.source import LAYER_FILES, TABLE_FILE
 from precast.loader.format.index import encode
+
+_LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 
 
 def folder_files(layers: Sequence[tuple[Layer, bytes]]) -> dict[str, bytes]:
@@ -42,22 +45,35 @@ def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple
     return sum(map(len, files.values())) - kept, kept
 
 
-def push_to_hub(reference: HubReference, files: dict[str, bytes], *, endpoint: str | None, message: str) -> str:
-    """Commit the files to a repository on the hub, in one step, and return the commit. The repository must be there."""
+def push_to_hub(
+    reference: HubReference, files: dict[str, bytes], *, endpoint: str | None, message: str
+) -> tuple[str, int, int]:
+    """Commit the files that a folder of the hub lacks, in one step, and return the commit, and the bytes that were sent
+    and that were there. The repository and the branch must be there.
+
+    Layers of the cache that was there before are deleted: who reads it reads an older commit, which has them still.
+    """
     try:
-        from huggingface_hub import CommitOperationAdd, HfApi
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError:
         raise PushError("huggingface_hub is not installed: pip install 'precast[hub]'") from None
     api: Any = HfApi(endpoint=endpoint, token=hub_token() or None)
+    place = {"repo_id": reference.name, "repo_type": reference.kind.removesuffix("s")}
     prefix = f"{reference.folder}/" if reference.folder else ""
-    adds = [CommitOperationAdd(f"{prefix}{name}", data) for name, data in files.items()]
     try:
+        before = api.repo_info(**place, revision=reference.revision)
+        there = {one.rfilename.removeprefix(prefix) for one in before.siblings if one.rfilename.startswith(prefix)}
+        kept = {name for name in files if name in there and name != TABLE_FILE}
+        old = {name for name in there - files.keys() if _LAYER.fullmatch(name)}
         done = api.create_commit(
-            repo_id=reference.name,
-            repo_type=reference.kind.removesuffix("s"),
+            **place,
             revision=reference.revision,
-            operations=adds,
+            parent_commit=before.sha,
+            operations=[
+                *(CommitOperationAdd(f"{prefix}{name}", data) for name, data in files.items() if name not in kept),
+                *(CommitOperationDelete(f"{prefix}{name}") for name in sorted(old)),
+            ],
             commit_message=message,
         )
     except HfHubHTTPError as error:
@@ -66,4 +82,5 @@ def push_to_hub(reference: HubReference, files: dict[str, bytes], *, endpoint: s
     except Exception as error:  # any exception that the library, or what it sends with, raises
         said = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         raise FetchError(f"{reference}: it could not be pushed ({said}): try again") from None
-    return str(done.oid)
+    there_already = sum(len(files[name]) for name in kept)
+    return str(done.oid), sum(map(len, files.values())) - there_already, there_already

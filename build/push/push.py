@@ -54,9 +54,9 @@ def push_cache(
         files = folder_files(layers)
         if isinstance(found, HubReference):
             endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
-            commit = push_to_hub(found, files, endpoint=endpoint, message=f"precast cache {name} {digest[:12]}")
+            message = f"precast cache {name} {digest[:12]}"
+            commit, sent, kept = push_to_hub(found, files, endpoint=endpoint, message=message)
             exact = HubReference(kind=found.kind, name=found.name, revision=commit, folder=found.folder)
-            sent, kept = sum(map(len, files.values())), 0
         else:
             sent, kept = push_to_folder(found, files)
             exact = found

@@ -15,7 +15,7 @@ from precast.loader.fetch.fetcher import fetch
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK, many
-from tests.helpers.web.server import Server, serving
+from tests.helpers.web.server import Request, Response, Server, serving
 
 
 @pytest.fixture
@@ -45,6 +45,33 @@ def test_a_commit_holds_the_whole_cache(hub: Hub, server: Server, tmp_path: Path
     assert tree(tmp_path / "fetched") == tree(cache), "a commit stays what it is"
     fetch("hf://acme/kernels/h200", tmp_path / "newer", patience=QUICK)
     assert tree(tmp_path / "newer") == tree(tmp_path / "new")
+
+
+def test_a_commit_adds_what_is_new_and_deletes_what_is_old(hub: Hub, server: Server, tmp_path: Path) -> None:
+    first = push_cache(many(tmp_path / "old"), "hf://acme/kernels@main/h200")
+    push_cache(many(tmp_path / "old"), "hf://acme/kernels@main/a100")
+    hub.commit({"h200/layers/notes.tar": b"mine"})
+    again = push_cache(many(tmp_path / "new", new=3), "hf://acme/kernels@main/h200")
+    files = hub.commits[hub.refs["main"]]
+    ours = {name for name in files if name.startswith("h200/layers/")}
+    assert len(ours) == again.layers + 1 and "h200/layers/notes.tar" in ours
+    assert len([name for name in files if name.startswith("a100/layers/")]) == first.layers
+    same = push_cache(many(tmp_path / "new", new=3), "hf://acme/kernels@main/h200")
+    assert same.sent < 10_000 and same.kept > 100_000, "the table alone"
+    fetch(first.reference, tmp_path / "before", patience=QUICK)
+    assert tree(tmp_path / "before") == tree(tmp_path / "old")
+
+
+def test_a_branch_that_moves_meanwhile_is_not_overwritten(hub: Hub, server: Server, tmp_path: Path) -> None:
+    def moving(request: Request) -> Response:
+        if "/preupload/" in request.path:
+            hub.commit({"README.md": b"newer"})
+        return hub(request)
+
+    server.handler = moving
+    with pytest.raises(FetchError, match=r"the branch has moved|412"):
+        push_cache(many(tmp_path / "cache"), "hf://acme/kernels@main")
+    assert not any(name.startswith("layers/") for name in hub.commits[hub.refs["main"]])
 
 
 def test_a_hub_that_refuses(hub: Hub, server: Server, tmp_path: Path) -> None:

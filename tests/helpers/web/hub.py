@@ -26,10 +26,11 @@ class Hub:
     refs: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def commit(self, files: dict[str, bytes], ref: str = "main") -> str:
-        """Add files to what a branch has."""
+    def commit(self, files: dict[str, bytes], ref: str = "main", deleted: frozenset[str] = frozenset()) -> str:
+        """Add files to what a branch has, and delete others."""
         with self.lock:
-            whole = {**self.commits.get(self.refs.get(ref, ""), {}), **files}
+            before = self.commits.get(self.refs.get(ref, ""), {})
+            whole = {name: data for name, data in {**before, **files}.items() if name not in deleted}
             listed = json.dumps([[name, hashlib.sha256(data).hexdigest()] for name, data in sorted(whole.items())])
             sha = hashlib.sha1(f"{len(self.commits)} {listed}".encode()).hexdigest()
             self.commits[sha] = whole
@@ -78,7 +79,10 @@ class Hub:
                 for line in lines
                 if line["key"] == "file"
             }
-            sha = self.commit(files, revision)
+            if lines[0]["value"].get("parentCommit", self.refs[revision]) != self.refs[revision]:
+                return Response(412, body=b'{"error":"the branch has moved"}')
+            deleted = frozenset(line["value"]["path"] for line in lines if line["key"] == "deletedFile")
+            sha = self.commit(files, revision, deleted)
             url = f"http://{request.headers['host']}/{self.repository}/commit/{sha}"
             return _json({"success": True, "commitOid": sha, "commitUrl": url, "hookOutput": ""})
         return Response(404, body=b'{"error":"not in this double"}')
