@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -34,7 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: run it again, and it goes on where it stopped", file=sys.stderr)
         return INTERRUPTED
-    print(json.dumps(as_json(done), sort_keys=True, indent=2) if options.json else as_text(done))
+    try:
+        print(json.dumps(as_json(done), sort_keys=True, indent=2) if options.json else as_text(done), flush=True)
+    except BrokenPipeError:  # the reader of our output has gone: the interpreter's last flush must not complain
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        return FAILED
     return 0
 
 

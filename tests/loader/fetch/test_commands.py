@@ -124,6 +124,16 @@ def test_fetching_imports_nothing_of_the_builder(old: Path, tmp_path: Path) -> N
     assert loaded.endswith(" []")
 
 
+def test_a_reader_that_has_gone_is_no_traceback(old: Path, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "precast.loader.fetch", f"file://{old}", "-o", str(tmp_path / "cache")]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert tree(tmp_path / "cache") == tree(old)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
