@@ -44,7 +44,8 @@ Show = Callable[[Step], None]
 class Options:
     """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine where not given.
 
-    ``executor`` says where to compile: in worker processes of this machine, unless it is given.
+    ``executor`` says where to compile: in worker processes of this machine, unless it is given. ``dictionary`` is what
+    blobs are compressed with, in place of one that is trained on them.
     """
 
     jobs: int | None = None
@@ -52,6 +53,7 @@ class Options:
     memory: int | None = None
     fail_fast: bool = False
     executor: Executor | None = None
+    dictionary: bytes | None = None
 
 
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
@@ -70,7 +72,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     wanted = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
     records = {v.identity_on_gpu: store.record_key(*one) for v, one in zip(plan.variants, wanted, strict=True)}
-    inputs = inputs_digest(plan, records, toolchain, sources)
+    inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary)
     if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
         store.mark_used(wanted)
         store.share(wanted)
@@ -87,14 +89,15 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     assert run.runtime is not None
     packed = pack(
         whole, run.records, run.runtime, toolchain.versions,
-        threads=default_jobs(), reuse=BlobReuse(cache, store.notes),
+        threads=default_jobs(), reuse=BlobReuse(cache, store.notes), dictionary=options.dictionary,
     )  # fmt: skip
     write_cache(cache, packed.files)
     store.share(wanted)
     store.finish()
     if report.complete:
         records = {identity: record.key for identity, record in run.records.items()}
-        mark_up_to_date(store.notes, inputs_digest(plan, records, toolchain, sources), packed.files)
+        inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary)
+        mark_up_to_date(store.notes, inputs, packed.files)
     sizes = [len(data) for data in packed.files.values()]
     return replace(report, files=len(sizes), size=sum(sizes), tuning=packed.tuning if whole.tuning.groups else None)
 

@@ -77,6 +77,10 @@ class BundleError(PrecastError):
     """The wheels of a bundle cannot be collected."""
 
 
+class PushError(PrecastError):
+    """A cache cannot be pushed to a place."""
+
+
 class MergeError(PrecastError):
     """Caches contradict each other, and cannot become one."""
 

@@ -24,7 +24,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 # The commands by the folder that holds their files, in the order of the help. One file is one command.
 ROOMS = {
     "make": ("new", "plan", "build", "check", "reproduce", "record"),
-    "ship": ("wheel", "bundle", "merge", "native"),
+    "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),
 }

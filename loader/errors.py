@@ -49,6 +49,10 @@ class IntegrityError(CacheError):
     """Bytes in a cache are not the bytes its index promises."""
 
 
+class FetchError(PrecastError):
+    """A cache could not be fetched or pushed: a server refused, or was not reached. What was there is as before."""
+
+
 class OpNotFound(PrecastError, LookupError):
     """No cache holds the op that was asked for."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import zstandard
 
 from precast.build.cache.blob_reuse import BlobReuse
+from precast.loader.errors import ConfigError
 from precast.loader.format.artifact import Blob
 from precast.loader.format.index import digest
+from precast.loader.resolve.cache import Cache
 
 LEVEL = 19
 DICTIONARY_SIZE = 64 << 10
@@ -42,6 +45,15 @@ def train(contents: Mapping[str, bytes], reuse: BlobReuse | None = None) -> byte
     if reuse and dictionary:
         reuse.keep_dictionary(METHOD, contents, dictionary)
     return dictionary
+
+
+def dictionary_of(path: Path) -> bytes:
+    """The dictionary of the cache at a path. Compressed with it, contents that this cache has get the bytes they have
+    there; trained anew, a dictionary would change them all."""
+    cache = Cache(path)
+    if cache.index.dictionary is None:
+        raise ConfigError(f"{path} has no dictionary, as small caches have none: leave --dictionary out")
+    return cache.read(cache.index.dictionary)
 
 
 def _train(contents: Mapping[str, bytes]) -> bytes | None:

@@ -63,11 +63,12 @@ def pack(
     *,
     threads: int,
     reuse: BlobReuse | None = None,
+    dictionary: bytes | None = None,
 ) -> Packed:
     """The files of a cache, with the measurements of the plan.
 
     ``records`` holds the record of each variant by its identity on its GPU. What the cache that is replaced has
-    compressed already is taken from there, by ``reuse``.
+    compressed already is taken from there, by ``reuse``. A ``dictionary`` is trained unless it is given.
     """
     one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
     variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
@@ -87,7 +88,7 @@ def pack(
     if not any(b.artifact.kind == "object" for b in built):
         runtime = runtime.callpath_alone
     return Packed(
-        pack_ops(plan.name, versions, [runtime], tuned, contents, threads=threads, reuse=reuse),
+        pack_ops(plan.name, versions, [runtime], tuned, contents, threads=threads, reuse=reuse, dictionary=dictionary),
         fitted,
     )
 
@@ -166,13 +167,14 @@ def pack_ops(
     *,
     threads: int,
     reuse: BlobReuse | None = None,
+    dictionary: bytes | None = None,
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index of them.
 
     The libraries of a host's runtime are not compressed: every process opens them, and to decompress them takes longer
     than to open a kernel.
     """
-    dictionary = train(contents, reuse)
+    dictionary = train(contents, reuse) if dictionary is None else dictionary
     stored = store_all(contents, dictionary, threads, reuse)
     shared = store_raw(dictionary) if dictionary else None
     uncompressed_blobs = [shared] if shared else []

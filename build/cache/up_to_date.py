@@ -31,7 +31,13 @@ _PACKERS = (
 )
 
 
-def inputs_digest(plan: Plan, records: Mapping[str, str | None], toolchain: Toolchain, sources: SourceDigests) -> str:
+def inputs_digest(
+    plan: Plan,
+    records: Mapping[str, str | None],
+    toolchain: Toolchain,
+    sources: SourceDigests,
+    dictionary: bytes | None = None,
+) -> str:
     """The digest of all that decides the bytes of a cache. ``records`` has the key of each record by the identity of
     its variant on its GPU."""
     return memo_key(
@@ -58,6 +64,7 @@ def inputs_digest(plan: Plan, records: Mapping[str, str | None], toolchain: Tool
             for v in plan.variants
         ],
         hashlib.sha256(plan.tuning.encode()).hexdigest(),
+        *([] if dictionary is None else [hashlib.sha256(dictionary).hexdigest()]),
     )
 
 

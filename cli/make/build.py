@@ -80,6 +80,13 @@ def command(
     emit: Emit = None,
     find_links: FindLinks = None,
     offline: Offline = False,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compress with the dictionary of this cache, so that what did not change keeps its bytes.",
+            metavar="CACHE",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.", metavar="SEC")] = 600.0,
     memory: Annotated[
         int,
@@ -100,6 +107,7 @@ def command(
     """
     from precast.build import builder
     from precast.build.cache.cache_folder import check_output
+    from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard, part_of
     from precast.build.toolchains.plans import groups_of_files, places
@@ -127,6 +135,7 @@ def command(
         memory=memory * (1 << 20) or None,
         fail_fast=fail_fast,
         executor=Cluster(scheduler) if scheduler else None,
+        dictionary=dictionary_of(dictionary) if dictionary else None,
     )
     complete = True
     for group, cache in zip(groups, caches, strict=True):

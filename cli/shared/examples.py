@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast build manifest.yaml -o cache -t sm_100a -j 8",
         "precast build manifest.yaml -o part1 --shard 1/4",
         "precast build old.yaml new.yaml -o caches --find-links wheels",
+        "precast build manifest.yaml -o new --dictionary old",
     ),
     "check": ("precast check manifest.yaml cache",),
     "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),
@@ -24,6 +25,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
+    "push": (
+        "precast push cache oci://registry.example.com/kernels/llama:v3",
+        "precast push cache hf://acme/kernels@main",
+    ),
+    "fetch": (
+        "precast fetch oci://registry.example.com/kernels/llama:v3 -o cache",
+        "precast fetch hf://acme/kernels@v1.0/h200 -o cache",
+    ),
     "merge": ("precast merge part1 part2 -o cache",),
     "native": ("precast native -o libprecast",),
     "list": ("precast list cache", "precast list cache --json"),

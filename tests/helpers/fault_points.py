@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from precast.build.errors import StoreError
+from precast.loader.errors import FetchError
 
 Fault = Literal["kill", "error"]
 FINISHED, REFUSED, BROKEN = 0, 1, 2  # how a child ends; a killed one by its signal
@@ -28,14 +29,14 @@ _CHANGES = ("open", "write", "close", "mkdir", "rename", "replace", "unlink", "r
 
 
 def run(action: Callable[[], object]) -> int:
-    """Run an action in a child process: FINISHED, REFUSED (with a StoreError), BROKEN, or minus the signal's number."""
+    """Run an action in a child process: FINISHED, REFUSED (a typed error), BROKEN, or minus the signal's number."""
     child = os.fork()
     if child == 0:
         code = BROKEN
         try:
             action()
             code = FINISHED
-        except StoreError:
+        except (StoreError, FetchError):
             code = REFUSED
         except BaseException:
             traceback.print_exc()

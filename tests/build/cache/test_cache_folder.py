@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from precast.build import builder
-from precast.build.cache import cache_folder
 from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.contents import CacheContents
 from precast.build.errors import StoreError
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
+from precast.loader.fetch import swap
 from precast.loader.format.index import Index
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 from tests.helpers.packed_caches import Built, scale_plan, tree
@@ -66,7 +66,7 @@ def test_a_cache_is_replaced_whole_and_nothing_else_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:
     if not exchange:
-        monkeypatch.setattr(cache_folder, "_RENAME_EXCHANGE", 1 << 30)  # refused as by a file system that has none
+        monkeypatch.setattr(swap, "_RENAME_EXCHANGE", 1 << 30)  # refused as by a file system that has none
     for name in ("one", "two"):
         write_cache(tmp_path / "cache", files(name))
         assert [p.name for p in tmp_path.iterdir()] == ["cache"]
@@ -250,7 +250,7 @@ def test_a_kill_or_an_error_at_any_step_leaves_the_old_or_the_new_cache(memory: 
 def test_without_an_exchange_a_kill_may_leave_none_but_never_half_a_cache(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_folder, "_RENAME_EXCHANGE", 1 << 30)
+    monkeypatch.setattr(swap, "_RENAME_EXCHANGE", 1 << 30)
     killed = Replacing(memory / "cache", memory / "work").killed()
     assert set(killed) == {"old", "none", "new"} and killed.count("none") == 2, "before and after one call"
 

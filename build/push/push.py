@@ -1,0 +1,63 @@
+"""A push, from a cache on disk to the reference that names exactly what was pushed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from precast.build.cache.contents import CacheContents
+from precast.build.push.folder_push import folder_files, push_to_folder, push_to_hub
+from precast.build.push.layering import layers_of
+from precast.build.push.pushed import Pushed
+from precast.build.push.registry_push import RegistryPush
+from precast.loader.fetch.credentials import Login, registry_login
+from precast.loader.fetch.image import INDEX_DIGEST, NAME, PLATFORMS
+from precast.loader.fetch.patience import PATIENCE, Patience
+from precast.loader.fetch.progress import Progress
+from precast.loader.fetch.reference import HubReference, ImageReference, read_reference
+from precast.loader.fetch.registry import Registry
+from precast.loader.fetch.web import Web
+
+
+def push_cache(
+    cache: Path,
+    reference: str,
+    *,
+    mount: str = "",
+    patience: Patience = PATIENCE,
+    progress: Progress | None = None,
+    login: Callable[[str], Login | None] = registry_login,
+) -> Pushed:
+    """Push a cache, of which every byte is checked first, to where a reference says.
+
+    The same cache gives the same layers, and what is there is not sent again.
+
+    Raises:
+        IntegrityError: the cache is damaged.
+        ConfigError: the reference is not one, or cannot be pushed to.
+        FetchError: the server refused, or could not be reached.
+    """
+    found = read_reference(reference)
+    contents = CacheContents.open(cache)
+    layers = layers_of(contents.files())
+    name, digest = contents.index.name, contents.cache.digest
+    progress = progress or Progress()
+    progress.expect(sum(layer.size for layer, _ in layers))
+    if isinstance(found, ImageReference):
+        with Web(patience, progress.tell) as web:
+            push = RegistryPush(web, Registry(web, found, login), mount, progress.advance)
+            hosts = contents.hosts if any(r.blob for r in contents.index.runtimes) else tuple(PLATFORMS)
+            exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})
+        sent, kept = push.sent, push.kept
+    else:
+        files = folder_files(layers)
+        if isinstance(found, HubReference):
+            endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+            message = f"precast cache {name} {digest[:12]}"
+            commit, sent, kept = push_to_hub(found, files, endpoint=endpoint, message=message)
+            exact = HubReference(kind=found.kind, name=found.name, revision=commit, folder=found.folder)
+        else:
+            sent, kept = push_to_folder(found, files)
+            exact = found
+    return Pushed(reference=str(exact), name=name, digest=digest, layers=len(layers), sent=sent, kept=kept)

@@ -1,0 +1,115 @@
+"""A push to a registry: blobs that it lacks, then the manifest that names them, then the tag.
+
+A reader never sees half of it: a tag is moved last, in one step of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from precast.loader.errors import ConfigError, FetchError
+from precast.loader.fetch.image import (
+    CONFIG_TYPE,
+    PLATFORMS,
+    Descriptor,
+    encode_config,
+    encode_image_index,
+    encode_manifest,
+)
+from precast.loader.fetch.layers import Layer
+from precast.loader.fetch.reference import ImageReference
+from precast.loader.fetch.registry import INDEX_TYPE, MANIFEST_TYPE, Registry
+from precast.loader.fetch.web import Web
+from precast.loader.format.index import digest
+
+_AT_ONCE = 4
+_BINARY = {"Content-Type": "application/octet-stream"}
+Told = Callable[[int], None]
+
+
+class RegistryPush:
+    """What is sent to one repository. ``mount`` names another one of the registry that may have some of it."""
+
+    def __init__(self, web: Web, registry: Registry, mount: str = "", advance: Told = lambda number: None) -> None:
+        self._web, self._registry, self._mount, self._advance = web, registry, mount, advance
+        self.sent = self.kept = 0
+
+    def image(
+        self, layers: Sequence[tuple[Layer, bytes]], hosts: Sequence[str], notes: dict[str, str]
+    ) -> ImageReference:
+        """Push the image of a cache for these host processors, and return the reference that names exactly it."""
+        reference = self._registry.reference
+        if reference.digest:
+            raise ConfigError(f"{reference} names a digest, which follows from the cache: push to a :TAG")
+        described = [layer for layer, _ in layers]
+        configs = {host: encode_config(described, host) for host in hosts}
+        self._blobs([*((layer.sha256, data) for layer, data in layers), *((digest(c), c) for c in configs.values())])
+        manifests: list[Descriptor] = []
+        top, kind = b"", MANIFEST_TYPE
+        for host, config in configs.items():
+            one = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
+            top = encode_manifest(one, described, notes)
+            manifests.append(
+                Descriptor(kind=MANIFEST_TYPE, sha256=digest(top), size=len(top), architecture=PLATFORMS[host])
+            )
+            if len(configs) > 1:
+                self._manifest(f"sha256:{digest(top)}", top, MANIFEST_TYPE)
+        if len(manifests) > 1:
+            top, kind = encode_image_index(manifests, notes), INDEX_TYPE
+        self._manifest(reference.tag, top, kind)
+        return ImageReference(
+            host=reference.host,
+            name=reference.name,
+            tag=reference.tag,
+            digest=f"sha256:{digest(top)}",
+            plain=reference.plain,
+        )
+
+    def _blobs(self, blobs: Sequence[tuple[str, bytes]]) -> None:
+        distinct = dict(blobs)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for size, sent in pool.map(lambda item: (len(item[1]), self._blob(*item)), distinct.items()):
+                self.sent += size if sent else 0
+                self.kept += 0 if sent else size
+
+    def _blob(self, sha256: str, data: bytes) -> bool:
+        """Send a blob, and return False where the registry had it."""
+
+        def once() -> bool:
+            registry, url = self._registry, self._registry.blob_url(sha256)
+            if registry.ask("HEAD", url).status == 200:
+                return False
+            query = {"mount": f"sha256:{sha256}", "from": self._mount} if self._mount else {}
+            uploads = url.partition("/blobs/")[0] + "/blobs/uploads/"
+            begun = registry.ask("POST", f"{uploads}?{urlencode(query)}" if query else uploads, body=b"")
+            if begun.status == 201:  # mounted
+                return False
+            if begun.status != 202:
+                raise registry.refusal(begun, "push to it")
+            place = urljoin(uploads, begun.headers.get("location", ""))
+            joint = "&" if urlsplit(place).query else "?"
+            put = registry.ask("PUT", f"{place}{joint}digest=sha256:{sha256}", _BINARY, body=data)
+            if put.status != 201:
+                raise registry.refusal(put, "push a layer to it")
+            return True
+
+        sent = self._web.persist(str(self._registry.reference), once)
+        self._advance(len(data))
+        return sent
+
+    def _manifest(self, version: str, data: bytes, kind: str) -> None:
+        url = self._registry.blob_url("").partition("/blobs/")[0] + f"/manifests/{version}"
+
+        def once() -> None:
+            answer = self._registry.ask("PUT", url, {"Content-Type": kind}, body=data)
+            if answer.status not in (200, 201):
+                raise self._registry.refusal(answer, "push a manifest to it")
+            said = answer.headers.get("docker-content-digest", "")
+            if said and said != f"sha256:{digest(data)}":
+                raise FetchError(
+                    f"{self._registry.reference}: the registry has another manifest than was sent: try again"
+                )
+
+        self._web.persist(str(self._registry.reference), once)

@@ -1,0 +1,88 @@
+"""Progress of a fetch or a push: one line that changes on a terminal, whole lines now and then in a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+_TERMINAL, _LOG = 0.2, 10.0  # seconds between two lines
+
+
+class Progress:
+    """Bytes that come or go. Threads may report at once.
+
+    >>> with Progress(sys.stdout) as progress:
+    ...     progress.tell("reading the index")
+    reading the index
+    """
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._clock = clock
+        dumb = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
+        self._terminal = self._stream.isatty() and not dumb
+        self._lock = threading.Lock()
+        self._done, self._total, self._width = 0, 0, 0
+        self._begun = self._shown = clock()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    def tell(self, text: str) -> None:
+        """A line of its own."""
+        with self._lock:
+            self._clear()
+            print(text, file=self._stream, flush=True)
+
+    def expect(self, number: int) -> None:
+        """So many bytes more are to come."""
+        with self._lock:
+            self._total += number
+
+    def advance(self, number: int) -> None:
+        """So many bytes have come."""
+        with self._lock:
+            self._done += number
+            now = self._clock()
+            if now - self._shown >= (_TERMINAL if self._terminal else _LOG):
+                self._shown = now
+                self._show(now)
+
+    def _show(self, now: float) -> None:
+        rate = self._done / max(now - self._begun, 1e-3)
+        text = f"{amount(self._done)} of {amount(max(self._total, self._done))}, {amount(int(rate))}/s"
+        if self._terminal:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._stream.flush()
+            self._width = len(text)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def _clear(self) -> None:
+        if self._terminal and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+
+def amount(number: int) -> str:
+    """A number of bytes, for people.
+
+    >>> amount(640), amount(73216), amount(3_500_000)
+    ('640 B', '73.2 kB', '3.5 MB')
+    """
+    if number < 1000:
+        return f"{number} B"
+    value = float(number)
+    for unit in ("kB", "MB"):
+        value /= 1000
+        if value < 1000:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} GB"
