@@ -1,4 +1,4 @@
-"""Program code: a signature and a host program as the bytes that ``build/link/host_program.c`` runs.
+"""Program code: a signature and a host program as the bytes that ``build/link/host_program`` runs.
 
 Numbers of 64 bits, then texts that end with a zero byte. An expression is a list of operations for a stack.
 """
