@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import scratch_folder
-from precast.build.link.runtime import run
+from precast.build.link.runtime import HOST_PROGRAM, run
 from precast.build.link.toolchain import ffi_headers, program
 from precast.build.native.tables import tables
 
@@ -43,12 +43,14 @@ def abi() -> int:
 
 
 def sources() -> list[Path]:
-    """The C files, sorted.
+    """The C files: its own, and those that run host programs, but for the door that the call path has to these.
 
-    >>> "json.c" in [path.name for path in sources()]
-    True
+    >>> names = [path.name for path in sources()]
+    >>> "json.c" in names, "launches.c" in names, "callpath.c" in names
+    (True, True, False)
     """
-    return sorted((FOLDER / "src").rglob("*.c"))
+    shared = (path for path in HOST_PROGRAM.glob("*.c") if path.name != "callpath.c")
+    return [*sorted((FOLDER / "src").rglob("*.c")), *sorted(shared)]
 
 
 def compile_sources(output: Path, arguments: Iterable[str | Path]) -> None:

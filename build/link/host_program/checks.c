@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program.h"
+#include "opened_program.h"
 
 static int wrong(const call *c, int place, const char *kind, const char *what, const char *expected) {
   char message[TEXT];

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program.h"
+#include "opened_program.h"
 
 enum { SMALL = 48 << 10, LARGEST = 232448 }; /* shared memory: as much as a kernel may have without being asked, and the most */
 enum { MAX_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };  /* attributes of a kernel */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.h"
+#include "opened_program.h"
 
 enum { MAGIC = 0x50524731, HEAD = 8 };
 

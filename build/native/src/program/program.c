@@ -1,0 +1,118 @@
+/* The form of host programs and of launch plans. loader/format/program/host_program.py and loader/format/launch_plan.py
+ * have the same. */
+#include "program.h"
+
+#define STEPS 8
+#define PARAMETERS 64
+#define BYTES 4096
+#define WORDS 1024
+
+struct argument argument_of(const struct json *signature, size_t position) {
+  const struct json *one = &find(signature, TEXT("arguments"))->items[position];
+  const struct json *dtype = find(one, TEXT("dtype")), *device = find(one, TEXT("device"));
+  const struct json *alignment = find(one, TEXT("alignment")), *step = find(one, TEXT("divisibility"));
+  return (struct argument){
+      .name = json_text(find(one, TEXT("name"))),
+      .kind = json_text(find(one, TEXT("kind"))),
+      .dtype = dtype ? json_text(dtype) : TEXT(""),
+      .device = device ? json_text(device) : TEXT(""),
+      .shape = find(one, TEXT("shape")),
+      .strides = find(one, TEXT("strides")),
+      .alignment = alignment ? alignment->number : 0,
+      .divisibility = step ? step->number : 1,
+  };
+}
+
+static void check_extent(const struct node *node, const char *name, const struct vocabulary *words) {
+  struct node extent = at(node, name);
+  if (list(&extent, 3)->value->size != 3) refuse(&extent, "expected three expressions");
+  for (size_t i = 0; i < 3; ++i) {
+    struct node one = item(&extent, i);
+    check_expression(&one, words);
+  }
+}
+
+static bool is_between(const struct json *value, int64_t least, int64_t most) {
+  return value->kind == JSON_INT && value->number >= least && value->number <= most;
+}
+
+static void check_word(const struct node *node, int64_t size, const struct vocabulary *words) {
+  const struct json *value = node->value, *parts = value->kind == JSON_LIST ? value->items : NULL;
+  if (!parts || value->size != 3 || !is_between(&parts[0], 0, BYTES - 1) || !is_between(&parts[1], 1, 8) ||
+      (parts[1].number & (parts[1].number - 1)))
+    refuse(node, "expected an offset, a width of 1, 2, 4 or 8 bytes, and an expression");
+  if (parts[0].number + parts[1].number > size) refuse(node, "it ends after its parameter");
+  struct node expression = item(node, 2);
+  check_expression(&expression, words);
+}
+
+static int64_t check_parameter(const struct node *node, const struct json *signature) {
+  struct vocabulary words = {signature, false, false};
+  known(node, (const char *[]){"size", "words", NULL});
+  struct node size = at(node, "size"), parts = at(node, "words");
+  int64_t bytes = count_of(&size, BYTES);
+  list(&parts, WORDS);
+  for (size_t i = 0; i < parts.value->size; ++i) {
+    struct node one = item(&parts, i);
+    check_word(&one, bytes, &words);
+  }
+  return bytes;
+}
+
+static void check_step(const struct node *node, const struct json *signature) {
+  static const char *const names[] = {"kernel", "grid", "block", "cluster", "shared", "overlap", "when", "parameters", NULL};
+  struct vocabulary words = {signature, false, true};
+  known(node, names);
+  struct node kernel = at(node, "kernel"), shared = at(node, "shared"), overlap = at(node, "overlap");
+  struct node when = at(node, "when"), parameters = at(node, "parameters");
+  int64_t total = 0;
+  formed(&kernel, is_symbol, "a symbol name");
+  check_extent(node, "grid", &words);
+  check_extent(node, "block", &words);
+  check_extent(node, "cluster", &words);
+  check_expression(&shared, &words);
+  truth(&overlap);
+  check_expression(&when, &words);
+  list(&parameters, PARAMETERS);
+  for (size_t i = 0; i < parameters.value->size; ++i) {
+    struct node one = item(&parameters, i);
+    total += check_parameter(&one, signature);
+  }
+  if (total > BYTES) refuse(&parameters, "more than %d bytes", BYTES);
+}
+
+void check_program(const struct node *node, const struct json *signature) {
+  known(node, (const char *[]){"limit", "steps", NULL});
+  struct node steps = at(node, "steps"), limit = at(node, "limit");
+  list(&steps, STEPS);
+  for (size_t i = 0; i < steps.value->size; ++i) {
+    struct node one = item(&steps, i);
+    check_step(&one, signature);
+  }
+  count_of(&limit, (int64_t)1 << 62);
+}
+
+static bool is_passed(const struct json *signature, struct text name) {
+  const struct json *arguments = find(signature, TEXT("arguments"));
+  for (size_t i = arguments->size; i-- > 0;) {
+    struct argument one = argument_of(signature, i);
+    if (equal(one.name, name) && !is(one.kind, "env_stream")) return is(one.kind, "tensor") || is(one.kind, "scalar");
+  }
+  return false;
+}
+
+void check_plan(const struct node *node, const struct json *signature) {
+  struct vocabulary words = {signature, true, true};
+  known(node, (const char *[]){"grid", "block", "cluster", "shared", "parameters", NULL});
+  struct node shared = at(node, "shared"), parameters = at(node, "parameters");
+  check_extent(node, "grid", &words);
+  check_extent(node, "block", &words);
+  check_extent(node, "cluster", &words);
+  check_expression(&shared, &words);
+  list(&parameters, PARAMETERS);
+  for (size_t i = 0; i < parameters.value->size; ++i) {
+    struct node one = item(&parameters, i);
+    struct text name = string(&one);
+    if (!is_passed(signature, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
+  }
+}
