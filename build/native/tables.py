@@ -1,4 +1,4 @@
-"""The tables that libprecast shares with the loader, as C: the names of dtypes and their numbers, and those of a device's facts."""
+"""The tables that libprecast shares with the loader, as C: dtypes, and the numbers of a device's facts."""
 
 from __future__ import annotations
 

@@ -81,6 +81,22 @@ static void check_step(const struct node *node, const struct json *signature) {
   if (total > BYTES) refuse(&parameters, "more than %d bytes", BYTES);
 }
 
+/* What a cubin takes is checked by its signature: a symbol must be explained there, and strides be as many as sizes. */
+static void check_shapes(const struct node *node, const struct json *signature) {
+  const struct json *arguments = find(signature, TEXT("arguments")), *symbols = find(signature, TEXT("symbols"));
+  for (size_t i = 0; i < arguments->size; ++i) {
+    struct argument one = argument_of(signature, i);
+    const struct json *dims[2] = {one.shape, one.strides};
+    if (!is(one.kind, "tensor")) continue;
+    for (size_t n = 0; n < 2; ++n)
+      for (size_t k = 0; dims[n] && k < dims[n]->size; ++k)
+        if (dims[n]->items[k].kind == JSON_TEXT && !find(symbols, json_text(&dims[n]->items[k])))
+          refuse(node, "%s has a symbol that is not explained", quoted(node->call, one.name));
+    if (one.strides && one.strides->size != (one.shape ? one.shape->size : 0))
+      refuse(node, "%s has other strides than sizes", quoted(node->call, one.name));
+  }
+}
+
 void check_program(const struct node *node, const struct json *signature) {
   known(node, (const char *[]){"limit", "steps", NULL});
   struct node steps = at(node, "steps"), limit = at(node, "limit");
@@ -90,6 +106,7 @@ void check_program(const struct node *node, const struct json *signature) {
     check_step(&one, signature);
   }
   count_of(&limit, (int64_t)1 << 62);
+  check_shapes(node, signature);
 }
 
 static bool is_passed(const struct json *signature, struct text name) {
@@ -115,4 +132,5 @@ void check_plan(const struct node *node, const struct json *signature) {
     struct text name = string(&one);
     if (!is_passed(signature, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
   }
+  check_shapes(node, signature);
 }
