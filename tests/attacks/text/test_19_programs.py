@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.format.target import Capability
 from precast.loader.format.program.host_program import HostProgram
+from precast.loader.format.target import Capability
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.programs import native_program
 from precast.loader.machine.machine import Machine, Machines
