@@ -53,14 +53,24 @@ def sources() -> list[Path]:
     return [*sorted((FOLDER / "src").rglob("*.c")), *sorted(shared)]
 
 
-def compile_sources(output: Path, arguments: Iterable[str | Path]) -> None:
-    """Compile the C files with further arguments of gcc, such as a program that tests them, into one file."""
+def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: str = "gcc") -> None:
+    """Compile the C files into one file.
+
+    Parameters
+    ----------
+    output
+        The file.
+    arguments
+        Further arguments of gcc, such as a program that tests them.
+    compiler
+        A gcc, such as one for another processor.
+    """
     with scratch_folder(output.parent, ".native-") as folder:
         for name, text in tables().items():
             (folder / name).write_text(text)
         rooms = sorted({path.parent for path in sources()})
         includes = (HEADER.parent, *rooms, folder, ffi_headers())
-        command = [program("gcc"), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
+        command = [program(compiler), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
         run([*command, "-o", output], output.parent, "libprecast")
 
 
