@@ -106,8 +106,8 @@ def link_fastcall(toolchain: Toolchain) -> bytes:
         for source in sources:
             command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", source]
             run([*command, "-o", f"{source.stem}.o"], folder, "the call path")
-        linked = [toolchain.gcc, *SHARED, "-o", "fastcall.so", *(f"{source.stem}.o" for source in sources)]
-        run([*linked, toolchain.ffi / "libtvm_ffi.so"], folder, "the call path")
+        linked = ["-o", "fastcall.so", *(f"{source.stem}.o" for source in sources)]
+        run([toolchain.gcc, *SHARED, *linked, toolchain.ffi / "libtvm_ffi.so"], folder, "the call path")
         return Path(folder, "fastcall.so").read_bytes()
 
 

@@ -239,8 +239,9 @@ def test_an_undamaged_one(path: Path, opens: Opens) -> None:
 def test_every_value_by_another(path: Path, opens: Opens) -> None:
     """Each value of a program is replaced by one of another type: there is an error, or another program."""
     program, count = HostProgram(steps=PROGRAM.steps[:1], limit=1).to_json(), 0
+    others: tuple[Any, ...] = (None, True, -1, "\ud800", [], 2**70)
     for place in places(program):
-        for value in (None, True, -1, "\ud800", [], 2**70):
+        for value in others:
             changed = copy.deepcopy(program)
             row: Row = {"program": changed}
             at(*place, value=value)(row)

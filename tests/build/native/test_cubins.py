@@ -21,6 +21,7 @@ from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.program.from_plan import program_of
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Argument, Signature, Symbol
+from precast.loader.launch.arguments import bind, limits
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches
@@ -146,6 +147,25 @@ def test_a_plan_by_hand(library: Library, native: Native, tmp_path: Path, driver
     assert b"".join(parameters) == struct.pack("<?dfqihb", True, -2.5, 0.1, 2**40, -9, 7, 5) + struct.pack(
         "<QiBxxxq", x.data_ptr(), 40, 4, 8
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])
+def test_the_limits_of_integers(library: Library, native: Native, tmp_path: Path, driver: Launches, dtype: str) -> None:
+    """What a call takes from TVM-FFI's numbers of 64 bits is what Python takes."""
+    step = replace(STEP, grid=(1, 1, 1), shared=0, parameters=())
+    signature = Signature(arguments=(Argument(name="n", kind="scalar", dtype=dtype),))
+    program = HostProgram(steps=(step,))
+    driver.expect(program)
+    kernel = Opened(library, native, written(tmp_path / "cache", signature=signature, program=program))
+    least, most = limits(dtype)
+    for number in (least, most):
+        kernel(number)
+    for number in (least - 1, most + 1):
+        if -(2**63) <= number < 2**63:
+            with pytest.raises(ValueError, match="to be in") as caught:
+                bind("op", signature, [number])
+            assert kernel.refusal([number]) == f"ValueError: {caught.value}"
+    assert len(driver.take(program)) == 2
 
 
 def test_another_cubin_or_program_is_another_kernel(

@@ -19,7 +19,7 @@ from tests.helpers.native.libprecast import LAUNCH_ERROR, OK, VARIANT_NOT_FOUND,
 
 SIZES = st.sampled_from((0, 1, 2, 4, 8, 17, -1, -8, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63)))
 NUMBERS = SIZES | st.integers(-(2**63), 2**63 - 1)
-VALUES = st.one_of(
+VALUES: st.SearchStrategy[Any] = st.one_of(
     NUMBERS,
     st.sampled_from((None, True, 1.5, 2**70, "", "x", [], {}, *LEAVES, "x.shape[9]", "stream", ["mod", 1, 0])),
     st.tuples(st.sampled_from(("add", "mul", "shift", "low", "floor_div")), NUMBERS, st.sampled_from(LEAVES)).map(list),
