@@ -43,10 +43,10 @@ def driver(native: Native) -> Launches:
     return Launches(native.launches())
 
 
-def written(folder: Path, signature: Signature = SIGNATURE, **more: Any) -> Path:
-    """A cache of the op ``op``, which is one cubin that no other folder has, without a library for any host."""
+def written(folder: Path, signature: Signature = SIGNATURE, code: bytes = b"", **more: Any) -> Path:
+    """A cache of the op ``op``, which is one cubin, without a library for any host; no other folder has its code."""
     writer = CacheWriter()
-    made = artifact(writer.keep(bytes(folder), "raw"), {}, symbol="first", kind="cubin", host=None)
+    made = artifact(writer.keep(code or bytes(folder), "raw"), {}, symbol="first", kind="cubin", host=None)
     key = digest(repr((made.blob, signature, more)).encode())
     writer.op("op", [replace(made, key=key, signature=signature, **more)], keys=())
     return writer.write(folder)
@@ -168,12 +168,10 @@ def test_the_limits_of_integers(library: Library, native: Native, tmp_path: Path
     assert len(driver.take(program)) == 2
 
 
-def test_another_cubin_or_program_is_another_kernel(
-    library: Library, native: Native, tmp_path: Path, driver: Launches
-) -> None:
-    """Also where a cache says that they have the same key."""
-    other = HostProgram(steps=(replace(STEP, shared=7),))
-    roots = [written(tmp_path / str(place), program=program) for place, program in enumerate((PROGRAM, other))]
+def test_another_program_is_another_kernel(library: Library, native: Native, tmp_path: Path, driver: Launches) -> None:
+    """Also where caches say that it has the same key, and its code is the same."""
+    other, code = HostProgram(steps=(replace(STEP, shared=7),)), b"code of several"
+    roots = [written(tmp_path / str(n), code=code, program=each) for n, each in enumerate((PROGRAM, other))]
     key = json.loads((roots[0] / "ops" / "op.json").read_bytes())["artifacts"][0]["key"]
     forge_op(roots[1], "op", lambda data: data["artifacts"][0].update(key=key))
     kernels = [Opened(library, native, root) for root in roots]
@@ -233,11 +231,17 @@ def many(signature: Signature) -> Signature:
     return replace(signature, arguments=(*signature.arguments, *[Argument(name="none", kind="none")] * 60))
 
 
+def wide(signature: Signature) -> Signature:
+    tensor = replace(X, shape=(4,) * 10, strides=None)
+    return replace(signature, arguments=(*signature.arguments, *[tensor] * 40))
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (half, "'factor': native code reads no such argument"),
         (long, "the host program cannot be used: a number is out of its range"),
+        (wide, "the host program cannot be used: it has too many sizes"),
         (many, "the host program cannot be used: a number is out of its range"),
     ],
 )

@@ -110,3 +110,19 @@ def test_a_whole_one(native: Native, tmp_path: Path, libprecast: LibprecastReade
     root = written(tmp_path / "cache", native, {"program": PROGRAM.to_json(), "signature": SIGNATURE.to_json()})
     answer = libprecast.ask(root, "op", command="call", target=None, cuda=native.launches(), arguments=GOOD)
     assert answer.status == OK, answer
+
+
+def test_extreme_sizes(native: Native, tmp_path: Path, libprecast: LibprecastReader) -> None:
+    """Sizes whose products and spans are beyond 64 bits, where the signature allows them."""
+    signature = SIGNATURE.to_json()
+    signature["symbols"]["n"]["dtype"] = "int64"
+    signature["arguments"][0]["shape"] = ["n", "s"]
+    root = written(tmp_path / "cache", native, {"program": PROGRAM.to_json(), "signature": signature})
+    extremes, driver = (-(2**63), 2**63 - 8, -1, 2**32), native.launches()
+    for n in extremes:
+        for m in extremes:
+            for stride in extremes:
+                x = f"t1:0:2:32:1:4096;{n},{m // 4 * 4};{stride // 4 * 4},1"
+                words = f"{x} n t1:0:10:8:1:64;{n};{stride} i2 b1 f1.5 f-2.0"
+                answer = libprecast.ask(root, "op", command="call", target=None, cuda=driver, arguments=words)
+                assert answer.status in (OK, LAUNCH_ERROR), answer

@@ -47,22 +47,21 @@ static bool changes(struct text leaf) { return ends(leaf, ".data") || ends(leaf,
 
 bool is_whole(struct text dtype) { return begins(dtype, "int") || begins(dtype, "uint") || is(dtype, "bool"); }
 
-bool find_leaf(const struct json *signature, struct text name, struct leaf *leaf) {
-  const struct json *arguments = find(signature, TEXT("arguments"));
-  for (size_t i = arguments->size; i-- > 0;) { /* of two arguments with one name, the last */
-    struct argument argument = argument_of(signature, i);
-    bool tensor = is(argument.kind, "tensor");
-    if (!tensor && !is(argument.kind, "scalar")) continue;
-    if (name.size < argument.name.size || memcmp(name.data, argument.name.data, argument.name.size)) continue;
-    struct text what = {name.data + argument.name.size, name.size - argument.name.size};
-    if (!tensor && !what.size && is_whole(argument.dtype)) return *leaf = (struct leaf){i, LEAF_NUMBER, 0}, true;
+bool find_leaf(const struct arguments *arguments, struct text name, struct leaf *leaf) {
+  for (size_t i = arguments->count; i-- > 0;) { /* of two arguments with one name, the last */
+    const struct argument *argument = &arguments->items[i];
+    if (name.size < argument->name.size || memcmp(name.data, argument->name.data, argument->name.size)) continue;
+    bool tensor = is(argument->kind, "tensor");
+    if (!tensor && !is(argument->kind, "scalar")) continue;
+    struct text what = {name.data + argument->name.size, name.size - argument->name.size};
+    if (!tensor && !what.size && is_whole(argument->dtype)) return *leaf = (struct leaf){i, LEAF_NUMBER, 0}, true;
     if (!what.size || *what.data != '.') continue;
     ++what.data, --what.size;
     if (!tensor) {
-      if (is(what, "bits") && !is_whole(argument.dtype)) return *leaf = (struct leaf){i, LEAF_BITS, 0}, true;
+      if (is(what, "bits") && !is_whole(argument->dtype)) return *leaf = (struct leaf){i, LEAF_BITS, 0}, true;
       continue;
     }
-    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"), rank = argument.shape ? (int)argument.shape->size : 0;
+    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"), rank = argument->shape ? (int)argument->shape->size : 0;
     if (is(what, "data")) return *leaf = (struct leaf){i, LEAF_DATA, 0}, true;
     if (is(what, "span")) return *leaf = (struct leaf){i, LEAF_SPAN, 0}, true;
     if (shape >= 0 && shape < rank) return *leaf = (struct leaf){i, LEAF_SHAPE, (size_t)shape}, true;
@@ -74,9 +73,9 @@ bool find_leaf(const struct json *signature, struct text name, struct leaf *leaf
 static void check_leaf(const struct node *node, const struct vocabulary *words) {
   struct text name = json_text(node->value);
   struct leaf leaf = {0, LEAF_DATA, 0};
-  bool known = find_leaf(words->signature, name, &leaf);
+  bool known = find_leaf(&words->arguments, name, &leaf);
   if (known && words->of_plan) /* its sizes are those of tensors, and integers */
-    known = leaf.kind != LEAF_NUMBER || !is(argument_of(words->signature, leaf.argument).dtype, "bool");
+    known = leaf.kind != LEAF_NUMBER || !is(words->arguments.items[leaf.argument].dtype, "bool");
   if (!known) refuse(node, "%s is nothing of the signature", quoted(node->call, name));
   if (words->decides && changes(name)) refuse(node, "%s decides no launch", quoted(node->call, name));
 }

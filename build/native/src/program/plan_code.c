@@ -44,9 +44,9 @@ static size_t put_tensor(struct writer *writer, bool counts, size_t position, co
 }
 
 static size_t position_of(const struct writer *writer, struct text name) {
-  size_t position = writer->arguments->size;
+  size_t position = writer->arguments.count;
   while (position-- > 0) {
-    struct argument one = argument_of(writer->artifact->signature, position);
+    struct argument one = writer->arguments.items[position];
     if (equal(one.name, name) && !is(one.kind, "env_stream")) break;
   }
   return position;
@@ -61,7 +61,7 @@ void put_plan(struct writer *writer) {
   put_word(writer, parameters->size);
   for (size_t i = 0; i < parameters->size; ++i) {
     size_t position = position_of(writer, json_text(&parameters->items[i]));
-    struct argument argument = argument_of(writer->artifact->signature, position);
+    struct argument argument = writer->arguments.items[position];
     int64_t size = width_of(argument.dtype, true);
     if (is(argument.kind, "tensor")) {
       size_t count = put_tensor(writer, true, position, &argument, &size);

@@ -7,8 +7,7 @@
 #define BYTES 4096
 #define WORDS 1024
 
-struct argument argument_of(const struct json *signature, size_t position) {
-  const struct json *one = &find(signature, TEXT("arguments"))->items[position];
+static struct argument argument_of(const struct json *one) {
   const struct json *dtype = find(one, TEXT("dtype")), *device = find(one, TEXT("device"));
   const struct json *alignment = find(one, TEXT("alignment")), *step = find(one, TEXT("divisibility"));
   return (struct argument){
@@ -21,6 +20,13 @@ struct argument argument_of(const struct json *signature, size_t position) {
       .alignment = alignment ? alignment->number : 0,
       .divisibility = step ? step->number : 1,
   };
+}
+
+struct arguments arguments_of(struct call *call, const struct json *signature) {
+  const struct json *list = find(signature, TEXT("arguments"));
+  struct argument *items = take(call, list->size, sizeof *items);
+  for (size_t i = 0; i < list->size; ++i) items[i] = argument_of(&list->items[i]);
+  return (struct arguments){items, list->size};
 }
 
 static void check_extent(const struct node *node, const char *name, const struct vocabulary *words) {
@@ -46,8 +52,8 @@ static void check_word(const struct node *node, int64_t size, const struct vocab
   check_expression(&expression, words);
 }
 
-static int64_t check_parameter(const struct node *node, const struct json *signature) {
-  struct vocabulary words = {signature, false, false};
+static int64_t check_parameter(const struct node *node, struct arguments arguments) {
+  struct vocabulary words = {arguments, false, false};
   known(node, (const char *[]){"size", "words", NULL});
   struct node size = at(node, "size"), parts = at(node, "words");
   int64_t bytes = count_of(&size, BYTES);
@@ -59,9 +65,9 @@ static int64_t check_parameter(const struct node *node, const struct json *signa
   return bytes;
 }
 
-static void check_step(const struct node *node, const struct json *signature) {
+static void check_step(const struct node *node, struct arguments arguments) {
   static const char *const names[] = {"kernel", "grid", "block", "cluster", "shared", "overlap", "when", "parameters", NULL};
-  struct vocabulary words = {signature, false, true};
+  struct vocabulary words = {arguments, false, true};
   known(node, names);
   struct node kernel = at(node, "kernel"), shared = at(node, "shared"), overlap = at(node, "overlap");
   struct node when = at(node, "when"), parameters = at(node, "parameters");
@@ -76,16 +82,15 @@ static void check_step(const struct node *node, const struct json *signature) {
   list(&parameters, PARAMETERS);
   for (size_t i = 0; i < parameters.value->size; ++i) {
     struct node one = item(&parameters, i);
-    total += check_parameter(&one, signature);
+    total += check_parameter(&one, arguments);
   }
   if (total > BYTES) refuse(&parameters, "more than %d bytes", BYTES);
 }
 
 /* What a cubin takes is checked by its signature: a symbol must be explained there, and strides be as many as sizes. */
-static void check_shapes(const struct node *node, const struct json *signature) {
-  const struct json *arguments = find(signature, TEXT("arguments")), *symbols = find(signature, TEXT("symbols"));
-  for (size_t i = 0; i < arguments->size; ++i) {
-    struct argument one = argument_of(signature, i);
+static void check_shapes(const struct node *node, struct arguments arguments, const struct json *symbols) {
+  for (size_t i = 0; i < arguments.count; ++i) {
+    struct argument one = arguments.items[i];
     const struct json *dims[2] = {one.shape, one.strides};
     if (!is(one.kind, "tensor")) continue;
     for (size_t n = 0; n < 2; ++n)
@@ -98,28 +103,29 @@ static void check_shapes(const struct node *node, const struct json *signature) 
 }
 
 void check_program(const struct node *node, const struct json *signature) {
+  struct arguments arguments = arguments_of(node->call, signature);
   known(node, (const char *[]){"limit", "steps", NULL});
   struct node steps = at(node, "steps"), limit = at(node, "limit");
   list(&steps, STEPS);
   for (size_t i = 0; i < steps.value->size; ++i) {
     struct node one = item(&steps, i);
-    check_step(&one, signature);
+    check_step(&one, arguments);
   }
   count_of(&limit, (int64_t)1 << 62);
-  check_shapes(node, signature);
+  check_shapes(node, arguments, find(signature, TEXT("symbols")));
 }
 
-static bool is_passed(const struct json *signature, struct text name) {
-  const struct json *arguments = find(signature, TEXT("arguments"));
-  for (size_t i = arguments->size; i-- > 0;) {
-    struct argument one = argument_of(signature, i);
+static bool is_passed(struct arguments arguments, struct text name) {
+  for (size_t i = arguments.count; i-- > 0;) {
+    struct argument one = arguments.items[i];
     if (equal(one.name, name) && !is(one.kind, "env_stream")) return is(one.kind, "tensor") || is(one.kind, "scalar");
   }
   return false;
 }
 
 void check_plan(const struct node *node, const struct json *signature) {
-  struct vocabulary words = {signature, true, true};
+  struct arguments arguments = arguments_of(node->call, signature);
+  struct vocabulary words = {arguments, true, true};
   known(node, (const char *[]){"grid", "block", "cluster", "shared", "parameters", NULL});
   struct node shared = at(node, "shared"), parameters = at(node, "parameters");
   check_extent(node, "grid", &words);
@@ -130,7 +136,7 @@ void check_plan(const struct node *node, const struct json *signature) {
   for (size_t i = 0; i < parameters.value->size; ++i) {
     struct node one = item(&parameters, i);
     struct text name = string(&one);
-    if (!is_passed(signature, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
+    if (!is_passed(arguments, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
   }
-  check_shapes(node, signature);
+  check_shapes(node, arguments, find(signature, TEXT("symbols")));
 }

@@ -4,10 +4,24 @@
 
 #include "fields.h"
 
+/* The arguments of a signature; shape and strides are NULL where they are not stated. */
+struct argument {
+  struct text name, kind, dtype, device;
+  const struct json *shape, *strides;
+  int64_t alignment, divisibility;
+};
+
+struct arguments {
+  const struct argument *items;
+  size_t count;
+};
+
+struct arguments arguments_of(struct call *call, const struct json *signature);
+
 /* What an expression may be made of. A launch plan has fewer functions and leaves, and nests less; what decides a launch
  * may not depend on addresses or real numbers. */
 struct vocabulary {
-  const struct json *signature;
+  struct arguments arguments;
   bool of_plan, decides;
 };
 
@@ -28,19 +42,10 @@ struct leaf {
 };
 
 /* false where the signature has no such leaf */
-bool find_leaf(const struct json *signature, struct text name, struct leaf *leaf);
+bool find_leaf(const struct arguments *arguments, struct text name, struct leaf *leaf);
 
 /* The number of a function, as the code of host programs has it; 0 for what is none. */
 int function_number(struct text name);
-
-/* How an argument of a signature reads; strides is NULL where they are not stated. */
-struct argument {
-  struct text name, kind, dtype, device;
-  const struct json *shape, *strides;
-  int64_t alignment, divisibility;
-};
-
-struct argument argument_of(const struct json *signature, size_t position);
 
 /* Whether a number has an integer type, or is a truth value. */
 bool is_whole(struct text dtype);

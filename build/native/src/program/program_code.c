@@ -117,9 +117,9 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
 
 static int64_t slot_of(const struct writer *writer, const struct leaf *leaf) {
   static const int64_t after[] = {[LEAF_SPAN] = 1, [LEAF_SHAPE] = 2, [LEAF_STRIDE] = 2};
-  struct argument argument = argument_of(writer->artifact->signature, leaf->argument);
+  const struct argument *argument = &writer->arguments.items[leaf->argument];
   int64_t slot = writer->slots[leaf->argument] + (leaf->kind <= LEAF_STRIDE ? after[leaf->kind] : 0) + (int64_t)leaf->dim;
-  return leaf->kind == LEAF_STRIDE ? slot + (int64_t)argument.shape->size : slot;
+  return leaf->kind == LEAF_STRIDE ? slot + (int64_t)argument->shape->size : slot;
 }
 
 static void put_leaf(struct writer *writer, const struct leaf *leaf) { put_word(writer, LEAF | slot_of(writer, leaf) << 8); }
@@ -130,7 +130,7 @@ static void put_operations(struct writer *writer, const struct json *expression)
     put_word(writer, expression->number);
   } else if (expression->kind == JSON_TEXT) {
     struct leaf leaf = {0, LEAF_DATA, 0};
-    find_leaf(writer->artifact->signature, json_text(expression), &leaf);
+    find_leaf(&writer->arguments, json_text(expression), &leaf);
     put_leaf(writer, &leaf);
   } else {
     put_operations(writer, &expression->items[1]);
@@ -183,8 +183,8 @@ static int64_t put_calling(struct writer *writer, struct text op) {
   put(&text, " when calling: `");
   put_text(&text, op);
   put(&text, "(");
-  for (size_t i = 0, passed = 0; i < writer->arguments->size; ++i) {
-    struct argument one = argument_of(writer->artifact->signature, i);
+  for (size_t i = 0, passed = 0; i < writer->arguments.count; ++i) {
+    struct argument one = writer->arguments.items[i];
     if (is(one.kind, "env_stream")) continue;
     if (passed++) put(&text, ", ");
     put_text(&text, one.name);
@@ -207,10 +207,10 @@ struct text program_code(struct call *call, struct text op, const struct artifac
   writer.queue.call = call;
   const struct json *steps = artifact->program ? find(artifact->program, TEXT("steps")) : NULL;
   int64_t slot = 0, passed = 0;
-  writer.arguments = find(artifact->signature, TEXT("arguments")), writer.symbols = find(artifact->signature, TEXT("symbols"));
-  writer.slots = take(call, writer.arguments->size, sizeof *writer.slots);
-  for (size_t i = 0; i < writer.arguments->size; ++i)
-    passed += !is(argument_of(artifact->signature, i).kind, "env_stream");
+  writer.arguments = arguments_of(call, artifact->signature), writer.symbols = find(artifact->signature, TEXT("symbols"));
+  writer.slots = take(call, writer.arguments.count, sizeof *writer.slots);
+  for (size_t i = 0; i < writer.arguments.count; ++i)
+    passed += !is(writer.arguments.items[i].kind, "env_stream");
   keep_text(&writer, TEXT(""));
   put_word(&writer, MAGIC), put_word(&writer, 0), put_word(&writer, 0);
   put_word(&writer, put_calling(&writer, op));
@@ -223,8 +223,8 @@ struct text program_code(struct call *call, struct text op, const struct artifac
     put_word(&writer, find(symbol, TEXT("divisibility"))->number);
     put_limits(&writer, dtype);
   }
-  for (size_t i = 0; i < writer.arguments->size; ++i) {
-    struct argument one = argument_of(artifact->signature, i);
+  for (size_t i = 0; i < writer.arguments.count; ++i) {
+    struct argument one = writer.arguments.items[i];
     if (is(one.kind, "env_stream")) continue;
     writer.slots[i] = slot;
     slot = put_argument(&writer, &one, slot);

@@ -8,7 +8,8 @@
 struct writer {
   struct call *call;
   const struct artifact *artifact;
-  const struct json *arguments, *symbols;
+  struct arguments arguments;
+  const struct json *symbols;
   int64_t *slots; /* by the arguments: where the numbers of each begin */
   struct builder words, texts, queue; /* the queue: what stands behind all steps */
 };
