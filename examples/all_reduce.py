@@ -88,7 +88,7 @@ def microseconds(graph: torch.cuda.CUDAGraph) -> float:
 
 def errors(found: torch.Tensor, inputs: list[torch.Tensor]) -> tuple[int, int]:
     """How many elements are not the sum in float32, rounded once; and how many differ from the first rank's."""
-    total = inputs[0].float()
+    total = inputs[0].to(torch.float32, copy=True)
     for x in inputs[1:]:
         total += x.float()
     first = found.clone()
