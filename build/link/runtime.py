@@ -3,7 +3,7 @@
 It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
 contains the digest of all inputs, so that caches of different builds work in one process, each with its own.
 
-The call path of ``fastcall.c`` and ``host_program.c`` is built here too. No variant is linked against it, so it is in
+The call path of ``fastcall.c`` and ``host_program/`` is built here too. No variant is linked against it, so it is in
 no variant's key.
 """
 
@@ -23,7 +23,7 @@ from precast.loader.format.config import canonical
 
 SOURCE = Path(__file__).with_name("runtime.c")
 FASTCALL = Path(__file__).with_name("fastcall.c")
-HOST_PROGRAM = Path(__file__).with_name("host_program.c")
+HOST_PROGRAM = Path(__file__).with_name("host_program")
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
 # The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
@@ -85,6 +85,15 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     return RuntimeLibrary(soname=name, code=code, host=host, fastcall=link_fastcall(toolchain))
 
 
+def callpath_sources() -> list[Path]:
+    """The C files of the call path.
+
+    >>> [path.name for path in callpath_sources()]
+    ['fastcall.c', 'callpath.c', 'checks.c', 'launches.c', 'reader.c']
+    """
+    return [FASTCALL, *sorted(HOST_PROGRAM.glob("*.c"))]
+
+
 def link_fastcall(toolchain: Toolchain) -> bytes:
     """Compile and link the call path: what packs Python's arguments, and what runs the host programs of cubins.
 
@@ -93,12 +102,12 @@ def link_fastcall(toolchain: Toolchain) -> bytes:
     """
     with temporary_folder() as folder:
         include = toolchain.ffi.parent / "include"
-        for source in (FASTCALL, HOST_PROGRAM):
+        sources = callpath_sources()
+        for source in sources:
             command: list[str | Path] = [toolchain.gcc, *COMPILE, "-I", include, "-c", source]
             run([*command, "-o", f"{source.stem}.o"], folder, "the call path")
-        library = toolchain.ffi / "libtvm_ffi.so"
-        linked = ["-o", "fastcall.so", "fastcall.o", "host_program.o"]
-        run([toolchain.gcc, *SHARED, *linked, library], folder, "the call path")
+        linked = ["-o", "fastcall.so", *(f"{source.stem}.o" for source in sources)]
+        run([toolchain.gcc, *SHARED, *linked, toolchain.ffi / "libtvm_ffi.so"], folder, "the call path")
         return Path(folder, "fastcall.so").read_bytes()
 
 

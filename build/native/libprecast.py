@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import scratch_folder
-from precast.build.link.runtime import run
+from precast.build.link.runtime import HOST_PROGRAM, run
 from precast.build.link.toolchain import ffi_headers, program
 from precast.build.native.tables import tables
 
@@ -43,22 +43,34 @@ def abi() -> int:
 
 
 def sources() -> list[Path]:
-    """The C files, sorted.
+    """The C files: its own, and those that run host programs, but for the door that the call path has to these.
 
-    >>> "json.c" in [path.name for path in sources()]
-    True
+    >>> names = [path.name for path in sources()]
+    >>> "json.c" in names, "launches.c" in names, "callpath.c" in names
+    (True, True, False)
     """
-    return sorted((FOLDER / "src").rglob("*.c"))
+    shared = (path for path in HOST_PROGRAM.glob("*.c") if path.name != "callpath.c")
+    return [*sorted((FOLDER / "src").rglob("*.c")), *sorted(shared)]
 
 
-def compile_sources(output: Path, arguments: Iterable[str | Path]) -> None:
-    """Compile the C files with further arguments of gcc, such as a program that tests them, into one file."""
+def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: str = "gcc") -> None:
+    """Compile the C files into one file.
+
+    Parameters
+    ----------
+    output
+        The file.
+    arguments
+        Further arguments of gcc, such as a program that tests them.
+    compiler
+        A gcc, such as one for another processor.
+    """
     with scratch_folder(output.parent, ".native-") as folder:
         for name, text in tables().items():
             (folder / name).write_text(text)
         rooms = sorted({path.parent for path in sources()})
         includes = (HEADER.parent, *rooms, folder, ffi_headers())
-        command = [program("gcc"), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
+        command = [program(compiler), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
         run([*command, "-o", output], output.parent, "libprecast")
 
 

@@ -1,4 +1,4 @@
-"""The tables that libprecast shares with the loader, as C: the names of dtypes, and the numbers of a device's facts."""
+"""The tables that libprecast shares with the loader, as C: dtypes, and the numbers of a device's facts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 
 from precast.loader.format.config import DTYPE_NAMES
+from precast.loader.launch.dlpack import CODES
 from precast.loader.machine.facts import ATTRIBUTES
 
 
@@ -17,6 +18,7 @@ def tables() -> dict[str, str]:
     """
     return {
         "dtypes.h": _array("{ const char *word, *dtype; } DTYPES", DTYPE_NAMES.items()),
+        "dlpack_codes.h": _array("{ const char *word; int code; } DLPACK_CODES", CODES.items()),
         "attributes.h": _array("{ const char *name; int number; } ATTRIBUTES", ATTRIBUTES.items()),
     }
 

@@ -60,14 +60,16 @@ def flag(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expres
 
 def count(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expression | None:
     """What a number of blocks is: a product of sizes, each divided and rounded up, perhaps with a most."""
-    if (found := constant(values)) is not None or (found := _product(values, calls, known)) is not None:
+    if (found := constant(values)) is not None:
+        return found
+    if (found := next(_products(values, calls, known), None)) is not None:
         return found
     most = max(values)
     if values.count(most) * 20 > len(values):
         kept = [(v, c) for v, c in zip(values, calls, strict=True) if v != most]
-        below = _product([v for v, _ in kept], [c for _, c in kept], known)
-        if below is not None and explains(capped := ("min", below, most), values, calls):
-            return capped
+        for below in _products([v for v, _ in kept], [c for _, c in kept], known):
+            if explains(capped := ("min", below, most), values, calls):
+                return capped
     return None
 
 
@@ -176,15 +178,15 @@ def _runs(mask: int) -> Iterator[tuple[int, int]]:
             low += 1
 
 
-def _product(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expression | None:
+def _products(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Iterator[Expression]:
+    """Every product that gives the values, the simplest first: others may explain more calls."""
     for number in range(1, _MOST_FACTORS + 1):
         for chosen in itertools.combinations(known.sizes, number):
             for groups in _partitions(chosen):
                 for vector in _VECTORS if len(groups) == 1 else (1,):
                     found = _of_groups(values, calls, groups, vector)
                     if found is not None:
-                        return found
-    return None
+                        yield found
 
 
 def _of_groups(

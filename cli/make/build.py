@@ -290,6 +290,7 @@ def _as_text(report: Report, output: Path) -> str:
     lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest()]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
     lines += [f"unsteady: {b.variant} read what no key covers: {'; '.join(b.unsteady)}" for b in report.unsteady()]
+    lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
     lines += [f"measured: {report.tuning}"] if report.tuning else []
     states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
     states += [f"{len(report.failed)} failed"] if report.failed else []

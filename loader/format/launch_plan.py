@@ -45,7 +45,7 @@ class LaunchPlan(Immutable, kw_only=True):
         return launch
 
     def check(self, signature: Signature) -> None:
-        """Refuse a plan that names what the signature does not have."""
+        """Refuse a plan that names what the signature does not have, and a signature that no call is checked by."""
         known = set(sizes_of(signature))
         for expression in (*self.grid, *self.block, *self.cluster, self.shared):
             for name in leaves_in(expression):
@@ -55,6 +55,7 @@ class LaunchPlan(Immutable, kw_only=True):
         for name in self.parameters:
             if name not in passed or passed[name].kind not in ("tensor", "scalar"):
                 raise FormatError(f"{name!r} is not a tensor or number of {signature}", "plan.parameters")
+        signature.check_shapes()
 
     def to_json(self) -> dict[str, Any]:
         extents = {"grid": self.grid, "block": self.block, "cluster": self.cluster}

@@ -171,6 +171,18 @@ class Signature(Immutable, kw_only=True):
         marked = (replace(a, written=a.kind == "tensor" and a.name in outputs) for a in self.arguments)
         return replace(self, arguments=tuple(marked))
 
+    def check_shapes(self) -> None:
+        """Refuse a tensor with a symbol that is not explained, or with more or fewer strides than sizes.
+
+        Host code checks what an object takes; what a cubin takes is checked by this signature.
+        """
+        for argument in self.passed:
+            dims = (*argument.shape, *(argument.strides or ())) if argument.kind == "tensor" else ()
+            if not all(dim in self.symbols for dim in dims if isinstance(dim, str)):
+                raise FormatError(f"{argument.name!r} has a symbol that is not explained", "signature")
+            if dims and argument.strides is not None and len(argument.strides) != len(argument.shape):
+                raise FormatError(f"{argument.name!r} has other strides than sizes", "signature")
+
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"
 

@@ -6,8 +6,8 @@ import ctypes
 import re
 
 CUDA = 2  # kDLCUDA
-_DTYPE = re.compile(r"(float|bfloat|int|uint|bool)([0-9]*)(_[a-z0-9]+?)?(?:x([0-9]+))?", re.ASCII)
-_CODES = {
+_DTYPE = re.compile(r"(float|bfloat|int|uint|bool)([0-9]{0,3})(_[a-z0-9]+?)?(?:x([0-9]{1,3}))?", re.ASCII)
+CODES = {
     "int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6, "_e3m4": 7, "_e4m3": 8, "_e4m3b11fnuz": 9, "_e4m3fn": 10,
     "_e4m3fnuz": 11, "_e5m2": 12, "_e5m2fnuz": 13, "_e8m0fnu": 14, "_e2m3fn": 15, "_e3m2fn": 16, "_e2m1fn": 17,
 }  # fmt: skip
@@ -49,7 +49,7 @@ def dtype_code(name: str) -> tuple[int, int, int] | None:
     ((4, 16, 1), (10, 8, 1), (17, 4, 2), (6, 8, 1))
     """
     match = _DTYPE.fullmatch(name)
-    code = _CODES.get(match[3] or match[1]) if match else None
+    code = CODES.get(match[3] or match[1]) if match else None
     if match is None or code is None or not (match[2] or match[1] == "bool"):
         return None
     return code, int(match[2] or 8), int(match[4] or 1)

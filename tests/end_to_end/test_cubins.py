@@ -22,6 +22,9 @@ from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from tests.end_to_end.conftest import USER_MODULE, Run, manifest
 from tests.helpers.caches import Native
+from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, libprecast, program
+
+__all__ = ["libprecast", "program"]
 
 ARM = Machine(arch="aarch64", glibc=(2, 34), tvm_ffi="0.1.15", capability=Capability(9, 0), driver=(13, 0))
 OPEN = """
@@ -87,6 +90,17 @@ def test_it_is_resolved_on_another_processor(built: Path) -> None:
     source = CachedOp(cache="c", precedence=0, index=cache.index, op=cache.op(op))
     found = resolve(Request(op=op, config={"dtype": "bfloat16"}), ARM, [source])
     assert found.chosen is not None and found.chosen.artifact.kind == "cubin", str(found)
+
+
+def test_programs_without_python_take_it(built: Path, libprecast: LibprecastReader) -> None:
+    """They open the cubin that the Python loader takes, and call it up to the driver."""
+    cache = Cache(built)
+    (op,) = cache.index.ops
+    for artifact in cache.op(op).artifacts:
+        config = {"dtype": artifact.config["dtype"]}
+        assert libprecast.ask(built, op, config).value() == artifact.key
+        called = libprecast.ask(built, op, config, command="call", arguments="n n f1.5")
+        assert called.status == NO_CUDA_DEVICE, called
 
 
 def test_check_knows_it(asked: Path, built: Path, precast: Run) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import zstandard
 
+from precast.build.link.runtime import callpath_sources
 from precast.loader.format.artifact import Artifact, Blob, Host
 from precast.loader.format.config import Key, canonical, to_value
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
@@ -25,8 +26,6 @@ from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
 
 NATIVE = Path(__file__).parent / "native"
-FASTCALL = Path(__file__).parents[2] / "build" / "link" / "fastcall.c"
-HOST_PROGRAM = FASTCALL.with_name("host_program.c")
 HOST = Host(arch=platform.machine(), glibc="2.17")
 # A test puts another number for the mark, which therefore stands in the library as it is on every processor.
 NUMBER_SOURCE = "static const volatile int mark = 0x5A3C7E11; int precast_test_number(void) { return mark; }\n"
@@ -88,8 +87,7 @@ class Native:
         path = self.folder / "fastcall.so"
         if not path.exists():
             needs = ffi_folder() / "lib/libtvm_ffi.so"
-            sources = (FASTCALL, HOST_PROGRAM)
-            compiler(*sources, "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
+            compiler(*callpath_sources(), "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
         return path.read_bytes()
 
     def launches(self) -> Path:

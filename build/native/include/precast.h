@@ -11,8 +11,8 @@
  * Threads: every function may be called from any thread at any time, but for the release of an object that another
  * thread still uses. A launch takes no lock. After a fork, only a child that calls exec may go on.
  *
- * One process may hold caches that several versions of the compiler made. Opened libraries stay open until the process
- * ends, since a stream may still run their code. */
+ * One process may hold caches that several versions of the compiler made. Opened libraries and device code stay open
+ * until the process ends, since a stream may still run them. */
 #ifndef PRECAST_H
 #define PRECAST_H
 
@@ -37,7 +37,7 @@ typedef enum {
   PRECAST_INTEGRITY_ERROR = 3,   /* bytes in a cache are not the bytes that its index promises */
   PRECAST_OP_NOT_FOUND = 4,      /* no cache holds the op */
   PRECAST_VARIANT_NOT_FOUND = 5, /* the op exists, and no variant fits; the text says why each one does not */
-  PRECAST_LOAD_ERROR = 6,        /* the bytes are right, and yet the dynamic linker refused them */
+  PRECAST_LOAD_ERROR = 6,        /* the bytes are right, and yet they cannot be opened here */
   PRECAST_NO_CUDA_DEVICE = 7,    /* there is no usable CUDA device */
   PRECAST_WRONG_DEVICE = 8,      /* the kernel was built for another device than the one to launch on */
   PRECAST_LAUNCH_ERROR = 9,      /* the kernel refused its arguments, or CUDA the launch */

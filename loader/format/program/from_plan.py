@@ -51,7 +51,9 @@ def _tensor(argument: Argument, signature: Signature) -> Iterator[Word]:
     for what, dims in (("shape", argument.shape), ("strides", argument.strides)):
         for place, dim in enumerate(dims):
             if isinstance(dim, str):
-                width = _WIDTHS[signature.symbols[dim].dtype]
+                width = _WIDTHS.get(signature.symbols[dim].dtype, 0)
+                if not width:
+                    raise FormatError(f"{name}: how its sizes are packed is not known", "plan")
                 at = -(-at // width) * width
                 yield Word(at, width, f"{name}.{what}[{place}]")
                 at += width

@@ -159,7 +159,8 @@ class HostProgram(Immutable, kw_only=True):
         return made
 
     def check(self, signature: Signature) -> None:
-        """Refuse a program with leaves that the signature does not have."""
+        """Refuse a program with leaves that the signature does not have, and a signature that no call is checked by."""
+        signature.check_shapes()
         known = set(leaves_of(signature))
         for place, step in enumerate(self.steps):
             words = (word.value for parameter in step.parameters for word in parameter.words)

@@ -1,4 +1,4 @@
-"""Native programs: the host programs of cubins, run by the call path of their cache (``build/link/host_program.c``)."""
+"""Native programs: the host programs of cubins, run by the call path of their cache (``build/link/host_program``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program code: a signature and a host program as the bytes that ``build/link/host_program.c`` runs.
+"""Program code: a signature and a host program as the bytes that ``build/link/host_program`` runs.
 
 Numbers of 64 bits, then texts that end with a zero byte. An expression is a list of operations for a stack.
 """
@@ -72,7 +72,7 @@ class _Writer:
     def _text(self, text: str) -> int:
         if text not in self._places:
             self._places[text] = len(self._texts)
-            self._texts += text.encode() + b"\0"
+            self._texts += text.encode(errors="surrogatepass") + b"\0"
         return self._places[text]
 
     def _argument(self, argument: Argument, slot: int) -> int:

@@ -18,7 +18,8 @@ from precast import loader
 from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Key, to_json, to_value
-from precast.loader.format.index import OpIndex
+from precast.loader.format.index import OpIndex, Runtime
+from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Capability
 from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
@@ -27,6 +28,7 @@ from precast.loader.machine.machine import Machines
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.session import Session
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
+from tests.helpers.gpu.programs import PROGRAM, SIGNATURE
 from tests.helpers.native.libprecast import LibprecastReader
 
 ROW = re.compile(r"  (taken|fits|refused) +\S+ +\S+ +([0-9a-f]{12})  \S+  \{[^}]*\}(?:  (.*))?")
@@ -76,6 +78,9 @@ def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
 
 
 HOSTS = st.sampled_from((*[HOST] * 18, Host(arch=HOST.arch, glibc="2.999"), Host(arch="aarch64", glibc="2.17")))
+PLAN = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 64), 1, 1), block=(64, 1, 1), parameters=("x", "count"))
+LAUNCHED = st.sampled_from((None, None, None, {"program": PROGRAM}, {"program": PROGRAM}, {"plan": PLAN}, {}))
+"""How a cubin is launched; None for an object."""
 FACTS = st.fixed_dictionaries(
     {}, optional={"multiprocessor_count": st.sampled_from((132, 148)), "warp_size": st.just(0)}
 )
@@ -90,14 +95,17 @@ def artifacts_of(draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], nu
     config = {key.name: draw(one_of_key(key)) for key in keys if draw(st.integers(0, 19))}
     if not draw(st.integers(0, 19)):
         config["undeclared"] = 1
+    launched = draw(LAUNCHED)
     made = artifact(
         writer.keep(b"not code", "raw"),
         config,
         draw(st.sampled_from(TARGETS)),
-        host=draw(HOSTS),
+        host=draw(HOSTS) if launched is None else None,
         rank=draw(st.integers(0, 2)),
         evidence=tuple(draw(st.lists(CHECKS, max_size=2))),
     )
+    if launched is not None:
+        made = replace(made, kind="cubin", symbol="first", signature=SIGNATURE, **launched)
     facts, other = draw(FACTS), draw(FACTS)
     speed = {name: value for name, value in other.items() if name not in facts}
     assumes = Assumptions(needs=facts, speed=speed) if facts or speed else None
@@ -138,7 +146,10 @@ def caches(draw: st.DrawFn, folder: Path) -> tuple[list[Path], tuple[Key, ...]]:
     keys, made = draw(keys_of_an_op()), []
     for place in range(draw(st.integers(1, 2))):
         writer = CacheWriter(name=f"cache-{place}", toolchain=draw(TOOLCHAINS))
-        writer.runtime(f"libprecast-rt-{place:016x}.so", b"not code", draw(HOSTS))
+        if draw(st.integers(0, 9)):
+            writer.runtime(f"libprecast-rt-{place:016x}.so", b"not code", draw(HOSTS))
+        else:
+            writer.runtimes.append(Runtime(host=draw(HOSTS), fastcall=writer.keep(b"not code", "raw")))
         count = draw(st.integers(1, 5))
         listed = tuple(draw(artifacts_of(writer, keys, 10 * place + number)) for number in range(count))
         tuning = draw(measurements([one.key for one in listed]))
@@ -233,10 +244,12 @@ def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
         expected = {r.candidate.artifact.key[:12]: "; ".join(r.reasons) for r in resolution.rejected}
         assert {k: parts(why) for k, why in reasons.items()} == {k: parts(why) for k, why in expected.items()}
         seen.update(["served"] * bool(accepted) + ["measured"] * bool(resolution.measured))
+        seen.update(f"taken: {one.candidate.artifact.kind}" for one in resolution.accepted[:1])
         seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
 
     compare()
     assert seen["served"] > 10 and seen["wrong"] > 10 and seen["measured"] > 0, seen
+    assert seen["taken: object"] > 5 and seen["taken: cubin"] > 5, seen
     assert len(seen) > 12, f"few reasons occurred: {seen}"
 
 

@@ -62,6 +62,18 @@ def test_a_number_of_blocks(rule: Rule) -> None:
     assert checked(fit.count([rule(call) for call in CALLS], CALLS, KNOWN), rule)
 
 
+def test_a_most_that_few_calls_are_below() -> None:
+    """What explains all calls below the most may be wrong of those above it: then the next that does is tried."""
+    powers = [(1 << bits) + near for bits in range(31) for near in (-1, 0, 1)]
+    drawn = [{**CALLS[0], "n": n} for n in [*powers, *range(0, 9000, 70)]]
+
+    def rule(call: Leaves) -> int:
+        return min(max(-(-(call["n"] // 8) // 4096), 1), 64)
+
+    found = fit.count([rule(call) for call in drawn], drawn, KNOWN)
+    assert found is not None and all(evaluate(found, call) == rule(call) for call in drawn)
+
+
 @pytest.mark.parametrize(
     ("bits", "rule"),
     [

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from precast import loader
 from precast.build.native.libprecast import write_library
+from precast.kernels.authoring.launching.bound_call import bound
 from precast.loader.format.config import to_json
+from tests.gpu import variants
+from tests.helpers.attacks import keep_cubins
 from tests.helpers.caches import ffi_folder
-from tests.helpers.native.libprecast_api import FLOAT, TENSOR, DLTensor, Library, Value
+from tests.helpers.native.libprecast_api import Library, real, tensor, value_of
 from tests.helpers.source_tree import ROOT
 
 pytestmark = pytest.mark.gpu
@@ -36,9 +39,9 @@ def test_the_same_choices(files: Path, search: str) -> None:
     library = Library(files / "lib" / "libprecast.so")
     caches, asked = library.open(search), 0
     for op in loader.ops():
-        for config in {str(v.config): v.config for v in loader.variants(op) if v.artifact.kind == "object"}.values():
+        for config in {str(v.config): v.config for v in loader.variants(op)}.values():
             taken = [one.candidate.artifact for one in loader.explain(op, config).accepted]
-            if not taken or taken[0].kind != "object":
+            if not taken:
                 continue
             kernel = library.get(caches, op, {name: to_json(value) for name, value in config.items()})
             assert library.c.precast_key(kernel).decode() == taken[0].key
@@ -54,24 +57,56 @@ def test_a_launch_on_a_stream(files: Path, search: str) -> None:
     kernel = library.get(library.open(search), config={"dtype": "bfloat16"})
     stream = torch.cuda.Stream()
     x, out = torch.randn(4096, device="cuda").bfloat16(), torch.zeros(4096, device="cuda").bfloat16()
-    size, step = (ctypes.c_int64 * 1)(4096), (ctypes.c_int64 * 1)(1)
-    views = [
-        DLTensor(data=t.data_ptr(), device_type=2, rank=1, code=4, bits=16, lanes=1, shape=size, strides=step)
-        for t in (x, out)
-    ]
-    values = [Value(kind=TENSOR) for _ in views]
-    for value, view in zip(values, views, strict=True):
-        value.content.pointer = ctypes.addressof(view)
-    factor = Value(kind=FLOAT)
-    factor.content.real = 2.0
     stream.wait_stream(torch.cuda.current_stream())
-    library.call(kernel, *values, factor, stream=stream.cuda_stream)
+    library.call(kernel, tensor(x), tensor(out), real(2.0), stream=stream.cuda_stream)
     stream.synchronize()
     assert torch.equal(out, x * 2)
 
 
+CUBINS = [(op, v) for op, v in variants.all_runnable() if v.artifact.kind == "cubin" and v.artifact.launchable]
+
+
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The caches that have cubins, without their objects."""
+    folder = tmp_path_factory.mktemp("cubins")
+    places = sorted({v.source.precedence for _, v in CUBINS})
+    for place in places:
+        shutil.copytree(loader.caches()[place].path, folder / str(place))
+        keep_cubins(folder / str(place))
+    return ":".join(str(folder / str(place)) for place in places)
+
+
+@pytest.mark.parametrize("case", CUBINS, ids=variants.name)
+def test_a_cubin_gives_the_bits_of_the_object(case: Any, files: Path, cubins: str) -> None:
+    """At any problem that the author named: tensor maps, clusters, several kernels in a call."""
+    import torch
+
+    op, variant = case
+    declaration, config = variants.declared(op), variant.artifact.config
+    library = Library(files / "lib" / "libprecast.so")
+    mine = library.get(library.open(cubins), op, {name: to_json(value) for name, value in config.items()})
+    assert library.c.precast_key(mine).decode() == variant.artifact.key
+    theirs = loader.get(op, dict(config))
+    assert theirs.artifact.kind == "object" and declaration.problems and declaration.inputs
+    for problem in declaration.problems(config):
+        results = []
+        for by_libprecast in (True, False):
+            values = declaration.inputs(config, problem, device="cuda", seed=3)
+            if by_libprecast:
+                arguments = [values.get(argument.name) for argument in variant.artifact.signature.passed]
+                stream = torch.cuda.current_stream().cuda_stream
+                library.call(mine, *map(value_of, arguments), stream=stream)
+            else:
+                bound(theirs, values)()
+            results.append([values[name] for name in declaration.outputs if values.get(name) is not None])
+        for one, other in zip(*results, strict=True):
+            assert torch.equal(one.view(torch.uint8), other.view(torch.uint8)), problem
+
+
+@pytest.mark.parametrize("kind", ["object", "cubin"])
 @pytest.mark.parametrize("example", ["cpp", "rust"])
-def test_the_examples(files: Path, search: str, tmp_path: Path, example: str) -> None:
+def test_the_examples(files: Path, search: str, tmp_path: Path, example: str, kind: str, request: Any) -> None:
     tool, install = {"cpp": ("g++", "apt-get install g++"), "rust": ("cargo", "https://rustup.rs")}[example]
     if subprocess.run([shutil.which(tool) or "false", "--version"], capture_output=True, check=False).returncode:
         pytest.skip(f"{tool} is not installed, or does not run: {install}")
@@ -84,6 +119,10 @@ def test_the_examples(files: Path, search: str, tmp_path: Path, example: str) ->
     }
     subprocess.run(commands[example], cwd=folder, check=True, capture_output=True)
     program = folder / {"cpp": "norm", "rust": "target/release/norm"}[example]
+    if kind == "cubin":
+        if not any(op == "rmsnorm" and v.artifact.config["hidden"] == 4096 for op, v in CUBINS):
+            pytest.skip("the kit has no cubins: add a cache of tests/gpu/both.yaml")
+        search = request.getfixturevalue("cubins")
     ffi = f"PRECAST_TVM_FFI={libraries / 'lib' / 'libtvm_ffi.so'}"
     done = subprocess.run(["env", ffi, program, search, "1000"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "1000 rows: the greatest relative difference" in done.stdout, (

@@ -18,6 +18,7 @@ from precast.build.native.libprecast import compile_sources
 from tests.helpers.caches import NATIVE, ffi_folder
 
 OK, WRONG_REQUEST, CACHE_ERROR, INTEGRITY_ERROR, OP_NOT_FOUND, VARIANT_NOT_FOUND, LOAD_ERROR, NO_CUDA_DEVICE = range(8)
+WRONG_DEVICE, LAUNCH_ERROR = 8, 9
 SANITIZERS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
 
 
@@ -68,11 +69,25 @@ class LibprecastReader:
         zstd: str = "",
         device: int = 0,
         verified: bool = False,
+        arguments: str = "",
     ) -> Answer:
-        """Open a cache, ask it, close it."""
+        """Open a cache, ask it, close it; with the command ``call``, call what it gives, as ``reader.c`` says."""
         text = config if isinstance(config, str) else json.dumps(config or {})
         sizes = "" if problem is None else json.dumps(problem)
-        asked = (command, root, pins, cuda, zstd, op, text, sizes, target or "", device or "", "1" if verified else "")
+        asked = (
+            command,
+            root,
+            pins,
+            cuda,
+            zstd,
+            op,
+            text,
+            sizes,
+            target or "",
+            device or "",
+            "1" if verified else "",
+            arguments,
+        )
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         line = "\x1f".join(map(str, asked))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from precast.loader.launch.dlpack import dtype_code
 from tests.helpers.caches import ffi_folder
 from tests.helpers.native.libprecast import ERRORS
 
@@ -67,6 +68,28 @@ class Vector:
 
     def __iter__(self) -> Any:
         return iter(self.data)
+
+
+def tensor(of: Any) -> Value:
+    """A tensor of torch; the value keeps it."""
+    dtype = dtype_code(str(of.dtype).removeprefix("torch."))
+    assert dtype is not None
+    rank, (code, bits, lanes) = of.dim(), dtype
+    shape, strides = (ctypes.c_int64 * rank)(*of.shape), (ctypes.c_int64 * rank)(*of.stride())
+    kind, device = (2, of.device.index) if of.is_cuda else (1, 0)
+    view = DLTensor(of.data_ptr(), kind, device, rank, code, bits, lanes, shape, strides)
+    made = Value(kind=TENSOR, content=_Content(pointer=ctypes.addressof(view)))
+    made.kept = (of, view, shape, strides)
+    return made
+
+
+def value_of(argument: Any) -> Value:
+    """A tensor of torch, a number, or None."""
+    if isinstance(argument, float):
+        return real(argument)
+    if isinstance(argument, int):
+        return integer(argument, kind=BOOL if isinstance(argument, bool) else INT)
+    return integer(0, kind=NONE) if argument is None else tensor(argument)
 
 
 def integer(number: int, kind: int = INT) -> Value:

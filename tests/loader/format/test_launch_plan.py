@@ -12,7 +12,7 @@ from precast.loader.errors import FormatError, LaunchError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.program.host_program import Launch
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.format.signature import Argument, Signature, Symbol
 from tests.helpers.caches import artifact
 from tests.helpers.resolutions import BLOB
 
@@ -22,7 +22,8 @@ SIGNATURE = Signature(
         Argument(name="count", kind="scalar", dtype="int32"),
         Argument(name="factor", kind="scalar", dtype="float32"),
         Argument(name="stream", kind="env_stream"),
-    )
+    ),
+    symbols={"n": Symbol(dtype="int32"), "s": Symbol(dtype="int64")},
 )
 PLAN = LaunchPlan(
     grid=(("max", ("ceil_div", "x.shape[0]", 8), 1), ("mul", "count", 2), 1),

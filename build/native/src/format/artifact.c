@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "program.h"
+
 #define TARGET "a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'"
 #define LARGEST ((int64_t)1 << 31)
 
@@ -82,9 +84,10 @@ static void check_config(const struct node *node) {
 
 static struct artifact read(const struct node *node, int version) {
   static const char *const names[] = {"key",       "config",    "target",     "host",     "kind", "blob",    "symbol", "rank",
-                                      "signature", "resources", "provenance", "evidence", "plan", "assumes", NULL};
-  struct node assumes = at(node, "assumes");
+                                      "signature", "resources", "provenance", "evidence", "plan", "assumes", "program", NULL};
+  struct node assumes = at(node, "assumes"), program = at(node, "program");
   if (assumes.value && version < 2) refuse(&assumes, "a file of version %d has no such field", version);
+  if (program.value && version < 4) refuse(&program, "a file of version %d has no such field", version);
   known(node, names);
   struct artifact artifact = {0};
   struct node key = at(node, "key"), config = at(node, "config"), target = at(node, "target"), kind = at(node, "kind");
@@ -120,7 +123,15 @@ static struct artifact read(const struct node *node, int version) {
   }
   if (assumes.value) read_assumptions(&assumes, &artifact);
   if (artifact.object && !artifact.has_host) refuse(&host, "an object needs its host");
-  if (plan.value && artifact.object) refuse(&plan, "only a cubin has one");
+  if (plan.value) {
+    if (artifact.object) refuse(&plan, "only a cubin has one");
+    check_plan(&plan, artifact.signature);
+  }
+  if (program.value) {
+    if (artifact.object || plan.value) refuse(&program, "only a cubin without a plan has one");
+    check_program(&program, artifact.signature);
+  }
+  artifact.plan = plan.value, artifact.program = program.value;
   return artifact;
 }
 

@@ -6,7 +6,8 @@
 
 #define BLOB_LIMIT ((int64_t)1 << 30)
 #define OP_LIMIT ((int64_t)256 << 20)
-#define NEWEST 3
+#define NEWEST 4
+#define WITH_PROGRAMS 4
 
 struct blob read_blob(const struct node *node) {
   known(node, (const char *[]){"sha256", "size", "stored", "encoding", NULL});
@@ -48,32 +49,33 @@ struct version version_of(struct text text) {
 }
 
 /* The version of a file of this format; another format is refused, and a version that is not known here. */
-static int check_version(const struct node *root, const char *expected, int newest) {
+static int check_version(const struct node *root, const char *expected) {
   struct node format = at(root, "format"), version = at(root, "version");
   struct text name = string(&format);
   if (!is(name, expected)) refuse(&format, "%s is not '%s'", quoted(root->call, name), expected);
   int64_t number = version.value && version.value->kind == JSON_INT ? version.value->number : 0;
   if (!version.value || (version.value->kind != JSON_INT && version.value->kind != JSON_BIG))
     count_of(&version, 0);
-  if (number < 1 || number > newest) {
-    const char *known = newest == 1 ? "version 1" : "versions 1 to 3";
-    bool newer = number > newest || (version.value->kind == JSON_BIG && version.value->real > 0);
-    refuse(&version, "this reader knows %s, not %.0f: %s", known,
+  if (number < 1 || number > NEWEST) {
+    bool newer = number > NEWEST || (version.value->kind == JSON_BIG && version.value->real > 0);
+    refuse(&version, "this reader knows versions 1 to %d, not %.0f: %s", NEWEST,
            version.value->kind == JSON_BIG ? version.value->real : (double)number,
            newer ? "upgrade precast, and its libprecast" : "rebuild the cache");
   }
   return (int)number;
 }
 
+/* What a cache holds for a host: its runtime library, and Python's call path, which is of no use here. A cache of device
+ * code alone has no library. */
 static struct runtime read_runtime(const struct node *node) {
   known(node, (const char *[]){"soname", "host", "blob", "fastcall", NULL});
   struct node soname = at(node, "soname"), host = at(node, "host"), blob = at(node, "blob"), path = at(node, "fastcall");
-  struct runtime runtime = {
-      .soname = formed(&soname, is_soname, "a runtime library's name"),
-      .host = read_host(&host),
-      .blob = read_blob(&blob),
-  };
-  if (path.value) read_blob(&path); /* Python's call path, which is of no use here */
+  struct runtime runtime = {.host = read_host(&host), .has_library = blob.value || soname.value || !path.value};
+  if (runtime.has_library) {
+    runtime.soname = formed(&soname, is_soname, "a runtime library's name");
+    runtime.blob = read_blob(&blob);
+  }
+  if (path.value) read_blob(&path);
   return runtime;
 }
 
@@ -91,7 +93,7 @@ const struct index *read_index(struct call *call, struct text data) {
   struct node root = root_of(call, parse_json(call, data));
   struct index *index = take(call, 1, sizeof *index);
   object(&root, UINT32_MAX);
-  check_version(&root, "precast-cache", 1);
+  int version = check_version(&root, "precast-cache");
   known(&root, (const char *[]){"format", "version", "name", "toolchain", "runtimes", "dictionary", "ops", NULL});
   struct node ops = at(&root, "ops"), name = at(&root, "name"), toolchain = at(&root, "toolchain");
   struct node runtimes = at(&root, "runtimes"), dictionary = at(&root, "dictionary");
@@ -113,6 +115,8 @@ const struct index *read_index(struct call *call, struct text data) {
   for (; index->runtime_count < runtimes.value->size; ++index->runtime_count) {
     struct node one = item(&runtimes, index->runtime_count);
     index->runtimes[index->runtime_count] = read_runtime(&one);
+    if (version < WITH_PROGRAMS && !index->runtimes[index->runtime_count].has_library)
+      refuse(&runtimes, "a file of version %d has a library for each host", version);
   }
   if (!dictionary.value) refuse(&dictionary, "missing");
   index->has_dictionary = dictionary.value->kind != JSON_NULL;
@@ -182,7 +186,7 @@ const struct op *read_op(struct call *call, struct text data, struct text name) 
   struct node root = root_of(call, parse_json(call, data));
   struct op *op = take(call, 1, sizeof *op);
   object(&root, UINT32_MAX);
-  op->version = check_version(&root, "precast-op", NEWEST);
+  op->version = check_version(&root, "precast-op");
   known(&root, (const char *[]){"format", "version", "op", "doc", "keys", "artifacts", "tuning", NULL});
   struct node own = at(&root, "op"), doc = at(&root, "doc"), keys = at(&root, "keys");
   struct node rows = at(&root, "artifacts"), tuning = at(&root, "tuning");
@@ -214,6 +218,6 @@ const struct op *read_op(struct call *call, struct text data, struct text name) 
 
 const struct runtime *runtime_for(const struct index *index, struct text arch) {
   for (size_t i = 0; i < index->runtime_count; ++i)
-    if (equal(index->runtimes[i].host.arch, arch)) return &index->runtimes[i];
+    if (index->runtimes[i].has_library && equal(index->runtimes[i].host.arch, arch)) return &index->runtimes[i];
   return NULL;
 }

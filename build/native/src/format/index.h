@@ -23,8 +23,9 @@ struct host {
 };
 
 struct runtime {
-  struct text soname;
   struct host host;
+  bool has_library; /* else the rest is empty */
+  struct text soname;
   struct blob blob;
 };
 
@@ -59,6 +60,7 @@ const struct op *read_op(struct call *call, struct text data, struct text name);
 
 struct blob read_blob(const struct node *node);
 struct host read_host(const struct node *node);
+/* The library for a host, or NULL. */
 const struct runtime *runtime_for(const struct index *index, struct text arch);
 
 /* The first two numbers of a version; what is not there counts as 0. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cubin.h"
+#include "host_program.h"
 #include "kernel.h"
 #include "library.h"
 
@@ -183,7 +185,13 @@ static void make_kernel(struct call *call, void *argument) {
   struct precast_kernel *kernel = asking->kernel;
   const struct candidate *chosen = &asking->resolution.accepted[0];
   struct builder config = {.call = call}, signature = {.call = call}, needs = {.call = call};
-  kernel->entry = (TVMFFISafeCallType)open_entry(call, &asking->caches->caches[chosen->cache], &chosen->artifact);
+  struct cache *cache = &asking->caches->caches[chosen->cache];
+  if (chosen->artifact.object) {
+    kernel->entry = (TVMFFISafeCallType)open_entry(call, cache, &chosen->artifact);
+  } else {
+    kernel->entry = host_program_call;
+    kernel->self = open_program(call, asking->caches, cache, asking->request.op, &chosen->artifact);
+  }
   kernel->op = terminated(call, asking->request.op);
   put_json(&config, chosen->artifact.config);
   put_json(&signature, chosen->artifact.signature);

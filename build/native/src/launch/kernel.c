@@ -149,7 +149,7 @@ static void run(struct call *call, void *argument) {
   TVMFFIStreamHandle before = NULL;
   TVMFFIAny result = {.type_index = kTVMFFINone};
   if (ffi->set_stream(CUDA, device, launch->stream, &before)) fail(call, PRECAST_LAUNCH_ERROR, "%s", raised(call, ffi));
-  int status = launch->kernel->entry(NULL, launch->packed, (int32_t)launch->count, &result);
+  int status = launch->kernel->entry(launch->kernel->self, launch->packed, (int32_t)launch->count, &result);
   if (before != launch->stream) ffi->set_stream(CUDA, device, before, NULL);
   if (status) fail(call, PRECAST_LAUNCH_ERROR, "%s: %s", launch->kernel->op, naming(call, launch, raised(call, ffi)));
   if (result.type_index >= kTVMFFIStaticObjectBegin) ffi->release(result.v_obj);

@@ -8,6 +8,7 @@ struct precast_kernel {
   struct precast_caches *caches;
   struct artifact artifact;
   TVMFFISafeCallType entry;
+  void *self; /* what the entry gets first: the host program of a cubin */
   const char *op, *key, *config, *signature, *target;
   const char **names; /* of the arguments that a caller passes */
   size_t name_count;

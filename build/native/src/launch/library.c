@@ -123,21 +123,6 @@ static void *open_bytes(struct call *call, struct text code, const char *sha256,
   return handle;
 }
 
-/* The bytes of a blob of a cache, checked at its first use, also where another cache had the library opened before;
- * later uses of the cache get none, since the library is open then. */
-static struct text bytes_once(struct call *call, struct cache *cache, const struct blob *blob) {
-  for (struct checked *one = cache->checked; one; one = one->next)
-    if (equal(one->sha256, blob->sha256)) return (struct text){NULL, 0};
-  return read_bytes(call, cache, blob);
-}
-
-static void mark_checked(struct call *call, struct cache *cache, struct text sha256) {
-  struct call lasting = {.memory = &cache->memory, .escape = call->escape};
-  struct checked *one = take(&lasting, 1, sizeof *one);
-  *one = (struct checked){sha256, cache->checked};
-  cache->checked = one;
-}
-
 /* Open a runtime library. The linker finds it by its name alone, so one name must not have two contents. */
 static void open_runtime(struct call *call, struct cache *cache, const struct runtime *runtime) {
   const char *soname = terminated(call, runtime->soname), *sha256 = terminated(call, runtime->blob.sha256);
@@ -199,9 +184,6 @@ static void open_locked(struct call *call, void *argument) {
 }
 
 void *open_entry(struct call *call, struct cache *cache, const struct artifact *artifact) {
-  if (!artifact->object)
-    fail(call, PRECAST_LOAD_ERROR, "%.12s is a cubin, not an object: build it as an object, or load it with Python",
-         artifact->key.data);
   if (!begins(artifact->symbol, ENTRY))
     fail(call, PRECAST_LOAD_ERROR, "%s is not a TVM-FFI entry (" ENTRY "...): rebuild the cache",
          terminated(call, artifact->symbol));

@@ -49,11 +49,15 @@ static bool describe(struct driver *driver, struct device *device, int ordinal) 
          done(driver, "cuDeviceGetAttribute", ((int (*)(int *, int, int))attribute)(&device->capability.minor, MINOR, device->handle));
 }
 
+bool open_driver(struct driver *driver) {
+  if (!driver->library && !driver->asked) driver->library = dlopen(driver->path ? driver->path : LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  return driver->library;
+}
+
 static bool start(struct driver *driver) {
   void *version, *init, *count;
   int number = 0;
-  driver->library = dlopen(driver->path ? driver->path : LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  if (!driver->library) {
+  if (!open_driver(driver)) {
     snprintf(driver->why, sizeof driver->why, "%.300s is not installed", driver->path ? driver->path : LIBRARY);
     return false;
   }

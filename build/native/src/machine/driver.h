@@ -25,6 +25,9 @@ struct driver {
   struct device devices[DEVICES];
 };
 
+/* Open its library; false where there is none. The caller holds the lock of the driver. */
+bool open_driver(struct driver *driver);
+
 /* Ask for the devices, once. The caller holds the lock of the driver. */
 void start_driver(struct driver *driver);
 

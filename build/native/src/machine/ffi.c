@@ -23,6 +23,8 @@ static bool start(struct ffi *ffi) {
     return false;
   }
   if (!function(ffi, library, "TVMFFIGetVersion", &version) || !function(ffi, library, "TVMFFIEnvSetStream", &ffi->set_stream) ||
+      !function(ffi, library, "TVMFFIEnvGetStream", &ffi->stream) ||
+      !function(ffi, library, "TVMFFIErrorSetRaisedFromCStr", &ffi->raise) ||
       !function(ffi, library, "TVMFFIErrorMoveFromRaised", &ffi->move_error) ||
       !function(ffi, library, "TVMFFIObjectDecRef", &ffi->release) ||
       !function(ffi, library, "TVMFFIFunctionGetGlobal", &ffi->find) ||

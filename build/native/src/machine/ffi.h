@@ -14,6 +14,8 @@ struct ffi {
   struct version version;
   char name[40]; /* the version as text */
   __typeof__(&TVMFFIEnvSetStream) set_stream;
+  __typeof__(&TVMFFIEnvGetStream) stream;
+  __typeof__(&TVMFFIErrorSetRaisedFromCStr) raise;
   __typeof__(&TVMFFIErrorMoveFromRaised) move_error;
   __typeof__(&TVMFFIObjectDecRef) release;
   __typeof__(&TVMFFIFunctionGetGlobal) find;

@@ -1,6 +1,6 @@
 /* By problem: of the variants that serve a request, the one that measurements favour for the sizes at hand. They decide
- * only where nothing but the author's order would: among variants of one cache, for one target, that write their dtypes
- * alike. */
+ * only where nothing but the author's order would: among variants of one cache, for one target, of one kind, that write
+ * their dtypes alike. */
 #include <string.h>
 
 #include "resolve.h"
@@ -19,7 +19,7 @@ static void read_it(struct call *call, void *argument) {
 static bool is_peer(const struct candidate *one, const struct candidate *first) {
   struct target a = one->artifact.target, b = first->artifact.target;
   return one->literal == first->literal && one->cache == first->cache && a.major == b.major && a.minor == b.minor &&
-         a.suffix == b.suffix;
+         a.suffix == b.suffix && one->artifact.object == first->artifact.object;
 }
 
 void choose_by_problem(struct call *call, struct resolution *resolution, const struct op *op) {

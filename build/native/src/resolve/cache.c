@@ -94,3 +94,16 @@ struct text read_bytes(struct call *call, struct cache *cache, const struct blob
   if (data.size != blob->size || strcmp(digest, name)) damaged(call, path, "its content is not what the index promises");
   return data;
 }
+
+struct text bytes_once(struct call *call, struct cache *cache, const struct blob *blob) {
+  for (struct checked *one = cache->checked; one; one = one->next)
+    if (equal(one->sha256, blob->sha256)) return (struct text){NULL, 0};
+  return read_bytes(call, cache, blob);
+}
+
+void mark_checked(struct call *call, struct cache *cache, struct text sha256) {
+  struct call lasting = {.memory = &cache->memory, .escape = call->escape};
+  struct checked *one = take(&lasting, 1, sizeof *one);
+  *one = (struct checked){sha256, cache->checked};
+  cache->checked = one;
+}

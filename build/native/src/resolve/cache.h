@@ -21,7 +21,7 @@ struct listed {
   struct listed *next;
 };
 
-/* A library whose bytes were checked in a cache. */
+/* Code whose bytes were checked in a cache. */
 struct checked {
   struct text sha256; /* in the memory of the cache */
   struct checked *next;
@@ -58,6 +58,11 @@ const struct op *op_of(struct call *call, struct cache *cache, struct text name)
 
 /* The decoded bytes of a blob, which are exactly those that the index promises. */
 struct text read_bytes(struct call *call, struct cache *cache, const struct blob *blob);
+
+/* The bytes of code, which are checked at their first use in a cache, also where another cache had the code opened
+ * before; later uses get none, since the code is open then. mark_checked is called once it is. */
+struct text bytes_once(struct call *call, struct cache *cache, const struct blob *blob);
+void mark_checked(struct call *call, struct cache *cache, struct text sha256);
 
 /* A regular file of a cache, reached without following a link, and no longer than the limit. */
 struct text read_file(struct call *call, const char *root, const char *folder, const char *name, size_t limit, bool exact);

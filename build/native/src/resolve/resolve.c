@@ -59,13 +59,14 @@ static void judge(struct call *call, void *argument) {
 static int order(int64_t one, int64_t other) { return (one > other) - (one < other); }
 
 /* The preferred has the lowest place: dtypes as the request writes them; exact, family, plain target; the caches' order;
- * the author's order; the artifact's key. */
+ * the author's order; an object before a cubin; the artifact's key. */
 static int by_place(const struct candidate *one, const struct candidate *other) {
   const struct artifact *a = &one->artifact, *b = &other->artifact;
   int found = order(!one->literal, !other->literal);
   if (!found) found = order(target_rank(a->target), target_rank(b->target));
   if (!found) found = order((int64_t)one->cache, (int64_t)other->cache);
   if (!found) found = order(a->rank, b->rank);
+  if (!found) found = order(!a->object, !b->object);
   return found ? found : compare(a->key, b->key);
 }
 

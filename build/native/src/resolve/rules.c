@@ -80,7 +80,7 @@ static void hosts(struct builder *reasons, size_t *count, const struct artifact 
     put(reason(reasons, count), "built for %.*s hosts, this one is %.*s", (int)arch.size, arch.data, (int)machine->arch.size,
         machine->arch.data);
   for (size_t i = 0; i < index->runtime_count; ++i) {
-    if (!equal(index->runtimes[i].host.arch, arch)) continue;
+    if (!index->runtimes[i].has_library || !equal(index->runtimes[i].host.arch, arch)) continue;
     has_runtime = true;
     if (older(needed, index->runtimes[i].host.glibc)) needed = index->runtimes[i].host.glibc;
   }
@@ -222,7 +222,8 @@ const char *objections(struct call *call, const struct artifact *artifact, const
   *count = 0;
   meaning(&reasons, count, artifact, required);
   described(&reasons, count, artifact, required);
-  if (!artifact->object) put(reason(&reasons, count), "a cubin, and libprecast launches objects only: load it with Python");
+  if (!artifact->object && !artifact->plan && !artifact->program)
+    put(reason(&reasons, count), "a cubin without a launch plan: tools can read it, nothing can launch it");
   architecture(&reasons, count, artifact, machine);
   hosts(&reasons, count, artifact, index, machine);
   toolchain(&reasons, count, index, machine);

@@ -11,18 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from precast.loader.errors import LaunchError
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.index import digest
-from precast.loader.format.program.expression import FUNCTIONS, Expression
-from precast.loader.format.program.host_program import HostProgram, Parameter, Step, Word
-from precast.loader.format.signature import Argument, Signature, Symbol
+from precast.loader.format.program.expression import Expression
+from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.target import Capability
-from precast.loader.launch.arguments import View, bind, leaves_of_call, within
 from precast.loader.launch.call_errors import raised
 from precast.loader.launch.fastcall import open_callpath
 from precast.loader.launch.kernel import Kernel
@@ -35,47 +31,9 @@ from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches
+from tests.helpers.gpu.programs import CALLS, PROGRAM, PROGRAMS, SIGNATURE, STEP, call, expected, wrong_calls
 
 HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
-X = Argument(name="x", kind="tensor", dtype="float32", shape=("n", 4), strides=("s", 1), alignment=16, device="cpu")
-SIGNATURE = Signature(
-    arguments=(
-        X,
-        Argument(name="bias", kind="none"),
-        Argument(name="y", kind="tensor", dtype="float8_e4m3fn", shape=("n",), strides=("t",), device="cpu"),
-        Argument(name="count", kind="scalar", dtype="int32", divisibility=2),
-        Argument(name="on", kind="scalar", dtype="bool"),
-        Argument(name="factor", kind="scalar", dtype="float32"),
-        Argument(name="wide", kind="scalar", dtype="float64"),
-        Argument(name="stream", kind="env_stream"),
-    ),
-    symbols={
-        "n": Symbol(dtype="int32"), "s": Symbol(dtype="int64", divisibility=4), "t": Symbol(dtype="int64"),
-    },
-)  # fmt: skip
-LEAVES = (
-    "x.data", "x.span", "x.shape[0]", "x.shape[1]", "x.strides[0]", "y.data", "y.strides[0]", "count", "on",
-    "factor.bits", "wide.bits",
-)  # fmt: skip
-DECIDING = tuple(leaf for leaf in LEAVES if not leaf.endswith((".data", ".bits")))
-BLOCKS = ("max", ("ceil_div", "x.shape[0]", 8), 1)
-STEP = Step(
-    kernel="first",
-    grid=(BLOCKS, 2, 1),
-    block=(128, 1, 1),
-    cluster=(1, 2, 1),
-    shared=("mul", 50_000, "count"),
-    overlap=True,
-    parameters=(
-        Parameter(size=20, words=(Word(0, 8, "x.data"), Word(8, 4, "x.shape[0]"), Word(12, 8, "x.strides[0]"))),
-        Parameter(size=1, words=()),
-        Parameter(size=4, words=(Word(0, 4, ("float_mul", "factor.bits", 0x40000000)),)),
-    ),
-)
-PROGRAM = HostProgram(
-    steps=(STEP, replace(STEP, kernel="second", cluster=(1, 1, 1), overlap=False, when=("at_least", "count", 4))),
-    limit=4000,
-)
 
 
 @pytest.fixture
@@ -108,35 +66,6 @@ def _opened(made: tuple[Cache, Artifact]) -> tuple[Cache, str, Artifact]:
     return made[0], "op", made[1]
 
 
-def tensors(n: int, padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    x = torch.zeros(max(n, 1), 4 + padding)[:n, :4]
-    return x, torch.zeros(max(n, 1), dtype=torch.float8_e4m3fn)[:n]
-
-
-def call(n: int = 17, count: int = 2, padding: int = 0) -> list[Any]:
-    x, y = tensors(n, padding)
-    return [x, None, y, count, True, 1.5, -2.0]
-
-
-def view(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    dtype = str(value.dtype).removeprefix("torch.")
-    shape, strides = tuple(value.shape), tuple(value.stride())
-    return View(data=value.data_ptr(), shape=shape, strides=strides, dtype=dtype, device=(1, 0))
-
-
-def expected(program: HostProgram, args: list[Any]) -> Any:
-    """What Python makes of a call: its launches, or its error."""
-    values = [view(value) for value in args]
-    try:
-        bound = bind("op", SIGNATURE, values)
-        within(program.limit, SIGNATURE, values)
-        return program.launches(leaves_of_call(SIGNATURE, bound))
-    except (TypeError, ValueError, LaunchError) as error:
-        return type(error), str(error)
-
-
 def test_it_launches_what_the_program_says(kernel: Kernel, driver: Launches) -> None:
     args = call(count=4)
     kernel(*args)
@@ -159,16 +88,9 @@ def test_the_device_code_is_loaded_once_and_may_use_its_shared_memory(kernel: Ke
 
 
 def test_every_bad_call_is_refused_in_the_words_of_python(kernel: Kernel, driver: Launches) -> None:
-    x, y = tensors(17)
     good = call()
-    bad = [
-        [], good[:-1], [*good, 1], [x, 1, *good[2:]], [None, *good[1:]], [x.double(), *good[1:]], [x[0], *good[1:]],
-        [x[:, :3], *good[1:]], [torch.zeros(17, 6)[:, :4], *good[1:]], [x, None, y[:16], *good[3:]],
-        [torch.zeros(69)[1:].view(17, 4), *good[1:]], [x, None, y.view(torch.uint8), *good[3:]], call(count=3),
-        call(count=2**31), [*good[:3], 1.5, *good[4:]], [*good[:4], 128, *good[5:]], [*good[:5], "x", 1.0],
-        [*good[:6], None], call(n=1001), call(count=6), [*good[:3], None, *good[4:]],
-    ]  # fmt: skip
-    for args in bad:
+    counts = [[], good[:-1], [*good, 1]]
+    for args in (*counts, [*good[:5], "x", 1.0], *wrong_calls()):
         wanted = expected(PROGRAM, args)
         if not isinstance(wanted, tuple):
             pytest.fail(f"{args} is right")
@@ -181,34 +103,15 @@ def test_every_bad_call_is_refused_in_the_words_of_python(kernel: Kernel, driver
     assert not driver.take(PROGRAM) and not driver.recorded.loads
 
 
-def expressions(leaves: tuple[str, ...]) -> st.SearchStrategy[Expression]:
-    numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 300)
-    plain = st.one_of(numbers, st.sampled_from(leaves))
-    return st.recursive(plain, lambda part: st.tuples(st.sampled_from(sorted(FUNCTIONS)), part, part), max_leaves=6)
-
-
-words = st.builds(Word, st.sampled_from([0, 8, 16]), st.sampled_from([1, 2, 4, 8]), expressions(LEAVES))
-sizes, several = st.integers(24, 33), st.lists(words, max_size=4).map(tuple)
-parameters = st.builds(lambda n, w: Parameter(size=n, words=w), sizes, several)
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(parameters, max_size=4), expressions(DECIDING), expressions(DECIDING), expressions(DECIDING),
-    st.sampled_from([0, 1, 17, 40]), st.sampled_from([-4, 0, 2]), st.sampled_from([0, 4]), st.floats(width=32),
-)  # fmt: skip
+@given(PROGRAMS, CALLS)
 def test_any_program_does_what_python_says(
-    made: tuple[KernelOpener, Cache, Artifact], driver: Launches, found: list[Parameter],
-    grid: Expression, shared: Expression, when: Expression, n: int, count: int, padding: int, factor: float,
-) -> None:  # fmt: skip
-    """Expressions of all functions and leaves, most of which no kernel would have."""
-    step = replace(STEP, grid=(("max", ("min", grid, 9), 1), 1, 1), parameters=tuple(found), when=when)
-    program = HostProgram(steps=(step, replace(step, kernel="second", shared=shared)))
+    made: tuple[KernelOpener, Cache, Artifact], driver: Launches, program: HostProgram, args: list[Any]
+) -> None:
     driver.expect(program)
     opener, cache, artifact = made
     one = replace(artifact, program=program, key=digest(repr(program).encode()))
     kernel = opener.open(cache, "op", one)
-    args = [*call(n, count, padding)[:5], factor, -2.0]
     wanted = expected(program, args)
     if isinstance(wanted, tuple):
         with pytest.raises(LaunchError) as caught:

@@ -1,0 +1,11 @@
+/* Cubins: device code, launched by its host program. */
+#ifndef PRECAST_CUBIN_H
+#define PRECAST_CUBIN_H
+
+#include "cache.h"
+
+/* The opened host program of an artifact, which host_program_call launches. It is never closed. */
+void *open_program(struct call *call, struct precast_caches *caches, struct cache *cache, struct text op,
+                   const struct artifact *artifact);
+
+#endif
