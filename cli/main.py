@@ -155,7 +155,7 @@ def run(argv: Sequence[str] | None = None) -> None:
         _close_stdout()
         sys.exit(FAILED)
     except PrecastError as error:
-        _tell(f"error: {error}")
+        _tell(f"error: {error}\nmore: precast error {error.code}")
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:

@@ -46,6 +46,8 @@ class Work(Protocol):
 class ProcessLost(PrecastError):
     """A module's process, or that of its variant, hung or grew too large, and was ended."""
 
+    code = "PCB20"
+
 
 class ModuleProcess:
     """A forked process that imports the module of the first request, then forks a process for each request."""

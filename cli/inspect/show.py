@@ -23,6 +23,8 @@ _SHORTEST = 4
 class NoSuchArtifact(PrecastError, LookupError):
     """The text given is no op and no key of the cache, or the beginning of several keys."""
 
+    code = "PCC01"
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],

@@ -21,6 +21,8 @@ _HOST = 1
 class ReplayError(PrecastError):
     """A dumped call cannot be made again; the message is the reason."""
 
+    code = "PCK04"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
