@@ -25,7 +25,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 ROOMS = {
     "make": ("new", "plan", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "merge", "native"),
-    "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "schema"),
+    "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "error", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),
 }
 # The heading of each folder's commands in the help.

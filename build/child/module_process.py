@@ -82,9 +82,9 @@ class ModuleProcess:
             _write(self._requests, Message(request))
             reply = Message.read(TimedPipe(self._replies, seconds, check))
         except TimeoutError:
-            reason = f"no answer in {seconds:g} s; the worker was ended"
+            reason = f"no answer in {seconds:g} s; the worker was ended: give it longer with --timeout"
         except MemoryError as error:
-            reason = f"{error}; the worker was ended"
+            reason = f"{error}; the worker was ended: allow more with --memory"
         except (FormatError, OSError) as error:
             reason = f"the answer of the worker cannot be read: {error}"
         else:

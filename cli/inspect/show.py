@@ -67,7 +67,7 @@ def find(cache: Cache, key: str) -> list[tuple[str, Artifact]]:
     if not found:
         raise NoSuchArtifact(
             f"cache {cache.name!r} has no op and no key {key!r}{suggest(key, cache.index.ops)}"
-            f" Run 'precast list' for the keys, of which {_SHORTEST} characters or more will do"
+            f"; run 'precast list' for the keys, of which {_SHORTEST} characters or more will do"
         )
     return found
 
