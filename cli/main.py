@@ -100,6 +100,7 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """The command that ``cli/ROOM/NAME.py`` defines as ``command``."""
+    from precast.cli.completion import complete
     from precast.cli.shared.examples import epilog
 
     single = typer.Typer(add_completion=False)
@@ -109,6 +110,7 @@ def load(name: str) -> Any:
     for option in command.params:
         if getattr(option, "is_flag", False):
             option.metavar = ""  # a flag takes no value: its help names no type
+    complete(command)
     return command
 
 
