@@ -13,7 +13,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast build manifest.yaml -o cache",
         "precast build manifest.yaml -o cache -t sm_100a -j 8",
         "precast build manifest.yaml -o part1 --shard 1/4",
-        "precast build old.yaml new.yaml -o caches --find-links wheels",
     ),
     "check": ("precast check manifest.yaml cache",),
     "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),
