@@ -14,6 +14,7 @@ _INSTALLED = Path(__file__).with_name("errors.md")
 _IN_CHECKOUT = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
 _ENTRY = re.compile(r"^### (?P<code>PC[A-Z][0-9]{2})\n(?P<text>.*?)(?=^#{2,3} |\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"`(\w+)` of `([\w.]+)`")
+_ALL = "run 'precast error' for all codes"
 _TODO = "**What to do.**"
 
 
@@ -54,7 +55,7 @@ def find(word: str) -> Entry:
     for name, entry in known.items():
         if name.lower() == word.strip().lower():
             return entry
-    raise ConfigError(f"there is no error {word[:40]!r}{suggest(word[:40], known)}; run 'precast error' for all codes")
+    raise ConfigError(f"there is no error {word[:40]!r}{suggest(word[:40], known, _ALL)}")
 
 
 def _entries(text: str) -> Iterator[Entry]:

@@ -76,5 +76,5 @@ def _file(path: Path) -> str:
         return data.decode("ascii")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"PRECAST_PIN names {path}, which cannot be read as pins ({error}): correct the file"
+            f"PRECAST_PIN names {path}, which cannot be read as pins ({error}): write NAME=SHA256, or a file of that"
         ) from None

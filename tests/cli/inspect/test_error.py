@@ -47,4 +47,4 @@ def test_one_that_is_none(word: str, near: str, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as ended:
         main.run(["error", word])
     said = capsys.readouterr().err
-    assert ended.value.code == 2 and f"did you mean '{near}'?" in said and "run 'precast error' for all codes" in said
+    assert ended.value.code == 2 and f"did you mean '{near}'?" in said and "Run 'precast error' for all codes" in said
