@@ -29,6 +29,8 @@ class ManifestError(FormatError):
     "a.yaml:2:5: unknown key 'kernal'"
     """
 
+    code = "PCB01"
+
     def __init__(self, message: str, location: Location) -> None:
         super().__init__(message)
         self.location = location
@@ -40,41 +42,61 @@ class ManifestError(FormatError):
 class DescribeError(PrecastError):
     """The process that reads kernels' declarations crashed, hung or did not start."""
 
+    code = "PCB02"
+
 
 class ToolError(PrecastError):
     """Something a build needs is not installed, or does not work."""
+
+    code = "PCB03"
 
 
 class ToolchainError(PrecastError):
     """The environment that a manifest asks for under ``toolchain`` cannot be made."""
 
+    code = "PCB04"
+
 
 class ObjectError(PrecastError):
     """What a kernel function compiled is not an object that precast can ship."""
+
+    code = "PCB05"
 
 
 class LinkError(PrecastError):
     """The linker refused an object."""
 
+    code = "PCB06"
+
 
 class PlanError(PrecastError):
     """A launch plan differs from what the kernel's own host code does."""
+
+    code = "PCB07"
 
 
 class StoreError(PrecastError):
     """The store, or the folder of a cache, cannot be read or written."""
 
+    code = "PCB08"
+
 
 class OutputError(StoreError):
     """A cache cannot be written at the folder that was named: the request itself is wrong."""
+
+    code = "PCB09"
 
 
 class WheelError(PrecastError):
     """A cache cannot be packed as a wheel."""
 
+    code = "PCB10"
+
 
 class BundleError(PrecastError):
     """The wheels of a bundle cannot be collected."""
+
+    code = "PCB11"
 
 
 class PushError(PrecastError):
@@ -84,14 +106,22 @@ class PushError(PrecastError):
 class MergeError(PrecastError):
     """Caches contradict each other, and cannot become one."""
 
+    code = "PCB12"
+
 
 class ClusterError(PrecastError):
     """The machines that should compile cannot be reached, or are not set up as this one is."""
+
+    code = "PCB13"
 
 
 class RemoteError(PrecastError):
     """The address of a remote cache cannot be used."""
 
+    code = "PCB14"
+
 
 class ChangedInputError(PrecastError):
     """A file changed between the compilation that read it and the digest of its content."""
+
+    code = "PCB15"

@@ -91,6 +91,8 @@ class Trial:
 class Lost(PrecastError):
     """There is no answer about an artifact: why."""
 
+    code = "PCB16"
+
 
 class Launches:
     """Times and verifies artifacts of a cache, in turn, in a process that is started again when it is lost.

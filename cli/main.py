@@ -25,7 +25,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 ROOMS = {
     "make": ("new", "plan", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
-    "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "schema"),
+    "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "error", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),
 }
 # The heading of each folder's commands in the help.
@@ -100,6 +100,7 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """The command that ``cli/ROOM/NAME.py`` defines as ``command``."""
+    from precast.cli.completion import complete
     from precast.cli.shared.examples import epilog
 
     single = typer.Typer(add_completion=False)
@@ -109,6 +110,7 @@ def load(name: str) -> Any:
     for option in command.params:
         if getattr(option, "is_flag", False):
             option.metavar = ""  # a flag takes no value: its help names no type
+    complete(command)
     return command
 
 
@@ -155,7 +157,7 @@ def run(argv: Sequence[str] | None = None) -> None:
         _close_stdout()
         sys.exit(FAILED)
     except PrecastError as error:
-        _tell(f"error: {error}")
+        _tell(f"error: {error}\nmore: precast error {error.code}")
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:

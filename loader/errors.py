@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
 
 class PrecastError(Exception):
     """The base of every error precast raises on purpose.
 
-    >>> issubclass(VariantNotFound, PrecastError)
-    True
+    ``code`` names the kind of error in logs and on the page that explains it, ``docs/errors.md``. It never changes
+    its meaning. A subclass without a code of its own has that of its base.
+
+    >>> issubclass(VariantNotFound, PrecastError), VariantNotFound.code
+    (True, 'PCL07')
+
+    The code is no part of the message, which callers may compare or show: it is a note, which Python 3.11 and newer
+    print below the message of a traceback.
     """
+
+    code = "PCL00"
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Here and not in ``__init__``, which a subclass may forget to call."""
+        error = super().__new__(cls, *args, **kwargs)
+        if hasattr(error, "add_note"):
+            error.add_note(f"{cls.code}: see docs/errors.md, or run 'precast error {cls.code}'")
+        return error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without ``__init__``, whose parameters differ between subclasses: errors cross processes."""
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[PrecastError], args: tuple[object, ...]) -> PrecastError:
+    return kind.__new__(kind, *args)
 
 
 class ConfigError(PrecastError, ValueError):
     """A config, or one of its values, is not what the op takes."""
 
+    code = "PCL01"
+
 
 class TargetError(PrecastError, ValueError):
     """A target such as ``sm_90a`` is misspelt or unknown."""
 
+    code = "PCL02"
+
 
 class FormatError(PrecastError, ValueError):
     """A file that was read does not hold what its format says. Carries the place in the file."""
+
+    code = "PCL03"
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(f"{message} in {place!r}" if place else message)
@@ -44,9 +80,13 @@ class FormatError(PrecastError, ValueError):
 class CacheError(PrecastError):
     """A cache cannot be used: it is missing, incomplete, or of a format this loader does not read."""
 
+    code = "PCL04"
+
 
 class IntegrityError(CacheError):
     """Bytes in a cache are not the bytes its index promises."""
+
+    code = "PCL05"
 
 
 class FetchError(PrecastError):
@@ -56,12 +96,16 @@ class FetchError(PrecastError):
 class OpNotFound(PrecastError, LookupError):
     """No cache holds the op that was asked for."""
 
+    code = "PCL06"
+
 
 class VariantNotFound(PrecastError, LookupError):
     """The op exists, but no artifact fits the config and the machine. The message is the whole decision.
 
     ``resolution`` holds the same as values.
     """
+
+    code = "PCL07"
 
     def __init__(self, message: str, resolution: object = None) -> None:
         super().__init__(message)
@@ -74,18 +118,28 @@ class VariantNotFound(PrecastError, LookupError):
 class LoadError(PrecastError):
     """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
 
+    code = "PCL08"
+
 
 class LaunchError(PrecastError, ValueError):
     """A launch is not possible for these sizes, or the CUDA driver refused it."""
+
+    code = "PCL09"
 
 
 class Frozen(PrecastError, RuntimeError):
     """A load was asked for after ``loader.freeze()``."""
 
+    code = "PCL10"
+
 
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was asked for on a machine without a usable CUDA device."""
 
+    code = "PCL11"
+
 
 class WrongDevice(PrecastError, RuntimeError):
     """A launch was asked for on a device that the artifact was not built for."""
+
+    code = "PCL12"

@@ -45,7 +45,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
         raise MergeError(
             "\n".join(
                 [
-                    f"these caches contradict each other in {len(found)} places:",
+                    f"these caches contradict each other in {len(found)} place{'s' if len(found) > 1 else ''}:",
                     *(f"  {line}" for line in (*found[:_SHOWN], *more)),
                     "Build them from the same sources with the same versions, or leave one out.",
                 ]

@@ -12,6 +12,8 @@ from precast.loader.errors import PrecastError
 class UnknownFact(PrecastError):
     """A kernel asked for a fact of its GPU that the profile does not have."""
 
+    code = "PCB18"
+
 
 class FactRecorder:
     """A profile's facts, and a record of which were asked for since the process began, or since it was forked."""

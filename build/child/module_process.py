@@ -46,6 +46,8 @@ class Work(Protocol):
 class ProcessLost(PrecastError):
     """A module's process, or that of its variant, hung or grew too large, and was ended."""
 
+    code = "PCB20"
+
 
 class ModuleProcess:
     """A forked process that imports the module of the first request, then forks a process for each request."""
@@ -80,9 +82,9 @@ class ModuleProcess:
             _write(self._requests, Message(request))
             reply = Message.read(TimedPipe(self._replies, seconds, check))
         except TimeoutError:
-            reason = f"no answer in {seconds:g} s; the worker was ended"
+            reason = f"no answer in {seconds:g} s; the worker was ended: give it longer with --timeout"
         except MemoryError as error:
-            reason = f"{error}; the worker was ended"
+            reason = f"{error}; the worker was ended: allow more with --memory"
         except (FormatError, OSError) as error:
             reason = f"the answer of the worker cannot be read: {error}"
         else:

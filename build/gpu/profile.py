@@ -119,7 +119,7 @@ def profile_of(target: Target) -> Profile:
 
     >>> profile_of(Target.parse("sm_90f"))
     Traceback (most recent call last):
-    precast.loader.errors.TargetError: there is no sm_90f: families begin with sm_100f; write sm_90a or sm_90
+    precast.loader.errors.TargetError: there is no sm_90f: families begin with sm_100f; write sm_90a or sm_90...
     """
     _check_suffix(target)
     for gpu in GPUS.values():

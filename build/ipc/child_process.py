@@ -36,6 +36,8 @@ _END_SECONDS = 5.0
 class ChildLost(PrecastError):
     """A child process ended, hung, grew too large or sent something unreadable. ``output`` ends what it printed."""
 
+    code = "PCB17"
+
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
         self.output = output

@@ -147,6 +147,11 @@ def read_manifest(path: Path) -> Manifest:
     """Read and check a manifest file; raises ManifestError."""
     try:
         data = path.read_bytes()
+    except IsADirectoryError:
+        what = (
+            "is a cache: name the manifests before it" if (path / "index.json").exists() else "is a folder: name a file"
+        )
+        raise ManifestError(what, Location(str(path), 1, 1)) from None
     except OSError as error:
         raise ManifestError(
             f"cannot be read: {error.strerror}: give the path of a manifest", Location(str(path), 1, 1)

@@ -22,15 +22,18 @@ from precast.loader.format.signature import Signature
 CALLS = 600
 _SMALL = 1200
 _ROUNDS = 5  # draws that find another constant send the derivation back so often
+_ADVICE = "leave 'cubin' out of emit"
 
 
 def derive(toolchain: Toolchain, obj: bytes, symbol: str, signature: Signature, cubins: Sequence[bytes]) -> HostProgram:
     """The host program of an object; a PlanError where its host code does what no host program can say."""
     if len(cubins) != 1:
-        raise PlanError(f"{symbol} holds {len(cubins)} pieces of device code, and a cubin is one")
+        raise PlanError(f"{symbol} holds {len(cubins)} pieces of device code, and a cubin is one: {_ADVICE}")
     for argument in signature.passed:
         if argument.kind not in ("tensor", "scalar", "none"):
-            raise PlanError(f"{symbol}: {argument.name} is a {argument.kind}, which a host program cannot read")
+            raise PlanError(
+                f"{symbol}: {argument.name} is a {argument.kind}, which a host program cannot read: {_ADVICE}"
+            )
     caller = Caller(toolchain, obj, symbol, signature, cubins[0])
     derivation = _Derivation(caller)
     calls = caller.drawn("first", CALLS, tame=True)
@@ -46,7 +49,7 @@ def derive(toolchain: Toolchain, obj: bytes, symbol: str, signature: Signature, 
             break
         calls += again
     else:
-        raise PlanError(f"{symbol}: {wrong}")
+        raise PlanError(f"{symbol}: {wrong}; {_ADVICE}")
     wild = caller.drawn("wild", CALLS // 2, tame=False, near=program)
     return replace(program, limit=TAME) if caller.difference(program, wild) else program
 
@@ -61,7 +64,7 @@ class _Derivation:
         """What explains every one of these calls."""
         order = self._order(calls)
         if not order:
-            raise PlanError(f"{self.symbol} launched nothing in {len(calls)} calls: leave 'cubin' out of emit")
+            raise PlanError(f"{self.symbol} launched nothing in {len(calls)} calls: {_ADVICE}")
         steps: list[Step] = []
         for kernel in order:
             steps.append(self._step(kernel, calls, steps))
@@ -73,7 +76,7 @@ class _Derivation:
         order = max(sequences, key=len)
         for sequence in sequences:
             if list(sequence) != [kernel for kernel in order if kernel in sequence]:
-                raise PlanError(f"{self.symbol} launches its kernels in different orders: leave 'cubin' out of emit")
+                raise PlanError(f"{self.symbol} launches its kernels in different orders: {_ADVICE}")
         return order
 
     def _step(self, kernel: str, calls: Sequence[Call], before: Sequence[Step]) -> Step:
@@ -150,7 +153,7 @@ class _Derivation:
             if found is not None:
                 return [Word(offset, width, found)] if found else []
         if width == 1:
-            raise PlanError(f"{self.symbol}: what byte {offset} of {where} is made of could not be found")
+            raise PlanError(f"{self.symbol}: what byte {offset} of {where} is made of could not be found: {_ADVICE}")
         half = 1 << (width - 1).bit_length() - 1
         return [
             *self._words(where, offset, half, parts, set_bytes, leaves),
@@ -158,7 +161,7 @@ class _Derivation:
         ]
 
     def _unexplained(self, kernel: str, what: str) -> PlanError:
-        return PlanError(f"{self.symbol}: {what} of {kernel} could not be explained by what is passed")
+        return PlanError(f"{self.symbol}: {what} of {kernel} could not be explained by what is passed: {_ADVICE}")
 
 
 def _known(signature: Signature) -> fit.Known:

@@ -22,6 +22,7 @@ from precast.build.link.versions import (
     release_of,
     runtime_to_install,
 )
+from precast.cli.inspect.cache_health import REPAIR, Served
 from precast.cli.inspect.facts import Facts, look
 from precast.cli.shared.output import count, emit, terminal_width, wrap
 
@@ -30,12 +31,13 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: its status, what was seen, and what to do about it, if anything."""
+    """One finding: its status, what was seen, and what to do about it, if anything; the error's code, if it is one."""
 
     name: str
     status: Status
     seen: str
     todo: str = ""
+    code: str = ""
 
 
 def command(
@@ -56,7 +58,7 @@ def judge(facts: Facts) -> tuple[Check, ...]:
     """Every finding about a machine, from its facts alone."""
     return (
         *_system(facts), *_packages(facts), *_tools(facts), *_compiler(facts), *_devices(facts), *_caches(facts),
-        *_toolchains(facts),
+        *_shared(facts), *_libraries(facts), *_toolchains(facts),
     )  # fmt: skip
 
 
@@ -208,21 +210,57 @@ def _devices(facts: Facts) -> Iterator[Check]:
             yield Check(f"GPU {ordinal}", "warn", seen, "use compute capability 8.0 or newer: the DSL builds no older")
 
 
-_REPAIR = "reinstall or uninstall that cache's wheel; or build it again, or take it out of PRECAST_CACHE_PATH"
-
-
 def _caches(facts: Facts) -> Iterator[Check]:
     if facts.caches_trouble:
-        yield Check("caches", "fail", facts.caches_trouble, _REPAIR)
+        yield Check("caches", "fail", facts.caches_trouble, REPAIR, facts.caches_code)
     elif not facts.caches:
         todo = "to use one, pip install a cache wheel, or set PRECAST_CACHE_PATH to the folder that precast build made"
         yield Check("caches", "warn", "none found; loader.get finds nothing", todo)
     for cache in facts.caches:
         place = f"{cache.path} ({cache.origin})"
         if cache.trouble:
-            yield Check(f"cache {cache.name}", "fail", f"{place}: {cache.trouble}", _REPAIR)
+            yield Check(f"cache {cache.name}", "fail", f"{place}: {cache.trouble}", cache.remedy, cache.code)
+            continue
+        yield Check(f"cache {cache.name}", "ok", place)
+        yield from (_served(cache.name, one) for one in cache.served if one.of)
+
+
+def _served(name: str, one: Served) -> Check:
+    """How much of a cache a GPU runs. A part of it is usual: caches are built for several targets."""
+    title = f"cache {name}, {one.gpu}"
+    if one.count:
+        return Check(title, "ok", f"runs {one.count} of {count(one.of, 'artifact')}")
+    seen = f"{one.device}, runs none of {count(one.of, 'artifact')}: {'; '.join(one.reasons)}"
+    todo = "build the cache for this GPU, with its target in the manifest or --target; or mend what the reasons name"
+    return Check(title, "warn", seen, todo)
+
+
+def _shared(facts: Facts) -> Iterator[Check]:
+    """Ops of several caches. Where they have the same variant, one of them is never used."""
+    for one in facts.shared_ops:
+        ops = ", ".join(one.ops[:5]) + (f" and {len(one.ops) - 5} more" if len(one.ops) > 5 else "")
+        seen = f"{ops} in {' and '.join(one.caches)}"
+        if not one.common:
+            yield Check("shared ops", "ok", f"{seen}; they have no variant in common")
+            continue
+        winner = f"of {count(one.common, 'variant')} that both have, that of {one.caches[0]} wins: {one.order}"
+        todo = "to use the other, change the order or take one out; loader.explain(op, config) says it for one config"
+        yield Check("shared ops", "warn", f"{seen}; {winner}", todo)
+
+
+def _libraries(facts: Facts) -> Iterator[Check]:
+    for one in facts.libraries:
+        versions = " and ".join(one.recorded)
+        if not one.installed:
+            seen = f"not installed; the caches have kernels of {versions}"
+            yield Check(one.distribution, "ok", f"{seen}, for programs that attach it")
+        elif one.why:
+            seen = f"{one.installed} is installed, and {one.why}: attached, it gets nothing from them"
+            todo = f"pip install --force-reinstall '{one.distribution}=={one.recorded[-1]}'"
+            todo += "; or record the program again, build, and install the cache"
+            yield Check(one.distribution, "warn", seen, todo)
         else:
-            yield Check(f"cache {cache.name}", "ok", place)
+            yield Check(one.distribution, "ok", f"{one.installed}, which caches were recorded with")
 
 
 def _toolchains(facts: Facts) -> Iterator[Check]:

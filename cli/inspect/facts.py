@@ -6,14 +6,24 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 
 from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
+from precast.cli.inspect.cache_health import (
+    AttachedLibrary,
+    CacheFacts,
+    SharedOps,
+    attached_libraries,
+    cache_facts,
+    machines_by_kind,
+    shared_ops,
+)
 from precast.loader.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, NoDriver
+from precast.loader.machine.machine import Machine, Machines
 
 PACKAGES = (
     "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(), *RUNTIMES.values(),
@@ -40,16 +50,6 @@ class DriverFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheFacts:
-    """One cache that the loader finds, or the place where one should be, with what is wrong there."""
-
-    name: str
-    path: str
-    origin: str
-    trouble: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that the doctor judges. ``cudart`` has the major versions of CUDA whose static runtime is here, ``cuda`` the
     one that the caller asks for, if any; ``own_zstd`` says whether this Python decodes zstd by itself."""
@@ -65,14 +65,26 @@ class Facts:
     driver: DriverFacts
     caches: tuple[CacheFacts, ...] = ()
     caches_trouble: str = ""
+    caches_code: str = ""
+    shared_ops: tuple[SharedOps, ...] = ()
+    libraries: tuple[AttachedLibrary, ...] = ()
     cuda: str = ""
     own_zstd: bool = False
     toolchains: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Caches:
+    caches: tuple[CacheFacts, ...] = ()
+    shared_ops: tuple[SharedOps, ...] = ()
+    libraries: tuple[AttachedLibrary, ...] = ()
+    trouble: str = ""
+    code: str = ""
+
+
 def look() -> Facts:
     """Ask this machine. Nothing is imported that is slow to import, and no CUDA context is made."""
-    caches, trouble = _caches()
+    seen = _caches()
     return Facts(
         python=sys.version_info[:3],
         system=platform.system(),
@@ -83,8 +95,11 @@ def look() -> Facts:
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
         driver=_driver(),
-        caches=caches,
-        caches_trouble=trouble,
+        caches=seen.caches,
+        caches_trouble=seen.trouble,
+        caches_code=seen.code,
+        shared_ops=seen.shared_ops,
+        libraries=seen.libraries,
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
         toolchains=_toolchains(),
@@ -115,16 +130,27 @@ def _ships(package: str, filename: str) -> bool:
     return any(f.name == filename and os.path.isfile(str(f.locate())) for f in files)
 
 
-def _caches() -> tuple[tuple[CacheFacts, ...], str]:
+def _caches() -> _Caches:
     from precast import loader
 
     try:
-        return tuple(
-            CacheFacts(name=c.name, path=str(c.path or "nowhere"), origin=c.origin, trouble=str(c.error or ""))
-            for c in loader.caches()
-        ), ""
+        found = loader.caches()
+        machines = dict(machines_by_kind(_machines()))
+        facts = tuple(cache_facts(one, machines) for one in found)
+        return _Caches(facts, shared_ops(found), attached_libraries(found))
     except Exception as error:  # any trouble with the caches is a finding, not an end of the report
-        return (), f"{type(error).__name__}: {error}"
+        return _Caches(trouble=f"{type(error).__name__}: {error}", code=getattr(error, "code", ""))
+
+
+def _machines() -> Iterator[tuple[str, Machine]]:
+    """This host with each of its GPUs."""
+    machines = Machines()
+    try:
+        devices = machines.driver.get().devices
+    except NoDriver:
+        return
+    for device in devices:
+        yield f"GPU {device.ordinal}", machines.on(device.ordinal)
 
 
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT

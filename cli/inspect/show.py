@@ -23,6 +23,8 @@ _SHORTEST = 4
 class NoSuchArtifact(PrecastError, LookupError):
     """The text given is no op and no key of the cache, or the beginning of several keys."""
 
+    code = "PCC01"
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
@@ -63,10 +65,9 @@ def find(cache: Cache, key: str) -> list[tuple[str, Artifact]]:
     if len(found) > 1:
         raise NoSuchArtifact(f"{key!r} begins {len(found)} keys: {', '.join(a.key[:16] for _, a in found)}; give more")
     if not found:
-        raise NoSuchArtifact(
-            f"cache {cache.name!r} has no op and no key {key!r}{suggest(key, cache.index.ops)}"
-            f" Run 'precast list' for the keys, of which {_SHORTEST} characters or more will do"
-        )
+        listed = f"run 'precast list' for the keys, of which {_SHORTEST} characters or more will do"
+        known = suggest(key, cache.index.ops, listed)
+        raise NoSuchArtifact(f"cache {cache.name!r} has no op and no key {key!r}{known}")
     return found
 
 

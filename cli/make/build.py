@@ -187,12 +187,14 @@ def _profiles(names: Sequence[str], targets: Sequence[str], *, from_device: bool
 
 def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Store:
     """The store at a path, or the user's; with a remote one behind it, where one is named."""
+    from precast.build.disk.output_folder import nearest_folder
     from precast.build.store.store import Store, default_store
 
     def warn(text: str) -> None:
         tell(f"warning: {text}")
 
     path = path or default_store()
+    nearest_folder(path)  # an error before anything is compiled, where that is a file
     if not remote_cache:
         return Store(path, warn)
     from precast.build.store.remote import Remote, SharedStore

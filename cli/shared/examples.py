@@ -47,6 +47,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast toolchains --lock manifest.yaml > requirements.lock",
     ),
     "doctor": ("precast doctor",),
+    "error": ("precast error", "precast error PCL07", "precast error VariantNotFound"),
     "schema": ("precast schema manifest > manifest.schema.json",),
     "verify": (
         "precast verify cache",

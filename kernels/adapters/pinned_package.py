@@ -19,6 +19,8 @@ from precast.loader.errors import PrecastError
 class PackageError(PrecastError, ImportError):
     """A library is missing, is another version than its adapter knows, or has changed what the adapter relies on."""
 
+    code = "PCK06"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPackage:

@@ -68,8 +68,8 @@ def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef
     if not found:
         known = sorted({e.name for e in points if OP_NAME.admits(e.name)})
         raise UnknownOp(
-            f"no installed distribution registers the op {op!r}{suggest(op, known)}; "
-            "or name its function with 'compile: module:function'"
+            f"no installed distribution registers the op {op!r}"
+            + suggest(op, known, "or name its function with 'compile: module:function'")
         )
     places = {str(s) for s in found}
     if len(places) > 1:

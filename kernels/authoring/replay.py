@@ -16,10 +16,13 @@ from precast.loader.watch.dump_folder import next_call, read_block, read_dump
 
 _ALIGNMENT = 256  # what CUDA aligns memory to: addresses keep their remainder, which kernels check
 _HOST = 1
+_ADVICE = "make the call from the program itself, or leave the dump out"
 
 
 class ReplayError(PrecastError):
     """A dumped call cannot be made again; the message is the reason."""
+
+    code = "PCK04"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ def replay(launch: Callable[..., Any], dump: Dump, folder: Path, declaration: De
     """
     reason = unplayable(dump)
     if reason:
-        raise ReplayError(reason)
+        raise ReplayError(f"{reason}: {_ADVICE}")
     memory = [_memory(dump, folder, number) for number in range(len(dump.blocks))]
     values = [_value(one, memory) for one in dump.arguments]
     named = dict(zip(dump.names, values, strict=True))
@@ -124,12 +127,12 @@ def _tensor(layout: Layout, memory: _Memory) -> Any:
 
     dtype = getattr(torch, layout.dtype.replace("fnx2", "fn_x2"), None)
     if not isinstance(dtype, torch.dtype):
-        raise ReplayError(f"torch has no dtype {layout.dtype}")
+        raise ReplayError(f"torch has no dtype {layout.dtype}: {_ADVICE}")
     if any(stride < 0 for stride in layout.strides):
-        raise ReplayError("torch has no negative strides")
+        raise ReplayError(f"torch has no negative strides: {_ADVICE}")
     offset, rest = divmod(memory.start + layout.offset, dtype.itemsize)
     if rest:
-        raise ReplayError(f"a tensor of {layout.dtype} was not aligned to its elements")
+        raise ReplayError(f"a tensor of {layout.dtype} was not aligned to its elements: {_ADVICE}")
     empty = torch.empty(0, dtype=dtype, device=memory.device)
     return empty.set_(memory.storage, offset, layout.shape, layout.strides)
 

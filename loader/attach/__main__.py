@@ -32,7 +32,7 @@ def main() -> None:
             target=options.target,
         )
     except PrecastError as error:
-        parser.error(str(error))
+        parser.error(f"{error} ({error.code})")
     if options.report:
         atexit.register(lambda: print(attachment, file=sys.stderr))
     _hide_own_frames()

@@ -47,6 +47,8 @@ Own = Callable[[Answers], Any]
 class KernelMissing(PrecastError, LookupError):
     """An attached library asked for a kernel that no cache has, and compiling was not allowed."""
 
+    code = "PCA02"
+
 
 class Attachment:
     """The attached libraries of a process, the mode, the recording and the counts: all that attaching keeps.

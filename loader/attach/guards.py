@@ -29,6 +29,8 @@ DSL_DISTRIBUTION = "nvidia-cutlass-dsl"
 class NotInstalled(PrecastError):
     """The library is not installed here, or its files cannot be read."""
 
+    code = "PCA01"
+
 
 class Guard(Immutable, kw_only=True):
     """The identity of an installed library."""

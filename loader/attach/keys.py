@@ -47,6 +47,8 @@ _MARSHAL = 2  # the last version whose bytes do not depend on how often a value 
 class UnknownKey(PrecastError, TypeError):
     """A value has no form that is the same in every process; the message names its type and what to do."""
 
+    code = "PCA03"
+
 
 Describe = Callable[[Any], "tuple[str, tuple[Any, ...]] | None"]
 

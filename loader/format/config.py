@@ -62,19 +62,22 @@ def dtype_name(value: object) -> str:
     return name
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """``: did you mean 'x'?`` with the nearest known word, else the list of them; empty where nothing is known.
+def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """``; did you mean 'x'?`` with the nearest known word, else the list of them; then what else to do, if anything.
 
     >>> suggest("hiden", ["hidden", "dtype"])
     "; did you mean 'hidden'?"
+    >>> suggest("hiden", ["hidden"], "or leave it out"), suggest("x", [], "or leave it out")
+    ("; did you mean 'hidden'? Or leave it out", '; or leave it out')
     """
     with IMPORT_LOCK:
         import difflib  # only errors need it
     words = sorted(map(str, known))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; it takes one of: {', '.join(words)}" if words else ""
+        return f"; did you mean {near[0]!r}?" + (f" {otherwise[0].upper()}{otherwise[1:]}" if otherwise else "")
+    listed = f"; it takes one of: {', '.join(words)}" if words else ""
+    return f"{listed}; {otherwise}" if otherwise else listed
 
 
 def to_value(value: object, depth: int = 0) -> Value:

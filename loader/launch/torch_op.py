@@ -26,6 +26,8 @@ class Operators:
 
     def register(self, kernel: Kernel, name: str | None, outputs: Iterable[str] | None) -> Callable[..., Any]:
         """The operator of a kernel; the parameters are those of ``loader.torch_op``."""
+        if not isinstance(kernel, Kernel):
+            raise ConfigError(f"{kernel!r} is no kernel: give what loader.get returned")
         name = name or f"precast::{kernel.op.replace('.', '_')}_{kernel.artifact.key[:12]}"
         if _NAME.fullmatch(name) is None:
             raise ConfigError(f"{name!r} is not the name of an operator: write it like 'mine::{kernel.op}'")

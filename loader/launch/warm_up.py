@@ -30,6 +30,8 @@ _NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
 class NotWarmedUp(PrecastError):
     """A kernel could not be warmed up without a real call; the message is the reason."""
 
+    code = "PCL14"
+
 
 class _Bytes(ctypes.Structure):
     """``TVMFFIByteArray`` of ``<tvm/ffi/c_api.h>``."""

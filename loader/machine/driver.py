@@ -22,6 +22,8 @@ _NOT_INITIALIZED = 3
 class NoDriver(PrecastError):
     """There is no usable CUDA driver or device; the message is the reason. ``version`` is the driver's, if known."""
 
+    code = "PCL13"
+
     def __init__(self, message: str, version: tuple[int, int] | None = None) -> None:
         super().__init__(message)
         self.version = version
@@ -137,7 +139,7 @@ class CurrentDriver:
 
     >>> CurrentDriver("libcuda-of-no-machine.so.1").find()
     Traceback (most recent call last):
-    precast.loader.machine.driver.NoDriver: libcuda-of-no-machine.so.1 is not installed
+    precast.loader.machine.driver.NoDriver: libcuda-of-no-machine.so.1 is not installed...
     """
 
     def __init__(self, library: str = LIBRARY) -> None:

@@ -35,7 +35,7 @@ def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
 
     >>> check_pins([("mine", "0" * 63)])
     Traceback (most recent call last):
-    precast.loader.errors.ConfigError: 'mine=000000000000...' is not a pin: write NAME=SHA256, the digest of index.json
+    precast.loader.errors.ConfigError: 'mine=000000000000...' is not a pin: write NAME=SHA256, the digest of index...
     """
     pins: dict[str, frozenset[str]] = {}
     for name, digest in pairs:
@@ -76,5 +76,5 @@ def _file(path: Path) -> str:
         return data.decode("ascii")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"PRECAST_PIN names {path}, which cannot be read as pins ({error}): correct the file"
+            f"PRECAST_PIN names {path}, which cannot be read as pins ({error}): write NAME=SHA256, or a file of that"
         ) from None

@@ -26,6 +26,8 @@ _CAPTURING = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and those 
 class GpuFailed(PrecastError):
     """The GPU reported an error of earlier work, while a dump waited for it."""
 
+    code = "PCL15"
+
 
 class Found(Immutable):
     """The arguments of a call, the memory that they point to, and what keeps that memory alive."""

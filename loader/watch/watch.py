@@ -122,7 +122,7 @@ class Watch:
             if one.cache is not None:
                 self._log.info("cache %s at %s, index %s", one, one.path, one.cache.digest[:12])
             else:
-                self._log.warning("cache left out: %s", one)
+                self._log.warning("cache left out: %s%s", _code(one.error), one)
 
     def resolved(self, asked: Asked, outcome: Outcome) -> None:
         """Tell how a request ended."""
@@ -153,7 +153,7 @@ class Watch:
         kernel, cache = outcome.kernel, outcome.cache
         if kernel is None or cache is None:
             tell = log.warning if isinstance(outcome.error, PrecastError) else log.error
-            tell("missing %s: %s", asked, outcome.failure)
+            tell("missing %s: %s%s", asked, _code(outcome.error), outcome.failure)
             log.debug("all of it: %s", outcome.error)
             return
         resolution = asked.explain()
@@ -195,6 +195,11 @@ class Watch:
                 continue
             file.note(readable, asked.remembered_by)
             return
+
+
+def _code(error: Exception | None) -> str:
+    """The code of an error of precast, to be written before it; nothing for another one."""
+    return f"{error.code} " if isinstance(error, PrecastError) else ""
 
 
 class _Counted(dict[tuple[Any, ...], Kernel]):

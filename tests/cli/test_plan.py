@@ -84,6 +84,7 @@ def test_json_and_target(folder: Path) -> None:
         (["m.yaml", "-t", "sm_999"], "error: nothing is known of the GPU behind sm_999: build for one of sm_80, "),
         (["m.yaml", "--name", "My Cache"], "error: 'My Cache' is not a name"),
         (["none.yaml"], "error: none.yaml:1:1: cannot be read"),
+        (["."], "error: .:1:1: is a folder: name a file"),
         (
             ["m.yaml", "m.yaml"],
             "error: m.yaml:7:5: acme.norm(dtype=bfloat16, hidden=64, threads=256) for sm_90a is asked for twice",

@@ -75,6 +75,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
         (["--timeout", "inf"], "--timeout is at most"),
         (["--memory", "9" * 30], "--memory is at most"),
         (["--tmeout", "3"], "No such option: --tmeout"),
+        (["--store", "m.yaml"], "error: m.yaml cannot be created, because m.yaml is not a folder"),
     ],
 )
 def test_build(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:

@@ -76,10 +76,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None:
     wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
     info = f"precast-{VERSION}.dist-info/"
-    expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
+    expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES)) | {"precast/cli/inspect/errors.md"}
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
     assert {f"precast/{p}/py.typed" for p in PACKAGES} <= expected
+    assert wheel.read("precast/cli/inspect/errors.md") == (ROOT / "docs" / "errors.md").read_bytes()
     assert "precast = precast.cli.main:run" in wheel.read(f"{info}entry_points.txt").decode()
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
@@ -102,6 +103,7 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     parts = [sources("loader", home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
     if not folder:
         parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
+        parts.append({f"{home}docs/errors.md"})
     assert {m.name for m in members} == set().union(*parts) | top
     assert all(m.isfile() for m in members)
 

@@ -18,6 +18,8 @@ from precast.loader.errors import PrecastError
 class Refused(PrecastError):
     """What the function compiled cannot be shipped. The message needs no traceback."""
 
+    code = "PCB19"
+
 
 def select_objects(caught: Sequence[Caught], returned: object, *, source: object, expected: int) -> tuple[Caught, ...]:
     """The objects of one variant, in the order of its parts.

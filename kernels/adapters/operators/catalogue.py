@@ -36,6 +36,8 @@ _TRIED: dict[str, tuple[Any, ...]] = {
 class NoOperator(PrecastError):
     """No operator does what a config asks for; the message says what would work."""
 
+    code = "PCK05"
+
 
 def refusal(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> str | None:
     """Why no operator does this, ending in what would work; None where one does."""

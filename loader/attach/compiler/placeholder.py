@@ -48,6 +48,8 @@ _PROTOCOL = frozenset((
 class NoCompiler(PrecastError, ImportError):
     """The DSL would be needed here, and it is not installed. Libraries that can do without it catch ``ImportError``."""
 
+    code = "PCA04"
+
 
 class _Kind(type):
     """The type of all placeholders. They are classes, because libraries derive from them."""

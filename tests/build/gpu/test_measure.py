@@ -56,7 +56,7 @@ def test_a_device_answers_for_its_targets_and_says_that_it_was_there() -> None:
     ],
 )
 def test_a_missing_device_or_a_malformed_answer_is_an_error(answer: dict[str, object], said: str) -> None:
-    with pytest.raises(ToolError, match=r"--profile$") as caught:
+    with pytest.raises(ToolError, match=r"(?m)--profile$") as caught:
         profile_from(answer)
     assert said in str(caught.value)
 

@@ -85,7 +85,7 @@ def test_a_killed_process_is_reported_in_words(start: Start) -> None:
     child.send(request("waits"))
     time.sleep(1)
     os.kill(child.pid, 9)
-    with pytest.raises(ChildLost, match=r"^the child was ended by SIGKILL; it may have run out of memory$") as lost:
+    with pytest.raises(ChildLost, match=r"(?m)^the child was ended by SIGKILL; it may have run out of memory$") as lost:
         child.receive(60)
     assert lost.value.output == "waiting\n"
     with pytest.raises(ChildLost, match="the child has ended"):
@@ -96,7 +96,7 @@ def test_a_killed_process_is_reported_in_words(start: Start) -> None:
 def test_a_process_without_an_answer_in_time_is_ended(start: Start) -> None:
     child = start()
     child.send(request("waits"))
-    with pytest.raises(ChildLost, match=r"^no answer in 1 s; the child was ended$"):
+    with pytest.raises(ChildLost, match=r"(?m)^no answer in 1 s; the child was ended$"):
         child.receive(1)
     assert not Path(f"/proc/{child.pid}").exists()
 

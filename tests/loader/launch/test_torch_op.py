@@ -85,6 +85,11 @@ def test_errors_reach_the_caller(kernel: Kernel) -> None:
         loader.torch_op(kernel)(torch.zeros(2), 1.0)
 
 
+def test_the_name_of_an_op_is_no_kernel() -> None:
+    with pytest.raises(loader.ConfigError, match=r"'scale' is no kernel: give what loader\.get returned"):
+        loader.torch_op("scale")  # type: ignore[arg-type]
+
+
 def test_two_versions_side_by_side(native: Native, tmp_path: Path) -> None:
     one, other = make(native, tmp_path, 0), make(native, tmp_path, 1)
     first, second = loader.torch_op(one), loader.torch_op(other)

@@ -142,7 +142,7 @@ def test_no_cache_at_all(use: Use) -> None:
     use()
     if loader.caches():
         pytest.skip("caches are installed in this environment")
-    with pytest.raises(loader.OpNotFound, match=r"caches looked at:\n  none[\s\S]*PRECAST_CACHE_PATH$"):
+    with pytest.raises(loader.OpNotFound, match=r"(?m)caches looked at:\n  none[\s\S]*PRECAST_CACHE_PATH$"):
         loader.get("scale")
 
 

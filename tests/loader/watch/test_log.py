@@ -63,7 +63,7 @@ def test_what_is_told(path: Path, use: Use, file: Path) -> None:
         f"INFO resolved scale {{dtype: bf16}}: {key} for sm_90a of cache demo: the first of 2 that fit",
         f"INFO first launch of scale {key[:12]} for sm_90a",
         f"INFO first launch of scale {key[:12]} for sm_90a is queued after ",
-        "WARNING missing scale {dtype: float64}: VariantNotFound: no variant fits; nearest ",
+        "WARNING missing scale {dtype: float64}: PCL07 VariantNotFound: no variant fits; nearest ",
         f"ERROR a call of scale {key[:12]} for sm_90a failed: ValueError: expected an int",
     ]
     assert len(told) == len(expected)
@@ -93,7 +93,7 @@ def test_a_broken_cache_is_told(path: Path, tmp_path: Path, use: Use, file: Path
     (tmp_path / "broken").mkdir()
     use(tmp_path / "broken", path, machines=Machines(HOPPER))
     loader.caches()
-    assert "WARNING cache left out: broken (PRECAST_CACHE_PATH): " in file.read_text()
+    assert "WARNING cache left out: PCL04 broken (PRECAST_CACHE_PATH): " in file.read_text()
 
 
 @pytest.mark.parametrize("value", ["0", "", " "])

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from precast.cli.inspect.cache_health import CacheFacts
 from precast.cli.inspect.doctor import judge, render
-from precast.cli.inspect.facts import PACKAGES, CacheFacts, DeviceFacts, DriverFacts, Facts
+from precast.cli.inspect.facts import PACKAGES, DeviceFacts, DriverFacts, Facts
 from precast.loader.format.target import Capability
 
 INSTALLED: dict[str, str | None] = {
@@ -136,7 +137,8 @@ def test_devices_are_read_from_the_driver(tmp_path: Path) -> None:
     found = doctor(tmp_path, COMMON + source)
     assert found["driver"]["seen"] == "CUDA 13.2"
     assert found["GPU 0"] == {
-        "name": "GPU 0", "status": "ok", "todo": "", "seen": "Blue, compute capability 9.0, 132 multiprocessors",
+        "name": "GPU 0", "status": "ok", "todo": "", "code": "",
+        "seen": "Blue, compute capability 9.0, 132 multiprocessors",
     }  # fmt: skip
     assert found["GPU 1"]["status"] == "warn" and "7.5" in found["GPU 1"]["seen"]
 

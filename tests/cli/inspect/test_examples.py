@@ -1,0 +1,68 @@
+"""The examples of each command's help, run as they are printed: all that need no GPU, no cluster and no network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precast.cli import main
+from precast.cli.shared.examples import EXAMPLES
+from precast.loader.resolve.cache import Cache
+from tests.helpers.caches import Native, demo
+from tests.helpers.packed_caches import Built
+
+MANIFEST = """version: 1
+name: demo
+targets: [sm_90a, sm_100a]
+kernels:
+  - {kernel: scale, config: {dtype: bfloat16}}
+"""
+RUN = {
+    "new": slice(None), "plan": slice(2), "check": slice(None), "wheel": slice(None), "merge": slice(None),
+    "list": slice(None), "show": slice(None), "diff": slice(None), "report": slice(None), "store": slice(None),
+    "toolchains": slice(2), "doctor": slice(None), "error": slice(None), "schema": slice(None),
+}  # fmt: skip
+"""The examples that run here. The others compile, launch or ask a network: rooms of their own do that."""
+MAY_FAIL = ("doctor", "check")
+"""Their exit status is the result: here something may be missing."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples speak of, by its name there."""
+    folder = tmp_path_factory.mktemp("examples")
+    native = Native(tmp_path_factory.mktemp("native"))
+    demo(native).write(folder / "cache")
+    for name in ("old", "new", "part1"):
+        Built().write(folder / name)
+    Built(dtypes=("float32",)).write(folder / "part2")
+    (folder / "manifest.yaml").write_text(MANIFEST)
+    return folder
+
+
+@pytest.mark.parametrize("line", [line for name, part in RUN.items() for line in EXAMPLES[name][part]])
+def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
+    key = Cache(folder / "cache").op("twice").artifacts[0].key
+    line = line.replace("3f2a91c0", key[:8]).replace("show cache rmsnorm", "show cache scale")
+    if re.match(r"precast merge", line):
+        line = line.replace("-o cache", "-o merged")
+    words, to, _ = line.partition(" > ")
+    program, name, *rest = shlex.split(words)
+    env = os.environ | {"PRECAST_STORE": str(folder / "store"), "PRECAST_TOOLCHAINS": str(folder / "toolchains")}
+    command = [sys.executable, "-m", "precast.cli.main", name, *rest]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+    assert program == "precast" and "Traceback" not in done.stderr
+    assert done.returncode == 0 or (name in MAY_FAIL and done.returncode == 1), done.stderr
+    assert done.stdout and ("error" not in done.stderr)
+    assert not to or done.stdout.strip()
+
+
+def test_every_help_ends_with_one_to_three_examples() -> None:
+    assert set(EXAMPLES) == set(main.room_of())
+    assert all(1 <= len(lines) <= 3 for lines in EXAMPLES.values())

@@ -1,0 +1,223 @@
+"""An example of each error of the builder, its kernels and its commands. No GPU is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from precast.build.cache.merge import merge_caches
+from precast.build.child.compiler.select_objects import select_objects
+from precast.build.child.fact_recorder import FactRecorder
+from precast.build.compile.cluster import Cluster
+from precast.build.disk.scratch import write_atomically
+from precast.build.errors import Location
+from precast.build.gpu.profile import profile_of
+from precast.build.inputs.input_rules import InputRules
+from precast.build.inputs.observation import Observation
+from precast.build.inputs.sources import source_files
+from precast.build.interpreter import Interpreter
+from precast.build.ipc.child_process import ChildProcess
+from precast.build.ipc.environment import child_environment
+from precast.build.ipc.message import Message
+from precast.build.launches import Launches
+from precast.build.link.linker import Linker
+from precast.build.link.toolchain import find_toolchain, program
+from precast.build.plan.describer import describing
+from precast.build.plan.manifest import KernelRef, parse_manifest
+from precast.build.plan.plan import Plan
+from precast.build.plan.variant import Variant
+from precast.build.rehearsal.derive import derive
+from precast.build.store.remote import Remote
+from precast.build.toolchains.lock import Lock
+from precast.build.wheel.bundle import bundle
+from precast.build.wheel.version import given_version
+from precast.cli.inspect.show import find as find_artifact
+from precast.kernels import DType, kernel
+from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.kernels.authoring.registry import FunctionRef, load
+from precast.kernels.authoring.registry import find as find_kernel
+from precast.kernels.authoring.replay import replay
+from precast.kernels.authoring.schema import keys_of
+from precast.loader.format.signature import Argument, Signature
+from precast.loader.format.target import Target
+from precast.loader.resolve.cache import Cache
+from precast.loader.watch.dump import Dump, Passed
+from tests.helpers.errors.stage import Example, Stage
+from tests.helpers.inputs.observed_project import ObservedProject
+from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
+
+SM90A = Target.parse("sm_90a")
+
+
+def declaration(stage: Stage) -> object:
+    @kernel(op="mine.norm")
+    def norm(dtype: DType, *hidden: int) -> None: ...
+
+    return keys_of(norm)
+
+
+def source(stage: Stage) -> object:
+    return load(FunctionRef.parse("json:dmups"))
+
+
+def unknown_op(stage: Stage) -> object:
+    return find_kernel("rmsnrom")
+
+
+def replayed(stage: Stage) -> object:
+    dump = Dump(
+        op="mine.norm", config={}, target=SM90A, key="ab" * 32, cache="demo", digest="cd" * 32,
+        signature=Signature(arguments=(Argument(name="workspace", kind="pointer"),)), process=4711, number=12,
+        stream=False, arguments=(Passed(kind="pointer", value="int"),), blocks=(),
+    )  # fmt: skip
+    return replay(lambda *_: None, dump, stage.folder, None)
+
+
+def no_operator(stage: Stage) -> None:
+    stage.elsewhere("""
+import os
+os.environ["CUTE_DSL_ARCH"] = "sm_90a"
+from precast.kernels.adapters.operators.ops import gemm
+gemm("bfloat16", "bfloat16", tile=(100, 100))
+""")
+
+
+def package(stage: Stage) -> object:
+    return PinnedPackage(distribution="acme-norms", version="1.2", extra="acme").module("acme_norms")
+
+
+def manifest(stage: Stage) -> object:
+    text = "version: 1\nname: mine\ntargets: [sm_90a]\nkernals: []\n"
+    return parse_manifest(text.encode(), Path("mine.yaml"))
+
+
+def describe(stage: Stage) -> object:
+    stage.write("mine.py", "import os\nos.abort()\n")
+    with describing([stage.folder], SM90A) as child:
+        return child.describe([KernelRef("mine.norm", "mine:norm")])
+
+
+def tool(stage: Stage) -> object:
+    stage.patch.setenv("PATH", "/nowhere")
+    return program("gcc")
+
+
+def toolchain(stage: Stage) -> object:
+    return Lock.parse("# nothing yet\n", "mine.lock")
+
+
+def object_(stage: Stage) -> object:
+    return source_files("mine.kernels:norm", [stage.folder])
+
+
+def link(stage: Stage) -> object:
+    code = stage.write("norm.c", "int norm(void) { return 0; }")
+    subprocess.run(["gcc", "-c", "-o", stage.folder / "norm.o", code], check=True)
+    with Linker(find_toolchain(), RUNTIMES[X86]) as linker:
+        return linker.link((stage.folder / "norm.o").read_bytes(), "__tvm_ffi_norm")
+
+
+def plan(stage: Stage) -> object:
+    return derive(find_toolchain(), b"", "__tvm_ffi_norm", Signature(arguments=()), [])
+
+
+def store(stage: Stage) -> None:
+    write_atomically(stage.write("store", "a file") / "ab.json", b"{}")
+
+
+def output(stage: Stage) -> object:
+    stage.write("sources/norm.py", "")
+    return merge_caches([Built().write(stage.folder / "part1")], stage.folder / "sources")
+
+
+def wheel(stage: Stage) -> object:
+    return given_version("1.x")
+
+
+def bundled(stage: Stage) -> object:
+    return bundle([stage.folder / "cache.whl"], stage.folder / "bundle", python="3")
+
+
+def merge(stage: Stage) -> object:
+    one = Built().write(stage.folder / "part1")
+    two = Built(tools={**TOOLS, "gcc": "13.1.0"}).write(stage.folder / "part2")
+    return merge_caches([one, two], stage.folder / "cache")
+
+
+def cluster(stage: Stage) -> object:
+    variant = Variant(op="x", source="m:f", config={}, target=SM90A, location=Location("m.yaml", 1, 1), env={})
+    other = Interpreter(executable="/work/python", version="3.12", standard="/work/lib", path=("/work/site",))
+    planned = Plan(name="x", variants=(variant,), ops={}, search=(), interpreter=other)
+    return list(Cluster("tcp://10.0.0.5:8786").compile(planned, [variant], seconds=1.0))
+
+
+def remote(stage: Stage) -> object:
+    return Remote("bucket://acme/precast", print)
+
+
+def changed_input(stage: Stage) -> object:
+    """A module that was read, and is another one by the time of its digest."""
+    project = ObservedProject(stage.folder)
+    path = stage.write("search/kernel.py", "TILE = 64\n")
+    facts = os.stat(path)
+    observed: dict[str, Any] = {
+        "asked": [], "missing": [], "libraries": [], "path": [], "complete": True,
+        "modules": [["kernel", str(path), False]],
+        "stamps": {str(path): [facts.st_mtime_ns, facts.st_size + 1, facts.st_ino, facts.st_ctime_ns]},
+    }  # fmt: skip
+    return InputRules(project.answers()).inputs_of(Observation.parse(observed))
+
+
+def lost(stage: Stage) -> object:
+    """The driver is a stand-in that knows a GPU, wherever this runs."""
+    stage.write("driver/README", "")
+    (stage.folder / "driver" / "libcuda.so.1").symlink_to(stage.native.driver())
+    stage.patch.setenv("LD_LIBRARY_PATH", str(stage.folder / "driver"))
+    with Launches(stage.cache(), 60.0) as launches:
+        return launches.trial("skale", "ab" * 32, group="all", problem={}, launches=1, check=False)
+
+
+def child_lost(stage: Stage) -> object:
+    stage.write("mine.py", "import os\nos.kill(os.getpid(), 9)\n")
+    settings = {"target": str(SM90A), "search": [str(stage.folder)]}
+    environment = child_environment(os.environ, target=SM90A)
+    child = ChildProcess("describer_main", name="describing process", settings=settings, environment=environment)
+    try:
+        child.send(Message({"describe": [{"op": "mine.norm", "source": "mine:norm"}]}))
+        return child.receive(60)
+    finally:
+        child.kill()
+
+
+def unknown_fact(stage: Stage) -> object:
+    return FactRecorder(profile_of(SM90A).name, {}).need("max_persisting_l2_cache_size")
+
+
+def refused(stage: Stage) -> object:
+    return select_objects([], None, source="mine:norm", expected=1)
+
+
+def process_lost(stage: Stage) -> None:
+    stage.elsewhere("""
+import os, time
+from precast.build.child.module_process import ModuleProcess
+class Work:
+    def load(self, header): time.sleep(60)
+process = ModuleProcess(Work())
+process.ask({"source": "mine:norm"}, seconds=0.5, memory=0, build=os.getppid())
+""")
+
+
+def no_such_artifact(stage: Stage) -> object:
+    return find_artifact(Cache(stage.cache()), "3f2a91c0")
+
+
+EXAMPLES: dict[str, Example] = {
+    "PCK01": declaration, "PCK02": source, "PCK03": unknown_op, "PCK04": replayed, "PCK05": no_operator,
+    "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB04": toolchain, "PCB05": object_,
+    "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
+    "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
+    "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCC01": no_such_artifact,
+}  # fmt: skip

@@ -1,0 +1,145 @@
+"""An example of each error of the loader, raised through what a program calls. No GPU is needed."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import cast
+
+from precast import loader
+from precast.loader.attach.attachment import Attachment
+from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler.dsl import Answers
+from precast.loader.attach.guards import guard_of
+from precast.loader.attach.keys import encode
+from precast.loader.fast_start.values import replace
+from precast.loader.format.launch_plan import LaunchPlan
+from precast.loader.format.signature import Argument, Signature
+from precast.loader.format.target import Capability
+from precast.loader.launch.warm_up import warm_up
+from precast.loader.machine.driver import CurrentDriver, Driver
+from precast.loader.resolve.cache import Cache
+from precast.loader.watch.dump import Block
+from precast.loader.watch.memory import bytes_of
+from precast.loader.watch.requested import read_requests
+from tests.helpers.attached import MINE, PACKAGE, write_library
+from tests.helpers.caches import demo
+from tests.helpers.echo import HOPPER
+from tests.helpers.errors.stage import NOWHERE, Example, Stage
+
+
+def no_narrower_class(stage: Stage) -> object:
+    return Answers([]).next()
+
+
+def config(stage: Stage) -> object:
+    stage.serve()
+    return loader.get("scale", {"dtpye": "bfloat16"})
+
+
+def target(stage: Stage) -> object:
+    stage.serve()
+    return loader.get("scale", {"dtype": "bfloat16"}, target="sm90")
+
+
+def format_(stage: Stage) -> object:
+    return read_requests(b'{"op": "scale", "config": []}\n')
+
+
+def cache(stage: Stage) -> object:
+    return Cache(stage.folder / "cahce")
+
+
+def integrity(stage: Stage) -> object:
+    path = stage.serve() / "ops" / "twice.json"
+    path.write_bytes(path.read_bytes().replace(b"twice", b"thrice"[:5]))
+    return loader.get("twice")
+
+
+def op(stage: Stage) -> object:
+    stage.serve()
+    return loader.get("skale", {"dtype": "bfloat16"})
+
+
+def variant(stage: Stage) -> object:
+    stage.serve(replace(HOPPER, capability=Capability(10, 3)))
+    return loader.get("twice")
+
+
+def load(stage: Stage) -> object:
+    writer = demo(stage.native)
+    writer.op("twice", [replace(writer.ops["twice"].artifacts[0], blob=writer.keep(b"no library"))], keys=())
+    stage.serve()
+    writer.write(stage.folder / "cache")
+    return loader.get("twice")
+
+
+def launch(stage: Stage) -> object:
+    """What a cubin's launch is computed with; the sizes are those of the tensors of a call."""
+    plan = LaunchPlan(grid=("x.shape[0]", 1, 1), block=(1025, 1, 1), shared=0, parameters=("x",))
+    return plan.launch({"x.shape[0]": 20})
+
+
+def frozen(stage: Stage) -> object:
+    stage.serve()
+    loader.freeze()
+    return loader.get("scale", {"dtype": "float16"})
+
+
+def no_cuda_device(stage: Stage) -> object:
+    """The machine is one without a driver, wherever this runs."""
+    stage.serve(NOWHERE)
+    return loader.get("twice", target="sm_90")(1)
+
+
+def wrong_device(stage: Stage) -> object:
+    """The machine has another GPU than the target asked for, wherever this runs."""
+    stage.serve(replace(HOPPER, capability=Capability(10, 3)))
+    return loader.get("twice", target="sm_90")(1)
+
+
+def no_driver(stage: Stage) -> object:
+    """A stand-in for a machine without a driver: a library that no machine has."""
+    return CurrentDriver("libcuda-of-no-machine.so.1").get()
+
+
+def not_warmed_up(stage: Stage) -> None:
+    """The driver is a stand-in: a real one could launch."""
+    signature = Signature(arguments=(Argument(name="x", kind="tensor", dtype="float32", shape=("n",)),))
+    warm_up(0, signature, Driver(ctypes.CDLL(str(stage.native.driver()))), 0)
+
+
+def gpu_failed(stage: Stage) -> object:
+    """The driver is a stand-in that reports an illegal access: provoking one needs a GPU, and ends its context."""
+    failing = SimpleNamespace(cuDevicePrimaryCtxRetain=lambda *_: 700)
+    driver = SimpleNamespace(handle=lambda ordinal: ordinal, library=failing)
+    return bytes_of([Block(address=4096, size=8, device=(2, 0))], 1000, lambda: cast(Driver, driver))
+
+
+def no_library(stage: Stage) -> object:
+    return guard_of("quack-kernals", "quack_kernals")
+
+
+def kernel_missing(stage: Stage) -> object:
+    stage.patch.syspath_prepend(write_library(stage.folder / "site", {f"{PACKAGE}/kernels.py": "def norm(n): ...\n"}))
+    stage.serve()
+    return Attachment("frozen").obtain(MINE, f"{PACKAGE}.kernels:norm", {"n": 4096})
+
+
+def unknown_key(stage: Stage) -> object:
+    return encode(object())
+
+
+def no_compiler(stage: Stage) -> object:
+    stage.patch.setitem(sys.modules, placeholder.DSL, ModuleType("cutlass"))
+    return placeholder.install("4.8.1")
+
+
+EXAMPLES: dict[str, Example] = {
+    "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
+    "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
+    "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
+    "PCL15": gpu_failed,
+    "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
+}  # fmt: skip
