@@ -79,7 +79,7 @@ def test_what_is_assumed_of_a_gpu(native: Native, tmp_path: Path) -> None:
 
 def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("skale", "0", "zzzzzzzz"):
-        with pytest.raises(NoSuchArtifact, match="[Rr]un 'precast list'"):
+        with pytest.raises(NoSuchArtifact, match=r"[Rr]un 'precast list'"):
             find(cache, key)
     monkeypatch.setattr("precast.cli.inspect.show._SHORTEST", 0)
     with pytest.raises(NoSuchArtifact, match=r"begins 13 keys.*give more"):
