@@ -60,8 +60,8 @@ def new_kernel(name: str) -> Scaffold:
         next=(
             f"precast plan {name}.yaml",
             f"precast build {name}.yaml -o cache",
-            "precast verify cache    # on a machine with a GPU",
-            "precast bench cache",
+            "PYTHONPATH=. precast verify cache    # on a machine with a GPU",
+            "PYTHONPATH=. precast bench cache",
             "precast wheel cache -o dist",
         ),
     )
