@@ -18,7 +18,7 @@ from precast.loader.fetch.answer import Answer, Body, printable
 from precast.loader.fetch.credentials import Login
 from precast.loader.fetch.patience import Passing
 from precast.loader.fetch.reference import ImageReference, is_loopback
-from precast.loader.fetch.web import Web
+from precast.loader.fetch.web import Web, same_origin, shown
 from precast.loader.format.fields import read_json
 from precast.loader.format.index import digest as sha256_of
 
@@ -63,10 +63,16 @@ class Registry:
 
     @contextmanager
     def open(self, method: str, url: str, headers: Mapping[str, str], *, body: bytes | None = None) -> Iterator[Body]:
-        """One request with the registry's authorization, of which a new one is made where it is refused."""
-        used = self._authorization
+        """One request with the registry's authorization, of which a new one is made where it is refused.
+
+        A registry may name another server to upload to: that one gets no authorization.
+        """
+        own = same_origin(url, self._root)
+        if not own and url.startswith("http:") and self._root.startswith("https:"):
+            raise FetchError(f"{self.reference}: the registry names {shown(url)[:200]!r} to upload to, without TLS")
+        used = self._authorization if own else ""
         with self._web.open(method, url, self._headers(headers, used), body=body) as found:
-            if found.answer.status != 401:
+            if found.answer.status != 401 or not own:
                 yield found
                 return
             challenge = found.answer.headers.get("www-authenticate", "")

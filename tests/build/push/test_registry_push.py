@@ -90,6 +90,33 @@ def test_a_push_that_is_interrupted_is_tried_again(front: Server, tmp_path: Path
     assert tree(tmp_path / "fetched") == tree(cache)
 
 
+def test_another_server_to_upload_to_gets_no_login(
+    upstream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registries may name one in the answer that begins an upload."""
+    basic = "Basic Y2k6c2VjcmV0"
+    passing = in_front_of(upstream)
+    with serving(passing) as other:
+
+        def handle(request: Request) -> Response:
+            if request.headers.get("authorization") != basic:
+                return Response(401, {"WWW-Authenticate": 'Basic realm="x"'})
+            response = passing(request)
+            place = response.headers.get("Location", "")
+            if request.method == "POST" and place:
+                return response.changed(headers={**response.headers, "Location": other.url + place})
+            return response
+
+        with serving(handle) as server:
+            monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+            auths = {"auths": {server.host: {"auth": basic.partition(" ")[2]}}}
+            (tmp_path / "config.json").write_text(json.dumps(auths))
+            done = push_cache(many(tmp_path / "cache"), f"oci://{server.host}/kernels/elsewhere:v1", patience=QUICK)
+    assert done.sent > 0
+    assert {request.method for request in other.requests} == {"PUT"}
+    assert not any("authorization" in request.headers for request in other.requests)
+
+
 def test_a_tag_is_moved_when_all_else_is_there(front: Server, tmp_path: Path) -> None:
     passing = front.handler
     reference = f"oci://{front.host}/kernels/moved:v1"

@@ -145,6 +145,7 @@ def test_redirects_that_are_not_followed(tmp_path: Path, place: str, said: str) 
 
 def test_a_hub_with_a_token(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub(token="hf_secret")
+    hub.commit({"README.md": b"kernels"})
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     with serving(hub) as cdn, serving(hub) as server:
         hub.cdn = cdn.url

@@ -107,7 +107,9 @@ def test_a_push_prints_what_a_fetch_takes(old: Path, tmp_path: Path, capsys: pyt
 
 
 def test_fetching_imports_nothing_of_the_builder(old: Path, tmp_path: Path) -> None:
-    """Nor torch, nor tvm_ffi, nor a package that the loader does not need."""
+    """Nor torch, nor tvm_ffi, nor a package that the loader does not need. The loader by itself does not import it."""
+    alone = "import sys, precast.loader; sys.exit(any(m.startswith('precast.loader.fetch') for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", alone], check=False).returncode == 0
     script = (
         "import sys\nfrom precast.loader.fetch.__main__ import main\n"
         f"assert main(['file://{old}', '-o', '{tmp_path / 'cache'}']) == 0\n"
