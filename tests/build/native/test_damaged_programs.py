@@ -118,7 +118,7 @@ def test_extreme_sizes(native: Native, tmp_path: Path, libprecast: LibprecastRea
     signature["symbols"]["n"]["dtype"] = "int64"
     signature["arguments"][0]["shape"] = ["n", "s"]
     root = written(tmp_path / "cache", native, {"program": PROGRAM.to_json(), "signature": signature})
-    extremes, driver = (-(2**63), 2**63 - 8, -1, 2**32), native.launches()
+    extremes, driver = (-(2**63), 2**63 - 8, -1, 3, 2**32, 2**62), native.launches()
     for n in extremes:
         for m in extremes:
             for stride in extremes:
