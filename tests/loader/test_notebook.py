@@ -18,10 +18,10 @@ from precast.loader.api import Variants
 from precast.loader.fast_start.values import replace
 from precast.loader.format.artifact import Artifact, Resources
 from precast.loader.format.signature import Argument
-from tests.helpers import browser
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
 from tests.helpers.loader_fixtures import Use
 from tests.helpers.notebook.markup_reader import MarkupReader
+from tests.helpers.web import browser
 
 HOSTILE = (
     "</td><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">$\\alert{1}$\u202e&lt;"

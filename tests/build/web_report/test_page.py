@@ -16,8 +16,8 @@ from precast.loader.fast_start.values import replace
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
-from tests.helpers import browser
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
+from tests.helpers.web import browser
 
 pytestmark = pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"

@@ -1,1 +1,4 @@
-"""Servers of tests, on this machine: of files, of a hub, in front of a real registry; each can be told to misbehave."""
+"""What tests of the web need on this machine: a browser, and servers of files, of a hub, in front of a real registry.
+
+Each server can be told to misbehave.
+"""
