@@ -49,7 +49,7 @@ def _module(name: str, text: str) -> Iterator[str]:
         yield "Also: " + ", ".join(f"`{one}`" for one in others) + "."
     if errors:
         yield f"### Errors of `{name}`"
-        yield "\n".join(f"- `{one}` ({_bases(value)}): {_first(_doc(value))}" for one, value in errors)
+        yield "\n".join(f"- `{one}` ({_bases(value)}{_code(value)}): {_first(_doc(value))}" for one, value in errors)
 
 
 def _methods(cls: type) -> Iterator[str]:
@@ -119,6 +119,12 @@ def _doc(cls: type) -> str:
 def _first(text: str) -> str:
     """The first paragraph, on one line."""
     return " ".join(text.partition("\n\n")[0].split()).replace("``", "`")
+
+
+def _code(error: type) -> str:
+    """The code of an error, with its place on the page of errors."""
+    code = getattr(error, "code", "")
+    return f"; [{code}](../errors.md#{code.lower()})" if code else ""
 
 
 def _bases(error: type) -> str:
