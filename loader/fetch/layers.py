@@ -63,8 +63,8 @@ class Layer(Immutable, kw_only=True):
 
 
 class Transfer(Immutable, kw_only=True):
-    """Bytes to fetch at once: a range of a file of the source, and the files of the cache in it. ``sha256`` is theirs
-    all together, where it is known. ``exact`` says that nothing is behind the range: the file has no other bytes.
+    """Bytes to fetch at once: a range of a file of the source, and the files of the cache in it. ``sha256`` is that
+    of the range, where it is known.
     """
 
     source: str
