@@ -258,7 +258,10 @@ def test_another_tvm_ffi(library: Library, tmp_path: Path, path: Path) -> None:
     with pytest.raises(loader.VariantNotFound, match="needs apache-tvm-ffi, which is not installed"):
         library.get(library.open(path, tvm_ffi=tmp_path / "none.so"), config=BFLOAT16, target=b"sm_90a")
     other = tmp_path / "other.c"
-    names = ("EnvSetStream", "EnvGetStream", "ErrorSetRaisedFromCStr", "ErrorMoveFromRaised", "ObjectDecRef", "FunctionGetGlobal", "FunctionCall")
+    names = (
+        "EnvSetStream", "EnvGetStream", "ErrorSetRaisedFromCStr", "ErrorMoveFromRaised", "ObjectDecRef",
+        "FunctionGetGlobal", "FunctionCall",
+    )  # fmt: skip
     other.write_text(
         "void TVMFFIGetVersion(unsigned *v) { v[0] = 0; v[1] = 3; v[2] = 1; }\n"
         + "".join(f"int TVMFFI{name}(void) {{ return -1; }}\n" for name in names)
