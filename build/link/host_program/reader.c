@@ -111,7 +111,7 @@ host_program *host_program_open(const void *code, size_t size, const void *cubin
   if (size >= sizeof head) memcpy(head, code, sizeof head);
   if (!p) why = "there is no memory for it";
   else if (size < 8 * HEAD || size > 1 << 26 || head[0] != MAGIC) why = "it is none that this version can read";
-  else if (head[1] < HEAD || head[2] < 1 || head[1] > (int64_t)size / 8 || head[1] * 8 + head[2] != (int64_t)size)
+  else if (head[1] < HEAD || head[2] < 1 || head[1] > (int64_t)size / 8 || head[2] != (int64_t)size - head[1] * 8)
     why = "its size is not what it says";
   else {
     p->code = malloc(size), p->cubin = calloc(1, cubin_size + 1); /* a text ends, too */

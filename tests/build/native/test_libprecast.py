@@ -258,7 +258,10 @@ def test_another_tvm_ffi(library: Library, tmp_path: Path, path: Path) -> None:
     with pytest.raises(loader.VariantNotFound, match="needs apache-tvm-ffi, which is not installed"):
         library.get(library.open(path, tvm_ffi=tmp_path / "none.so"), config=BFLOAT16, target=b"sm_90a")
     other = tmp_path / "other.c"
-    names = ("EnvSetStream", "ErrorMoveFromRaised", "ObjectDecRef", "FunctionGetGlobal", "FunctionCall")
+    names = (
+        "EnvSetStream", "EnvGetStream", "ErrorSetRaisedFromCStr", "ErrorMoveFromRaised", "ObjectDecRef",
+        "FunctionGetGlobal", "FunctionCall",
+    )  # fmt: skip
     other.write_text(
         "void TVMFFIGetVersion(unsigned *v) { v[0] = 0; v[1] = 3; v[2] = 1; }\n"
         + "".join(f"int TVMFFI{name}(void) {{ return -1; }}\n" for name in names)
@@ -268,10 +271,10 @@ def test_another_tvm_ffi(library: Library, tmp_path: Path, path: Path) -> None:
         library.get(library.open(path, tvm_ffi=tmp_path / "other.so"), config=BFLOAT16, target=b"sm_90a")
 
 
-def test_a_cubin_is_left_to_python(library: Library, native: Native, tmp_path: Path) -> None:
+def test_a_cubin_for_tools_alone(library: Library, native: Native, tmp_path: Path) -> None:
     writer = CacheWriter(name="cubins")
     writer.runtime(*native.runtime())
     config = {**BFLOAT16, "layout": "row", "threads": 1}
     writer.op("scale", [artifact(writer.keep(b"code"), config, kind="cubin", host=None, symbol="k")])
-    with pytest.raises(loader.VariantNotFound, match="a cubin, and libprecast launches objects only"):
+    with pytest.raises(loader.VariantNotFound, match="a cubin without a launch plan"):
         library.get(library.open(writer.write(tmp_path / "cubins")), config=BFLOAT16, target=b"sm_90a")

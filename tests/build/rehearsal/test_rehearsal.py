@@ -200,7 +200,7 @@ def test_a_program_with_one_thing_wrong_is_found(harder: list[Made]) -> None:
 def test_what_cannot_be_explained_is_no_program(made: list[Made], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is guessed: the error names the number."""
     one = made[0]
-    monkeypatch.setattr(fit, "_product", lambda *_: None)
+    monkeypatch.setattr(fit, "_products", lambda *_: iter(()))
     with pytest.raises(PlanError, match=r"the grid\[0\] of .* could not be explained by what is passed"):
         one.derive()
     rehearsal = Rehearsal(one.toolchain, one.code, one.symbol, one.signature, one.cubins)
