@@ -15,11 +15,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m serving", description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--kernels", choices=KINDS, default="cache",
-                        help="out of caches, frozen; compiled now by the DSL; or torch's, small, on the CPU")  # fmt: skip
+    kinds = "out of caches, frozen; compiled now by the DSL; or torch's, small, on the CPU"
+    parser.add_argument("--kernels", choices=KINDS, default="cache", help=kinds)
     parser.add_argument("--lazy", action="store_true", help="listen at once: the first requests load, or compile")
-    parser.add_argument("--drain", type=float, default=2.0, metavar="SECONDS",
-                        help="after SIGTERM, for how long requests are still taken while /healthz says 503")  # fmt: skip
+    drain = "after SIGTERM, for how long requests are still taken while /healthz says 503"
+    parser.add_argument("--drain", type=float, default=2.0, metavar="SECONDS", help=drain)
     options = parser.parse_args(arguments)
     started = start(KINDS[options.kernels], lazy=options.lazy)
     return serve(started, options.host, options.port, options.drain)

@@ -46,7 +46,8 @@ def main(kind: str = "cache") -> int:
         mine, torchs = error(ours.hidden(step), expected), error(plain.hidden(step), expected)
         fits = mine <= 1.25 * torchs + 1e-3
         right &= fits
-        print(f"{len(step.tokens):4} tokens  error {mine:.2e}, of torch's bfloat16 {torchs:.2e}{'' if fits else '  WRONG'}")
+        wrong = "" if fits else "  WRONG"
+        print(f"{len(step.tokens):4} tokens  error {mine:.2e}, of torch's bfloat16 {torchs:.2e}{wrong}")
     return 0 if right else 1
 
 

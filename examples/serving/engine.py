@@ -156,5 +156,3 @@ class Engine:
             self._seconds += time.perf_counter() - began
         for request in finished:  # outside the lock: callbacks of a future run here
             request.answer.set_result(Answer(tuple(request.tokens), request.mark))
-
-

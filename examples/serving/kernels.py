@@ -35,9 +35,7 @@ class Kernels(Protocol):
         """The rotated queries; rotated keys, and values, go into the pages."""
         ...
 
-    def attention(
-        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, step: Step
-    ) -> torch.Tensor:
+    def attention(self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, step: Step) -> torch.Tensor:
         """Causal attention of each part to the pages of its sequence."""
         ...
 

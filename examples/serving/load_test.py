@@ -136,7 +136,9 @@ class Traffic:
             servers = self.rotation  # a list that is replaced, and never changed
             server, place = servers[number % len(servers)], number % len(self.prompts)
             began = time.monotonic()
-            connection = connections.setdefault(server.port, http.client.HTTPConnection("127.0.0.1", server.port, timeout=60))
+            connection = connections.setdefault(
+                server.port, http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            )
             try:
                 status, text = exchange(connection, "POST", "/generate", self.prompts[place])
             except (OSError, http.client.HTTPException) as error:
@@ -294,7 +296,9 @@ def faults(seen: Mapping[str, Any]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was seen as JSON; 1 where anything was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m serving.load_test", description=__doc__.split("\n")[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        prog="python -m serving.load_test", description=__doc__.split("\n")[0] if __doc__ else ""
+    )
     parser.add_argument("--old", type=Path, help="a cache, which the first process uses")
     parser.add_argument("--new", type=Path, help="another cache for the same service, with another index")
     parser.add_argument("--requests", type=int, default=4000, help="at least")

@@ -45,7 +45,9 @@ class Weights:
 
         def layer() -> Layer:
             qkv, o = matrix(shape.queries + 2 * shape.keys, shape.hidden), matrix(shape.hidden, shape.queries)
-            return Layer(norm(), qkv, o, norm(), matrix(2 * shape.inter, shape.hidden), matrix(shape.hidden, shape.inter))
+            return Layer(
+                norm(), qkv, o, norm(), matrix(2 * shape.inter, shape.hidden), matrix(shape.hidden, shape.inter)
+            )
 
         layers = tuple(layer() for _ in range(shape.layers))
         embedding = torch.randn(shape.vocabulary, shape.hidden, device=device, dtype=dtype)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from serving.engine import Engine
-from serving.metrics import Histogram, Metric, counter, gauge
+from serving.metrics import Histogram, Metric, Sample, counter, gauge
 from serving.shape import Shape
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
@@ -39,11 +39,10 @@ class Service:
     def metrics(self) -> list[Metric]:
         """All of them."""
         load = self.engine.load()
-        answered = [counter("service_requests_total", "Answers of /generate.", {"status": "200"}, 0).samples[0]]
         answered = [
-            counter("service_requests_total", "", {"status": str(status)}, count).samples[0]
+            Sample("service_requests_total", {"status": str(status)}, count)
             for status, count in sorted(self.answered.items())
-        ] or answered
+        ]
         return [
             Metric("service_requests_total", "counter", "Answers of /generate.", tuple(answered)),
             self.seconds.metric(),
@@ -66,7 +65,10 @@ def loader_metrics() -> list[Metric]:
 
     stats = loader.stats()
     caches = [
-        ({"cache": found.name, "index": found.cache.digest if found.cache else "", "error": str(found.error or "")}, 1.0)
+        (
+            {"cache": found.name, "index": found.cache.digest if found.cache else "", "error": str(found.error or "")},
+            1.0,
+        )
         for found in loader.caches()
     ]
     return [

@@ -65,7 +65,6 @@ def warm_up(model: Model) -> None:
 
 
 def _import_libraries() -> None:
-    import flash_attn.cute.interface
     import quack
     import quack.gemm_interface  # noqa: F401
 

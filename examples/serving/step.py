@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -36,7 +35,11 @@ class Step:
     @classmethod
     def of(cls, parts: Sequence[Part], shape: Shape, device: str) -> Step:
         """All indices in two copies to the device: one of 64 bits each, one of 32."""
-        tokens, positions, slots, last, starts, used, table = [], [], [], [], [0], [], []
+        tokens: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        table: list[int] = []
+        last, starts, used = [], [0], []
         for part in parts:
             where = range(part.first, part.first + len(part.tokens))
             tokens += part.tokens
@@ -47,12 +50,11 @@ class Step:
             used.append(where.stop)
             table += range(part.seat * shape.pages, (part.seat + 1) * shape.pages)
         count, total = len(parts), len(tokens)
-        wide = _on(device, [*tokens, *positions, *slots, *last], torch.int64).split((total, total, total, count))
-        # The table first: its rows then begin at addresses that any kernel takes.
-        narrow = _on(device, [*table, *starts, *used], torch.int32).split((len(table), count + 1, count))
-        pages, begin, length = narrow
-        return cls(*wide, begin, length, pages.view(count, shape.pages), max(len(part.tokens) for part in parts))
-
-
-def _on(device: str, values: Sequence[int], dtype: Any) -> torch.Tensor:
-    return torch.tensor(values, dtype=dtype, device=device)
+        wide = torch.tensor([*tokens, *positions, *slots, *last], dtype=torch.int64, device=device)
+        narrow = torch.tensor([*table, *starts, *used], dtype=torch.int32, device=device)
+        indices = dict(
+            zip(("tokens", "positions", "slots", "last"), wide.split((total, total, total, count)), strict=True)
+        )
+        pages, begin, length = narrow.split((len(table), count + 1, count))
+        longest = max(len(part.tokens) for part in parts)
+        return cls(**indices, starts=begin, used=length, table=pages.view(count, shape.pages), longest=longest)

@@ -5,9 +5,7 @@ As a script it makes the calls on tensors that need no memory: ``precast build``
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from serving.shape import LLAMA, Shape
 from serving.step import Part, Step
