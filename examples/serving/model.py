@@ -74,26 +74,26 @@ class Model:
         self._angles = torch.cat((found.cos(), found.sin()), dim=-1).float()
         self._odd = torch.arange(1, 2 * shape.hidden, 2, device=device)
 
-    @torch.inference_mode()
     def hidden(self, step: Step) -> torch.Tensor:
         """The final norm of the last token of each part."""
         use, weights = self._kernels, self._weights
-        residual = weights.embedding[step.tokens]
-        x = use.norm(residual, weights.layers[0].attention_norm)
         norms = [*(layer.attention_norm for layer in weights.layers[1:]), weights.norm]
-        for layer, (k_cache, v_cache), norm in zip(weights.layers, self._caches, norms, strict=True):
-            q = use.rotary(use.linear(x, layer.qkv, self._dtype), self._angles, step, k_cache, v_cache)
-            x = use.linear(use.attention(q, k_cache, v_cache, step), layer.o, self._dtype)
-            x = use.add_norm(x, residual, layer.mlp_norm)
-            x = use.linear(use.act_and_mul(use.linear(x, layer.gate_up, self._dtype)), layer.down, self._dtype)
-            x = use.add_norm(x, residual, norm)
-        return x[step.last]
+        with torch.inference_mode():
+            residual = weights.embedding[step.tokens]
+            x = use.norm(residual, weights.layers[0].attention_norm)
+            for layer, (k_cache, v_cache), norm in zip(weights.layers, self._caches, norms, strict=True):
+                q = use.rotary(use.linear(x, layer.qkv, self._dtype), self._angles, step, k_cache, v_cache)
+                x = use.linear(use.attention(q, k_cache, v_cache, step), layer.o, self._dtype)
+                x = use.add_norm(x, residual, layer.mlp_norm)
+                x = use.linear(use.act_and_mul(use.linear(x, layer.gate_up, self._dtype)), layer.down, self._dtype)
+                x = use.add_norm(x, residual, norm)
+            return x[step.last]
 
-    @torch.inference_mode()
     def step(self, step: Step) -> torch.Tensor:
         """Two rows: the next token of each part, and a mark made of all bits of its final norm."""
         found = self.hidden(step)
-        # In float32: of logits in bfloat16 several may be the largest, and which one is taken would be chance.
-        best = self._kernels.linear(found, self._weights.head, torch.float32).argmax(dim=-1)
-        bits = found.view(torch.int16 if found.element_size() == 2 else torch.int32).long()
-        return torch.stack((best, (bits * self._odd).sum(dim=-1)))
+        with torch.inference_mode():
+            # In float32: of logits in bfloat16 several may be the largest, and which one is taken would be chance.
+            best = self._kernels.linear(found, self._weights.head, torch.float32).argmax(dim=-1)
+            bits = found.view(torch.int16 if found.element_size() == 2 else torch.int32).long()
+            return torch.stack((best, (bits * self._odd).sum(dim=-1)))

@@ -5,21 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
 
 import uvicorn
 
 from serving.app import application
 from serving.service import Service
-
-
-class Server(uvicorn.Server):
-    """uvicorn's, without its own way of handling signals, which closes idle connections at once."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The handlers are those of ``serve``."""
-        yield
 
 
 def serve(service: Service, host: str, port: int, drain: float) -> int:
@@ -29,7 +19,8 @@ def serve(service: Service, host: str, port: int, drain: float) -> int:
     still taken for ``drain`` seconds: whoever balances the load needs that long to see it. Nobody is cut off.
     """
     config = uvicorn.Config(application(service), host=host, port=port, log_level="warning", access_log=False)
-    server = Server(config)
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # its own handlers close idle connections at once; these are below
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

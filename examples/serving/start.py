@@ -82,6 +82,9 @@ def preload() -> None:
 
     for left in reversed(range(_TRIES)):
         try:
+            for found in loader.caches():
+                if found.error is not None:
+                    raise found.error
             loader.preload(loader.ops())
             return
         except loader.CacheError:
