@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -124,6 +125,31 @@ def test_a_start_while_the_cache_is_replaced_takes_one_cache_whole(
         thread.join()
         session.use(before)
     assert switched == len(releases) and seen > gave_up
+
+
+def test_a_cache_that_is_replaced_in_the_middle_of_a_start_is_read_again(
+    caches: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = Releases(tmp_path, *caches)
+    monkeypatch.setenv("PRECAST_CACHE_PATH", str(release.link))
+    real, before = loader.preload, session.use(session.Session(machines=Machines(HOPPER)))
+
+    def switched_now(*args: Any) -> object:
+        if release.link.resolve().name == "old":
+            release.switch()
+        return real(*args)
+
+    monkeypatch.setattr(loader, "preload", switched_now)
+    try:
+        preload()
+        loader.freeze()
+        assert loader.get("scale", {"dtype": "bfloat16"})(0) == 40
+        shutil.rmtree(release.link.resolve())
+        session.use(session.Session(machines=Machines(HOPPER)))
+        with pytest.raises(loader.CacheError, match="not a folder"):
+            preload()
+    finally:
+        session.use(before)
 
 
 def _made(folder: Path) -> Path:
