@@ -1,0 +1,125 @@
+"""The figures of docs/serving.md: ``python benchmarks/serving_page.py``.
+
+Out of benchmarks/results/nvidia-h200/serving.json, which ``serving.py`` beside it measures, it writes the table between the two marks of the page, and the picture beside it. The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "nvidia-h200" / "serving.json"
+PAGE, PICTURE = ROOT / "docs" / "serving.md", ROOT / "docs" / "images" / "serving-start.svg"
+MARKS = ("<!-- starts: written by benchmarks/serving_page.py -->\n", "<!-- end of starts -->\n")
+
+Run = Mapping[str, Any]
+PARTS = {
+    "imports": ("imports", "#4c78a8"),
+    "preload": ("kernels loaded", "#54a24b"),
+    "model": ("weights; precast's own kernels where they are compiled", "#bab0ac"),
+    "warm-up": ("first calls; the libraries' kernels where they are compiled", "#e45756"),
+    "first answer": ("first answer", "#f2cf5b"),
+}
+_LEFT, _WIDTH, _BAR, _STEP, _TOP = 190, 560, 22, 34, 14
+
+
+def parts_of(run: Run) -> dict[str, float]:
+    """Where the seconds of one start went; the interpreter's own start counts as imports.
+
+    >>> phases = {"imports": 3.0, "preload": 0.5, "model": 0.5, "warm-up": 0.5}
+    >>> parts_of({"listens": 5.0, "answered": 5.5, "phases": phases})
+    {'imports': 3.5, 'preload': 0.5, 'model': 0.5, 'warm-up': 0.5, 'first answer': 0.5}
+    """
+    phases = dict(run["phases"])
+    phases["imports"] += run["listens"] - sum(phases.values())
+    return {**phases, "first answer": run["answered"] - run["listens"]}
+
+
+def by_case(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """The runs of each case, in the order in which the cases first appear."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run["case"], []).append(run)
+    return found
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Medians, with the least and the most."""
+    lines = [
+        "| | runs | until it listens, s | until the first answer, s | resident memory, MB | of it not from files, MB |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for case, runs in by_case(results["runs"]).items():
+        times = [_range([run[name] for run in runs]) for name in ("listens", "answered")]
+        memory = [f"{median(run['memory'][name] for run in runs):.0f}" for name in ("resident", "anonymous")]
+        lines.append(f"| {case} | {len(runs)} | {' | '.join([*times, *memory])} |")
+    machine = results["machine"]
+    lines.append(f"\n{machine['gpu']}, Python {machine['python']}, torch {machine['torch']}.")
+    return "\n".join(lines) + "\n"
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
+def picture(results: Mapping[str, Any]) -> str:
+    """A bar for each case: the parts of its start, of the run with the median time."""
+    cases = {case: _middle(runs) for case, runs in by_case(results["runs"]).items()}
+    most = max(run["answered"] for run in cases.values())
+    height = _TOP + _STEP * len(cases) + 30 + 18 * len(PARTS)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 70} {height}" font-family="sans-serif"'
+        f' font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
+    ]
+    for place, (case, run) in enumerate(cases.items()):
+        lines += _bar(case, run, _TOP + _STEP * place, _WIDTH / most)
+    for place, (name, color) in enumerate(PARTS.values()):
+        top = _TOP + _STEP * len(cases) + 14 + 18 * place
+        lines.append(f'<rect x="{_LEFT}" y="{top}" width="12" height="12" fill="{color}"/>')
+        lines.append(f'<text x="{_LEFT + 20}" y="{top + 11}" fill="#333">{escape(name)}</text>')
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _middle(runs: Sequence[Run]) -> Run:
+    return sorted(runs, key=lambda run: run["answered"])[(len(runs) - 1) // 2]
+
+
+def _bar(case: str, run: Run, top: int, scale: float) -> Iterator[str]:
+    yield f'<text x="{_LEFT - 10}" y="{top + 16}" text-anchor="end" fill="#333">{escape(case)}</text>'
+    left = float(_LEFT)
+    for name, seconds in parts_of(run).items():
+        width = seconds * scale
+        yield (
+            f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{PARTS[name][1]}">'
+            f"<title>{escape(PARTS[name][0])}: {seconds:.2f} s</title></rect>"
+        )
+        left += width
+    yield f'<text x="{left + 6:.1f}" y="{top + 16}" fill="#333">{run["answered"]:.1f} s</text>'
+
+
+def with_table(page: str, lines: str) -> str:
+    """The page with other lines between its marks.
+
+    >>> with_table("a\\n" + "old\\n".join(MARKS) + "b\\n", "new\\n") == "a\\n" + "new\\n".join(MARKS) + "b\\n"
+    True
+    """
+    before, rest = page.split(MARKS[0])
+    return before + MARKS[0] + lines + MARKS[1] + rest.split(MARKS[1])[1]
+
+
+def main() -> int:
+    """Write the page and the picture."""
+    results = json.loads(RESULTS.read_text())
+    PAGE.write_text(with_table(PAGE.read_text(), table(results)))
+    PICTURE.write_text(picture(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
