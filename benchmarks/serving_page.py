@@ -1,6 +1,7 @@
 """The figures of docs/serving.md: ``python benchmarks/serving_page.py``.
 
-Out of benchmarks/results/nvidia-h200/serving.json, which ``serving.py`` beside it measures, it writes the table between the two marks of the page, and the picture beside it. The same results give the same bytes.
+Out of benchmarks/results/nvidia-h200/serving.json, which ``serving.py`` beside it measures, it writes the table between
+the two marks of the page, and the picture. The same results give the same bytes.
 """
 
 from __future__ import annotations
