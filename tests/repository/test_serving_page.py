@@ -46,7 +46,7 @@ def test_a_bar_is_as_long_as_its_parts(page: ModuleType) -> None:
     drawn = ElementTree.fromstring(page.picture(results))
     name = "{http://www.w3.org/2000/svg}"
     widths = [float(box.attrib["width"]) for box in drawn.iter(f"{name}rect") if box.find(f"{name}title") is not None]
-    first, second = sum(widths[:5]), sum(widths[5:])
-    assert second == pytest.approx(2 * first, abs=1) and len(widths) == 10
+    first, second = sum(widths[:6]), sum(widths[6:])
+    assert second == pytest.approx(2 * first, abs=1) and len(widths) == 12
     assert "a <b> & c" in [text.text for text in drawn.iter(f"{name}text")]
     assert "| slow | 1 | 9.0 (9.0 to 9.0) | 10.0 (10.0 to 10.0) | 10 | 5 |" in page.table(results)
