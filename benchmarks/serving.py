@@ -3,8 +3,8 @@
 A process of the same code is started again and again, in turns: attached, with the kernels of CACHE; just-in-time; and
 just-in-time with the disk caches of the libraries warm. Each with byte code at hand, and the first two without any.
 Taken are the seconds from the start of the process until it listens, and until it has answered its first request, and
-its memory then. The first round is not counted. DSL is a folder with the DSL unpacked, which this process must not find. Rounds follow one another for
-``--seconds``; the file is written after each run.
+its memory then. The first round is not counted. DSL is a folder with the DSL unpacked, which this process must not
+find. Rounds follow one another for ``--seconds``; the file is written after each run.
 """
 
 from __future__ import annotations

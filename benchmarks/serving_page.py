@@ -1,7 +1,7 @@
-"""The figures of docs/serving.md: ``python benchmarks/serving_page.py``.
+"""The figures of docs/serving.md, out of what was measured: ``python benchmarks/serving_page.py``.
 
-Out of benchmarks/results/nvidia-h200/serving.json, which ``serving.py`` beside it measures, it writes the table between
-the two marks of the page, and the picture. The same results give the same bytes.
+``serving.py`` measures the starts, and the load test of examples/serving the deployment; both are kept in
+benchmarks/results. The same results give the same bytes, of the lines between the marks of the page and of the picture.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "nvidia-h200" / "serving.json"
+STARTS, LOAD = (ROOT / "benchmarks" / "results" / f"serving-{name}.json" for name in ("start", "load"))
 PAGE, PICTURE = ROOT / "docs" / "serving.md", ROOT / "docs" / "images" / "serving-start.svg"
-MARKS = ("<!-- starts: written by benchmarks/serving_page.py -->\n", "<!-- end of starts -->\n")
 
 Run = Mapping[str, Any]
 PARTS = {
@@ -105,21 +104,46 @@ def _bar(case: str, run: Run, top: int, scale: float) -> Iterator[str]:
     yield f'<text x="{left + 6:.1f}" y="{top + 16}" fill="#333">{run["answered"]:.1f} s</text>'
 
 
-def with_table(page: str, lines: str) -> str:
-    """The page with other lines between its marks.
+def deployment(seen: Mapping[str, Any]) -> str:
+    """What the load test saw."""
+    times = ", ".join(f"{seen[name]:.0f}" for name in ("median ms", "99th percentile ms", "longest ms"))
+    late = f"{seen['under way at SIGTERM']}, {seen['sent to it after SIGTERM']}"
+    return f"""\
+| on one {seen["machine"]["gpu"]} | |
+| --- | --- |
+| requests sent, from {seen["clients"]} clients | {seen["requests"]} |
+| answered with what they must be | {seen["right"]} |
+| lost, or wrong | {seen["requests"] - seen["right"]} |
+| answered by the first process, by the second | {seen["by"]["first"]}, {seen["by"]["second"]} |
+| sent while the second one started, and its first answers were taken | {seen["requests until the second was ready"]} |
+| under way at SIGTERM, sent to that process after it | {late} |
+| from SIGTERM to the end of the process | {seen["seconds to stop"]["first"]:.1f} s |
+| time of an answer: median, 99th percentile, longest | {times} ms |
+"""
 
-    >>> with_table("a\\n" + "old\\n".join(MARKS) + "b\\n", "new\\n") == "a\\n" + "new\\n".join(MARKS) + "b\\n"
-    True
+
+def written(page: str, name: str, lines: str) -> str:
+    """The page with other lines between the marks of a name.
+
+    >>> written("a\\n<!-- begin x -->\\nold\\n<!-- end x -->\\nb", "x", "new\\n")
+    'a\\n<!-- begin x -->\\nnew\\n<!-- end x -->\\nb'
     """
-    before, rest = page.split(MARKS[0])
-    return before + MARKS[0] + lines + MARKS[1] + rest.split(MARKS[1])[1]
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
+    before, rest = page.split(begin)
+    return before + begin + lines + end + rest.split(end)[1]
+
+
+def pages() -> dict[Path, str]:
+    """The files as they should be."""
+    starts, seen = (json.loads(path.read_text()) for path in (STARTS, LOAD))
+    page = written(written(PAGE.read_text(), "starts", table(starts)), "deployment", deployment(seen))
+    return {PAGE: page, PICTURE: picture(starts)}
 
 
 def main() -> int:
     """Write the page and the picture."""
-    results = json.loads(RESULTS.read_text())
-    PAGE.write_text(with_table(PAGE.read_text(), table(results)))
-    PICTURE.write_text(picture(results))
+    for path, text in pages().items():
+        path.write_text(text)
     return 0
 
 

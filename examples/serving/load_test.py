@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 _POLL = 0.02  # seconds between two looks at /healthz
+_CACHE = "precast_cache_info{"
 _PATIENCE = 300.0  # seconds until a start or an end has failed
 Body = dict[str, Any]
 
@@ -90,10 +91,20 @@ class Server:
                 raise SystemExit(f"{self.name} answered {status} to a prompt alone: {text!r}")
             self.expected.append(json.loads(text))
 
-    def indexes(self) -> set[str]:
-        """The digests of the caches that it uses, as its metrics say."""
+    def metrics(self) -> dict[str, float]:
+        """Each line of its metrics, by name and labels."""
         lines = self.ask("GET", "/metrics")[1].decode().splitlines()
-        return {line.split('index="')[1].split('"')[0] for line in lines if line.startswith("precast_cache_info{")}
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    def indexes(self) -> list[str]:
+        """The digests of the caches that it uses, as its metrics say."""
+        return sorted(name.split('index="')[1].split('"')[0] for name in self.metrics() if name.startswith(_CACHE))
+
+    def loads(self) -> float:
+        """How many kernels it has loaded, or has looked for in vain."""
+        found = self.metrics()
+        return found.get("precast_loads_total", 0.0) + found.get("precast_misses_total", 0.0)
 
     def stop(self) -> int:
         """SIGTERM, and its exit status."""
@@ -220,8 +231,8 @@ def deploy(command: Sequence[str], options: argparse.Namespace, folder: Path) ->
     servers = [first]
     try:
         first.wait_until_ready()
+        indexes, loads = {"first, before": first.indexes()}, {first: first.loads()}
         first.learn(prompts)
-        indexes = {"first, before": first.indexes()}
         traffic, some = Traffic(prompts, [first]), options.requests // 10
         with running(traffic, options.clients):
             traffic.wait_for(some)
@@ -230,14 +241,17 @@ def deploy(command: Sequence[str], options: argparse.Namespace, folder: Path) ->
             second = Server("second", command, environment)
             servers.append(second)
             second.wait_until_ready()
+            loads[second] = second.loads()
             second.learn(prompts)
             indexes |= {"first, after": first.indexes(), "second": second.indexes()}
             during = traffic.sent
             traffic.add(second)
             traffic.wait_for(6 * some, more=some)
+            loads[first] = first.loads() - loads[first]
             signalled = time.monotonic()
             statuses = {"first": first.stop()}
             traffic.wait_for(options.requests, more=some)
+        loads[second] = second.loads() - loads[second]
         statuses["second"] = second.stop()
     finally:
         for server in servers:
@@ -249,7 +263,8 @@ def deploy(command: Sequence[str], options: argparse.Namespace, folder: Path) ->
         "clients": options.clients,
         "requests until the second was ready": during,
         "exit": statuses,
-        "indexes": {name: sorted(found) for name, found in indexes.items()},
+        "indexes": indexes,
+        "kernels loaded while serving": {server.name: int(count) for server, count in loads.items()},
         "seconds to listen": {server.name: server.seconds_to_listen for server in servers},
         "seconds to stop": {server.name: server.seconds_to_stop for server in servers},
         "replaced": bool(releases),
@@ -288,6 +303,8 @@ def faults(seen: Mapping[str, Any]) -> list[str]:
         found.append(f"exit statuses {seen['exit']}: a service that gets SIGTERM ends with 0")
     if not seen["under way at SIGTERM"]:
         found.append("nothing was under way at SIGTERM: send more requests, or from more clients")
+    if any(seen["kernels loaded while serving"].values()):
+        found.append(f"kernels were loaded while serving: {seen['kernels loaded while serving']}; preload, and freeze")
     indexes = seen["indexes"]
     if seen["replaced"] and not (indexes["first, before"] == indexes["first, after"] != indexes["second"]):
         found.append(f"the caches in use are not the old one, and then the new one: {indexes}")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,55 +21,60 @@ from precast.loader import session
 from precast.loader.machine.machine import Machines
 from tests.helpers.echo import HOPPER
 
-DOUBLE = Path(__file__).parents[1] / "helpers" / "serving" / "double.py"
-Deploy = Callable[..., tuple[int, dict[str, Any]]]
+HELPERS = Path(__file__).parents[1] / "helpers" / "serving"
 
 
-@pytest.fixture
-def deploy(caches: tuple[Path, Path], tmp_path: Path) -> Deploy:
-    """Run the load test on the double: its exit status, and what it saw."""
-
-    def run(old: Path, new: Path, double: str = "") -> tuple[int, dict[str, Any]]:
-        load = [sys.executable, "-m", "serving.load_test", "--requests", "300", "--clients", "8", "--prompts", "12"]
-        load += ["--vocabulary", "97", "--longest", "32", "--old", str(old), "--new", str(new)]
-        environment = {**os.environ, "PYTHONPATH": "examples", "DOUBLE": double}
-        command = [*load, "--", sys.executable, str(DOUBLE), "--drain", "0.4"]
-        done = subprocess.run(
-            command, cwd=DOUBLE.parents[3], env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.stdout, done.stderr
-        seen: dict[str, Any] = json.loads(done.stdout)
-        return done.returncode, seen
-
-    return run
+def load_test(*words: object) -> tuple[int, dict[str, Any]]:
+    """Run the load test in a process: its exit status, and what it saw."""
+    load = [sys.executable, "-m", "serving.load_test", "--requests", "300", "--clients", "8", "--prompts", "12"]
+    load += ["--vocabulary", "97", "--longest", "32", *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": "examples"}
+    done = subprocess.run(
+        load, cwd=HELPERS.parents[2], env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.stdout, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, seen
 
 
-def test_nothing_is_lost_and_nothing_is_wrong(deploy: Deploy, caches: tuple[Path, Path]) -> None:
-    status, seen = deploy(*caches)
+def test_nothing_is_lost_and_nothing_is_wrong(caches: tuple[Path, Path]) -> None:
+    old, new = caches
+    double = (sys.executable, HELPERS / "double.py", "--drain", "0.5")
+    status, seen = load_test("--old", old, "--new", new, "--", *double)
     assert (status, seen["faults"]) == (0, []), seen
     assert seen["right"] == seen["answered"] == seen["requests"] >= 300
     assert seen["lost"] == 0 and seen["by"]["first"] > 0 and seen["by"]["second"] > 0
+    assert seen["kernels loaded while serving"] == {"first": 0, "second": 0}
     assert seen["indexes"]["first, before"] == seen["indexes"]["first, after"] != seen["indexes"]["second"]
 
 
-def test_a_service_that_waits_for_nobody_is_found(deploy: Deploy, caches: tuple[Path, Path]) -> None:
-    status, seen = deploy(*caches, "drops")
-    assert status == 1 and seen["lost"] > 0
-    assert "have no right answer" in seen["faults"][0]
-
-
-def test_a_service_that_changes_its_answers_is_found(deploy: Deploy, caches: tuple[Path, Path]) -> None:
-    status, seen = deploy(*caches, "changes")
-    assert status == 1 and seen["lost"] == 0 and seen["right"] < seen["answered"]
+@pytest.mark.parametrize(
+    ("way", "fault"),
+    [
+        ("changes", "have no right answer"),
+        ("refuses", "have no right answer"),
+        ("drops", "have no right answer"),
+        ("loads", "kernels were loaded while serving"),
+        ("not", None),
+    ],
+)
+def test_a_service_that_is_wrong_is_found(way: str, fault: str | None) -> None:
+    status, seen = load_test("--", sys.executable, HELPERS / "wrong.py", way)
+    assert status == (fault is not None), seen
+    assert [one for one in seen["faults"] if fault is None or fault not in one] == []
+    assert (seen["lost"] > 0) == (way == "drops")
+    assert (len(seen["status"]) > 1) == (way == "refuses")
 
 
 def test_each_thing_that_must_not_happen_is_a_fault() -> None:
     indexes = {"first, before": ["a"], "first, after": ["a"], "second": ["b"]}
+    loads = {"first": 0, "second": 0}
     good = {"right": 9, "requests": 9, "exit": {"first": 0}, "under way at SIGTERM": 1, "replaced": True}
-    good |= {"indexes": indexes}
+    good |= {"indexes": indexes, "kernels loaded while serving": loads}
     assert faults(good) == []
     bad: list[dict[str, Any]] = [
-        {"right": 8}, {"exit": {"first": 0, "second": -15}}, {"under way at SIGTERM": 0},
+        {"right": 8}, {"kernels loaded while serving": {**loads, "second": 2}},
+        {"exit": {"first": 0, "second": -15}}, {"under way at SIGTERM": 0},
         {"indexes": {**indexes, "first, after": ["b"]}}, {"indexes": {**indexes, "second": ["a"]}},
     ]  # fmt: skip
     assert [len(faults({**good, **one})) for one in bad] == [1] * len(bad)

@@ -3,17 +3,10 @@
 Its layers are torch's, small, on the CPU; but each norm goes through a kernel that the loader takes from the cache of
 ``PRECAST_CACHE_PATH``, a small one of tests. What that kernel multiplies with is told by another entry of it, so that
 the answers show which cache the kernels are from, and any mixture of two.
-
-``DOUBLE`` in the environment makes it a service that is wrong: ``changes`` answers something else after a while,
-``drops`` ends at SIGTERM at once.
 """
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import os
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,9 +28,6 @@ from precast.loader import session
 from precast.loader.machine.machine import Machines
 from tests.helpers.echo import HOPPER
 
-_WRONG = os.environ.get("DOUBLE", "")
-_CALLS = itertools.count()
-
 
 class CachedKernels(TorchKernels):
     """Norms through a kernel of a cache."""
@@ -47,8 +37,6 @@ class CachedKernels(TorchKernels):
         kernel: Callable[..., int] = loader.get("scale", {"dtype": "float32"})
         out = torch.empty(found.numel())
         kernel(found.flatten(), out, 1.0 + kernel(0) / 64)
-        if _WRONG == "changes" and next(_CALLS) > 4000:
-            out += 1.0
         return out.view(found.shape)
 
 
@@ -60,13 +48,7 @@ def small() -> Model:
 def main() -> int:
     session.use(session.Session(machines=Machines(HOPPER)))
     vars(program)["KINDS"] = {"cache": replace(KINDS["cache"], imports=lambda: None, preload=preload, model=small)}
-    if _WRONG == "drops":
-        asyncio.SelectorEventLoop.add_signal_handler = _end_at_once  # type: ignore[assignment]
     return program.main()
-
-
-def _end_at_once(loop: object, number: signal.Signals, handler: object) -> None:
-    signal.signal(number, lambda *args: os._exit(0))
 
 
 if __name__ == "__main__":
