@@ -70,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(turn, json.dumps(found), flush=True)
             if turn:  # the first one fills the disk caches, and writes byte code
                 runs.append(found)
-                options.json.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n")
+                text = json.dumps({"machine": machine(), "runs": runs}, sort_keys=True, indent=1)
+                options.json.write_text(text + "\n")
     print(table(runs))
     return 1 if any("failed" in run for run in runs) else 0
 

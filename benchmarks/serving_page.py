@@ -38,8 +38,9 @@ def parts_of(run: Run) -> dict[str, float]:
     {'process': 0.5, 'imports': 3.0, 'preload': 0.5, 'model': 0.5, 'warm-up': 0.5, 'first answer': 0.5}
     """
     phases: Mapping[str, float] = run["phases"]
-    before = run["listens"] - sum(phases.values())
-    return {"process": before, **phases, "first answer": run["answered"] - run["listens"]}
+    before, after = run["listens"] - sum(phases.values()), run["answered"] - run["listens"]
+    seconds = {"process": before, **phases, "first answer": after}
+    return {name: seconds[name] for name in PARTS}
 
 
 def by_case(runs: Sequence[Run]) -> dict[str, list[Run]]:

@@ -331,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         seen = deploy(options.command, options, Path(folder))
     wrong = faults(seen)
-    text = json.dumps({**seen, "faults": wrong}, indent=1)
+    text = json.dumps({**seen, "faults": wrong}, sort_keys=True, indent=1)
     print(text)
     if options.json:
         options.json.write_text(text + "\n")
