@@ -116,11 +116,13 @@ class Engine:
     def _run(self) -> None:
         try:
             while self._admit():
-                self._step()
+                if self._running:
+                    self._step()
         except BaseException as error:
             with self._changed:
                 self._broken = error
-                left = [*self._running, *self._waiting]
+                waiting = (one for one in self._waiting if one.answer.set_running_or_notify_cancel())
+                left = [*self._running, *waiting]
                 self._running, self._waiting = [], deque()
             for request in left:
                 request.answer.set_exception(Stopped(f"the engine has stopped: {type(error).__name__}: {error}"))
@@ -135,6 +137,8 @@ class Engine:
             room = TOKENS - len(self._running)
             while self._waiting and self._seats and len(self._waiting[0].prompt) <= room:
                 request = self._waiting.popleft()
+                if not request.answer.set_running_or_notify_cancel():
+                    continue  # nobody waits for it any more; from here on it cannot be cancelled
                 request.seat = self._seats.pop()
                 room -= len(request.prompt)
                 self._running.append(request)

@@ -112,6 +112,28 @@ def test_stop_answers_what_was_taken_and_takes_nothing_more() -> None:
         engine.submit([1], 1)
 
 
+def test_a_request_that_nobody_waits_for_is_left_out() -> None:
+    """The others go on, also where only such requests are left, and where the engine breaks."""
+    engine = Engine(model())
+    gone, stays = engine.submit([1], 3), engine.submit([2], 3)
+    assert gone.cancel()
+    engine.start()
+    assert len(stays.result(60).tokens) == 3 and not stays.cancel()
+    assert engine.load().tokens == 3
+    engine.stop()
+    alone = Engine(model())
+    assert alone.submit([1], 3).cancel()
+    alone.start()
+    alone.stop()
+    assert (alone.broken, alone.load().steps) == (None, 0)
+    broken = Engine(Broken())
+    found = [broken.submit([1], 5) for _ in range(2 * SMALL.seats)]
+    assert found[-1].cancel()
+    broken.start()
+    broken.stop()
+    assert all(isinstance(future.exception(0), Stopped) for future in found[:-1])
+
+
 def test_too_many_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("serving.engine.WAITING", 3)
     engine = Engine(model())
