@@ -26,6 +26,19 @@ def test_what_is_copied_exists() -> None:
     assert not [source for source in sources if not (ROOT / source).exists()]
 
 
+def test_the_build_stage_has_all_that_the_builder_is_packed_of() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    wheel = project.partition("[tool.hatch.build.targets.wheel]")[2].partition(
+        "[tool.hatch.build.targets.wheel.sources]"
+    )[0]
+    listed = re.search(r"^only-include = \[(.*)\]$", wheel, re.MULTILINE)
+    forced = re.findall(r'^"(.+)" = "precast/', wheel, re.MULTILINE)
+    assert listed and forced
+    needed = {*re.findall(r'"(.+?)"', listed[1]), *forced, "README.md", "LICENSE", "hatch_build.py", "loader"}
+    copied = {source for kind, words in instructions() if kind == "COPY" for source in words.split()[:-1]}
+    assert needed <= copied
+
+
 def test_what_is_installed_is_pinned() -> None:
     """By name; the options, and what comes as a folder or a wheel, are no names."""
     pins = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
