@@ -11,9 +11,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "build": (
         "precast build manifest.yaml -o cache",
-        "precast build manifest.yaml -o cache -t sm_100a -j 8",
         "precast build manifest.yaml -o part1 --shard 1/4",
-        "precast build old.yaml new.yaml -o caches --find-links wheels",
         "precast build manifest.yaml -o new --dictionary old",
     ),
     "check": ("precast check manifest.yaml cache",),

@@ -63,10 +63,12 @@ class Body:
         """The whole body, which must not be larger than a limit."""
         stated = self._response.length
         if stated is not None and stated > limit:
-            raise FetchError(f"{self.answer.url} has {stated} bytes, more than the {limit} that it may have")
+            raise FetchError(
+                f"{self.answer.url} has {stated} bytes, more than the {limit} that it may have: check the address"
+            )
         data = b"".join(self.chunks(limit + 1))
         if len(data) > limit:
-            raise FetchError(f"{self.answer.url} has more than the {limit} bytes that it may have")
+            raise FetchError(f"{self.answer.url} has more than the {limit} bytes that it may have: check the address")
         if stated is not None and len(data) < stated:
             raise Passing(f"the connection ended after {len(data)} of {stated} bytes")
         return data

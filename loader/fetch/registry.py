@@ -69,7 +69,9 @@ class Registry:
         """
         own = same_origin(url, self._root)
         if not own and url.startswith("http:") and self._root.startswith("https:"):
-            raise FetchError(f"{self.reference}: the registry names {shown(url)[:200]!r} to upload to, without TLS")
+            raise FetchError(
+                f"{self.reference}: the registry names {shown(url)[:200]!r} to upload to, without TLS: set up TLS there"
+            )
         used = self._authorization if own else ""
         with self._web.open(method, url, self._headers(headers, used), body=body) as found:
             if found.answer.status != 401 or not own:
@@ -130,7 +132,9 @@ class Registry:
                 raise self.refusal(Answer(url=self._root, status=401, headers={}), "do this without a login")
             return login.header
         if scheme.lower() != "bearer":
-            raise FetchError(f"{self.reference}: the registry asks for a login of an unknown kind, {scheme[:40]!r}")
+            raise FetchError(
+                f"{self.reference}: the registry asks for a login of an unknown kind, {scheme[:40]!r}: check it"
+            )
         return f"Bearer {self._token(dict(_PARAMETER.findall(rest[:4096])), login)}"
 
     def _token(self, asked: Mapping[str, str], login: Login | None) -> str:
@@ -138,7 +142,9 @@ class Registry:
         parts = urlsplit(realm)
         local = is_loopback(self.reference.host) and is_loopback(parts.netloc)
         if parts.scheme != "https" and not local and (login or self.reference.origin.startswith("https")):
-            raise FetchError(f"{self.reference}: the registry names {realm[:200]!r} for tokens, which is without TLS")
+            raise FetchError(
+                f"{self.reference}: the registry names {realm[:200]!r} for tokens, without TLS: set up TLS"
+            )
         query = {name: asked[name] for name in ("service", "scope") if asked.get(name)}
         url = f"{realm}{'&' if parts.query else '?'}{urlencode(query)}"
 

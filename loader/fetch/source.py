@@ -143,7 +143,7 @@ class DiskFiles:
         except OSError as error:
             raise FetchError(f"{self._root / name} cannot be read ({error.strerror}): check the folder") from None
         if len(data) > limit:
-            raise FetchError(f"{self._root / name} has more than the {limit} bytes that it may have")
+            raise FetchError(f"{self._root / name} has more than the {limit} bytes that it may have: check the folder")
         return data
 
 

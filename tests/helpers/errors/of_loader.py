@@ -14,6 +14,10 @@ from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import guard_of
 from precast.loader.attach.keys import encode
 from precast.loader.fast_start.values import replace
+from precast.loader.fetch.patience import PATIENCE
+from precast.loader.fetch.reference import read_reference
+from precast.loader.fetch.source import open_source
+from precast.loader.fetch.web import Web
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
@@ -136,10 +140,15 @@ def no_compiler(stage: Stage) -> object:
     return placeholder.install("4.8.1")
 
 
+def fetch(stage: Stage) -> object:
+    with Web(PATIENCE) as web:
+        return open_source(read_reference(f"file://{stage.folder}/cahce"), web)
+
+
 EXAMPLES: dict[str, Example] = {
     "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
     "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
-    "PCL15": gpu_failed,
+    "PCL15": gpu_failed, "PCL16": fetch,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
 }  # fmt: skip
