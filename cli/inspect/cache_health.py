@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precast.loader.errors import PrecastError
+from precast.loader.errors import FormatError, PrecastError
+from precast.loader.format import fields
 from precast.loader.format.index import INDEX_LIMIT, VERSION
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
@@ -90,11 +91,12 @@ def _remedy(path: Path | None) -> str:
         for part in filter(None, (path, path and path / "index.json")):
             if os.stat(part).st_mode & stat.S_IWOTH:
                 return f"chmod -R o-w {path}, once you know that nobody has changed it"
-        if path is not None and (path / "index.json").stat().st_size <= INDEX_LIMIT:
-            version = json.loads((path / "index.json").read_bytes()).get("version")
+        index = path / "index.json" if path else None
+        if index is not None and index.is_file() and index.stat().st_size <= INDEX_LIMIT:  # a FIFO would wait for ever
+            version = fields.as_object(fields.read_json(index.read_bytes(), limit=INDEX_LIMIT)).get("version")
             if isinstance(version, int) and version > VERSION:
                 return "pip install --upgrade precast-loader; or build the cache with the precast of this machine"
-    except (OSError, ValueError, AttributeError):
+    except (OSError, FormatError):
         pass
     return REPAIR
 

@@ -118,6 +118,19 @@ def test_a_cache_of_a_newer_format(native: Native, tmp_path: Path) -> None:
     assert found["todo"].startswith("pip install --upgrade precast-loader")
 
 
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "null"])
+def test_an_index_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "index.json").write_text(text)
+    assert doctor(tmp_path / "demo")["cache demo"]["todo"].startswith("reinstall or uninstall")
+
+
+def test_an_index_that_nobody_writes(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    os.mkfifo(tmp_path / "demo" / "index.json")
+    assert "not a regular file" in doctor(tmp_path / "demo")["cache demo"]["seen"]
+
+
 @pytest.mark.parametrize("part", ["", "index.json"])
 def test_a_cache_that_everyone_may_write(native: Native, tmp_path: Path, part: str) -> None:
     cache = demo(native).write(tmp_path / "demo")
