@@ -102,6 +102,8 @@ class BundleError(PrecastError):
 class PushError(PrecastError):
     """A cache cannot be pushed to a place."""
 
+    code = "PCB21"
+
 
 class MergeError(PrecastError):
     """Caches contradict each other, and cannot become one."""

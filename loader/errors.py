@@ -92,6 +92,8 @@ class IntegrityError(CacheError):
 class FetchError(PrecastError):
     """A cache could not be fetched or pushed: a server refused, or was not reached. What was there is as before."""
 
+    code = "PCL16"
+
 
 class OpNotFound(PrecastError, LookupError):
     """No cache holds the op that was asked for."""

@@ -21,7 +21,7 @@ GIVEN = {
     "PrecastError": "PCL00", "ConfigError": "PCL01", "TargetError": "PCL02", "FormatError": "PCL03",
     "CacheError": "PCL04", "IntegrityError": "PCL05", "OpNotFound": "PCL06", "VariantNotFound": "PCL07",
     "LoadError": "PCL08", "LaunchError": "PCL09", "Frozen": "PCL10", "NoCudaDevice": "PCL11", "WrongDevice": "PCL12",
-    "NoDriver": "PCL13", "NotWarmedUp": "PCL14", "GpuFailed": "PCL15",
+    "NoDriver": "PCL13", "NotWarmedUp": "PCL14", "GpuFailed": "PCL15", "FetchError": "PCL16",
     "NotInstalled": "PCA01", "KernelMissing": "PCA02", "UnknownKey": "PCA03", "NoCompiler": "PCA04",
     "DeclarationError": "PCK01", "SourceError": "PCK02", "UnknownOp": "PCK03", "ReplayError": "PCK04",
     "NoOperator": "PCK05", "PackageError": "PCK06",
@@ -29,7 +29,7 @@ GIVEN = {
     "ObjectError": "PCB05", "LinkError": "PCB06", "PlanError": "PCB07", "StoreError": "PCB08", "OutputError": "PCB09",
     "WheelError": "PCB10", "BundleError": "PCB11", "MergeError": "PCB12", "ClusterError": "PCB13",
     "RemoteError": "PCB14", "ChangedInputError": "PCB15", "Lost": "PCB16", "ChildLost": "PCB17",
-    "UnknownFact": "PCB18", "Refused": "PCB19", "ProcessLost": "PCB20",
+    "UnknownFact": "PCB18", "Refused": "PCB19", "ProcessLost": "PCB20", "PushError": "PCB21",
     "NoSuchArtifact": "PCC01",
 }  # fmt: skip
 """Every code that was ever given. A line is added for a new class. None is changed or taken out: logs have them."""

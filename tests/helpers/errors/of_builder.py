@@ -28,6 +28,7 @@ from precast.build.plan.describer import describing
 from precast.build.plan.manifest import KernelRef, parse_manifest
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
+from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
 from precast.build.toolchains.lock import Lock
@@ -210,6 +211,10 @@ process.ask({"source": "mine:norm"}, seconds=0.5, memory=0, build=os.getppid())
 """)
 
 
+def pushed(stage: Stage) -> object:
+    return push_cache(stage.cache(), "https://files.example.com/kernels")
+
+
 def no_such_artifact(stage: Stage) -> object:
     return find_artifact(Cache(stage.cache()), "3f2a91c0")
 
@@ -219,5 +224,6 @@ EXAMPLES: dict[str, Example] = {
     "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB04": toolchain, "PCB05": object_,
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
-    "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCC01": no_such_artifact,
+    "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": pushed,
+    "PCC01": no_such_artifact,
 }  # fmt: skip

@@ -14,6 +14,7 @@ from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import guard_of
 from precast.loader.attach.keys import encode
 from precast.loader.fast_start.values import replace
+from precast.loader.fetch.fetcher import fetch
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
@@ -117,6 +118,10 @@ def gpu_failed(stage: Stage) -> object:
     return bytes_of([Block(address=4096, size=8, device=(2, 0))], 1000, lambda: cast(Driver, driver))
 
 
+def not_fetched(stage: Stage) -> object:
+    return fetch("file:///mnt/kernels", stage.folder / "cache")
+
+
 def no_library(stage: Stage) -> object:
     return guard_of("quack-kernals", "quack_kernals")
 
@@ -140,6 +145,6 @@ EXAMPLES: dict[str, Example] = {
     "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
     "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
-    "PCL15": gpu_failed,
+    "PCL15": gpu_failed, "PCL16": not_fetched,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
 }  # fmt: skip
