@@ -94,7 +94,8 @@ class SourceDigests:
         chain = finder.chain(name)
         if not chain or chain[-1].name != name:
             raise ObjectError(
-                f"there is no module {name!r}: install its distribution, or add its folder to 'path:' in the manifest"
+                f"there is no module {name!r}: install its distribution, add its folder to 'path:' in the manifest, or "
+                "to PYTHONPATH"
             )
         homes = finder.homes(chain)
         reached: dict[str, FoundModule] = {}

@@ -121,7 +121,7 @@ def _module(source: FunctionRef) -> Any:
         if source.module == missing or source.module.startswith(f"{missing}."):
             raise SourceError(
                 f"{source}: there is no module {missing!r}: "
-                f"{command or 'install its distribution'}, or add its folder to 'path:' in the manifest"
+                f"{command or 'install its distribution'}, add its folder to 'path:' in the manifest, or to PYTHONPATH"
             ) from error
         raise SourceError(f"{source}: importing it needs the module {missing!r}: {command or 'install it'}") from error
     except Exception as error:

@@ -166,7 +166,7 @@ def test_a_module_that_asks_for_the_gpu_hears_of_the_targets(child: Describer) -
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("nowhere:f", ["there is no module 'nowhere'", "add its folder to 'path:' in the manifest"]),
+        ("nowhere:f", ["there is no module 'nowhere'", "add its folder to 'path:' in the manifest, or to PYTHONPATH"]),
         ("good:plian", ["'good' has no 'plian'; did you mean 'plain'?"]),
         ("good:here", ["is tuple, not a function"]),
         ("good:loose", ["**anything hides the config keys: name each parameter"]),
