@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 progress=progress,
             )
     except PrecastError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error} ({error.code})", file=sys.stderr)
         return WRONG if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
         print("interrupted: run it again, and it goes on where it stopped", file=sys.stderr)
