@@ -106,7 +106,7 @@ def checked_digest(text: str) -> str:
     True
     >>> checked_digest("latest")
     Traceback (most recent call last):
-    precast.loader.errors.ConfigError: 'latest' is not a digest: give the 64 digits of 'sha256sum index.json'
+    precast.loader.errors.ConfigError: 'latest' is not a digest: give the 64 digits of 'sha256sum index...
     """
     found = text.strip().lower().removeprefix("sha256:")
     if text and re.fullmatch("[0-9a-f]{64}", found) is None:

@@ -89,7 +89,7 @@ def parse_layers(value: object) -> tuple[Layer, ...]:
 
     >>> parse_layers({"format": "precast-layers", "version": 2, "layers": []})
     Traceback (most recent call last):
-    precast.loader.errors.FormatError: this reader knows version 1, not 2: upgrade precast-loader in 'version'
+    precast.loader.errors.FormatError: this reader knows version 1, not 2: upgrade precast-loader in ...
     """
     data = fields.known(fields.as_object(value), ("format", "version", "layers"))
     if fields.get(data, "format", str) != FORMAT:

@@ -101,7 +101,7 @@ def read_reference(text: str) -> Reference:
     'hf://acme/kernels@v1.0/h200'
     >>> read_reference("oci://example.com/kernels")
     Traceback (most recent call last):
-    precast.loader.errors.ConfigError: oci://example.com/kernels names no version: add a :TAG or a @sha256:DIGEST
+    precast.loader.errors.ConfigError: oci://example.com/kernels names no version: add a :TAG or a ...
     """
     if len(text) > MOST or not text.isprintable():
         raise ConfigError(f"{text[:80]!r} is not a reference: {_FORMS}")
