@@ -92,8 +92,8 @@ CHECKS = st.fixed_dictionaries(
 
 @st.composite
 def artifacts_of(draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], number: int) -> Artifact:
-    config = {key.name: draw(one_of_key(key)) for key in keys if draw(st.integers(0, 19))}
-    if not draw(st.integers(0, 19)):
+    config = {key.name: draw(one_of_key(key)) for key in keys if draw(st.integers(0, 19)) < 19}
+    if draw(st.integers(0, 19)) == 19:
         config["undeclared"] = 1
     launched = draw(LAUNCHED)
     made = artifact(
@@ -146,7 +146,7 @@ def caches(draw: st.DrawFn, folder: Path) -> tuple[list[Path], tuple[Key, ...]]:
     keys, made = draw(keys_of_an_op()), []
     for place in range(draw(st.integers(1, 2))):
         writer = CacheWriter(name=f"cache-{place}", toolchain=draw(TOOLCHAINS))
-        if draw(st.integers(0, 9)):
+        if draw(st.integers(0, 9)) < 9:
             writer.runtime(f"libprecast-rt-{place:016x}.so", b"not code", draw(HOSTS))
         else:
             writer.runtimes.append(Runtime(host=draw(HOSTS), fastcall=writer.keep(b"not code", "raw")))
@@ -166,14 +166,14 @@ def configs(draw: st.DrawFn, keys: tuple[Key, ...]) -> dict[str, Any]:
     """Mostly what the op takes. The names are sorted, so that the first error is the same: JSON has no order."""
     config: dict[str, Any] = {}
     for key in keys:
-        wish = draw(st.integers(0, 19))
-        if wish == 0:
-            config[key.name] = draw(ANY_VALUE)
-        elif wish == 1:
-            config[key.name] = draw(st.sampled_from(VALUES[key.type]))
-        elif wish < (16 if key.tuned or key.has_default else 19):
+        wish = draw(st.integers(0, 19))  # the least is drawn most
+        if wish < (14 if key.tuned or key.has_default else 17):
             config[key.name] = draw(one_of_key(key))
-    if draw(st.integers(0, 19)) == 0:
+        elif wish == 18:
+            config[key.name] = draw(ANY_VALUE)
+        elif wish == 19:
+            config[key.name] = draw(st.sampled_from(VALUES[key.type]))
+    if draw(st.integers(0, 19)) == 19:
         config["strange"] = 1
     return dict(sorted(config.items()))
 

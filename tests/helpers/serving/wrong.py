@@ -15,7 +15,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 
-WAY, PORT = sys.argv[1], int(sys.argv[3])
+WAY, PORT = (sys.argv[1], int(sys.argv[3])) if __name__ == "__main__" else ("", 0)
 _ANSWERED = itertools.count(1)
 _SOME = 60
 _ending = False

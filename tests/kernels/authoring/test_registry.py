@@ -105,7 +105,7 @@ def test_a_missing_module_of_an_extra_names_the_extra(
 
 def test_a_missing_library_that_a_manifest_names_says_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "quack", None)
-    with pytest.raises(SourceError, match=r"there is no module 'quack'.*pip install 'precast\[quack\]', or add its"):
+    with pytest.raises(SourceError, match=r"there is no module 'quack'.*pip install 'precast\[quack\]', add its"):
         load(FunctionRef.parse("quack:f"))
 
 
