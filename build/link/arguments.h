@@ -43,10 +43,18 @@ static struct {
   int kind;
 } known_kinds[KNOWN_KINDS];
 
+/* Whether an object has an attribute. PyObject_HasAttrString prints, since Python 3.13, what the look-up raises. */
+static int has(object *one, const char *name) {
+  object *found = PyObject_GetAttrString(one, name);
+  if (!found) PyErr_Clear();
+  Py_DecRef(found);
+  return found != NULL;
+}
+
 /* The exchange of a type that is seen for the first time, or null where tvm_ffi treats it in another way. */
 static const DLPackExchangeAPI *learn(object *type) {
   static const char *const capsule_name = "dlpack_exchange_api";
-  if (PyObject_HasAttrString(type, "__tvm_ffi_object__")) return NULL;
+  if (has(type, "__tvm_ffi_object__")) return NULL;
   object *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const DLPackExchangeAPI *exchange = NULL;
   if (capsule && PyCapsule_IsValid(capsule, capsule_name)) exchange = PyCapsule_GetPointer(capsule, capsule_name);
@@ -145,7 +153,7 @@ static int is_tuple_type(object *type) {
   int plain = bases && PyTuple_Size(bases) == 3; /* the class, tuple, object: nothing is mixed in */
   if (!bases) PyErr_Clear();
   Py_DecRef(bases);
-  for (size_t i = 0; plain && i < sizeof others / sizeof *others; ++i) plain = !PyObject_HasAttrString(type, others[i]);
+  for (size_t i = 0; plain && i < sizeof others / sizeof *others; ++i) plain = !has(type, others[i]);
   if (plain && free_slot < KNOWN_TUPLES) Py_IncRef(type), known_tuples[free_slot] = type;
   return plain;
 }

@@ -56,6 +56,6 @@ extern int64_t PyInterpreterState_GetID(void *);
 extern long long PyLong_AsLongLongAndOverflow(object *, int *);
 extern double PyFloat_AsDouble(object *);
 extern int PyCapsule_IsValid(object *, const char *), PyDict_SetItem(object *, object *, object *);
-extern int PyObject_HasAttrString(object *, const char *), PyTuple_SetItem(object *, intptr_t, object *);
+extern int PyTuple_SetItem(object *, intptr_t, object *);
 extern intptr_t PyTuple_Size(object *);
 extern unsigned long PyType_GetFlags(object *);

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast.kernels.own.matrix.blocking import Blocking
@@ -102,6 +102,7 @@ def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_war
     assert Blocking(tokens=200, rows=256, depth=64, swap=True).threads == 384
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])  # few blockings that are drawn can be built
 @given(blockings().filter(lambda one: one.refusal() is None))
 def test_threads_that_write_sums_together_use_different_banks(one: Blocking) -> None:
     """wgmma gives a warp's lanes eight of the first side, and two neighbours of eight of the second."""
