@@ -3,7 +3,7 @@
 A real registry answers, behind a proxy that waits before each answer, as a network does. For each way: a first fetch,
 and a fetch of a cache in which some blobs are new.
 
-    python benchmarks/distribution.py [--blobs 1000] [--new 10] [--delay 0.02]
+    PYTHONPATH=. python benchmarks/distribution.py [--blobs 1000] [--new 10] [--delay 0.02]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How large the page of a cache is, and how long a browser takes to open and to filter it.
 
-    python benchmarks/report.py [ARTIFACTS] [--pictures DIR]
+    PYTHONPATH=. python benchmarks/report.py [ARTIFACTS] [--pictures DIR]
 
 It makes a cache of as many artifacts, with measurements, writes its page, and opens that in Chromium.
 """
@@ -22,8 +22,8 @@ from precast.loader.format.config import Key
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
-from tests.helpers import browser
 from tests.helpers.caches import CacheWriter, Native, artifact
+from tests.helpers.web import browser
 
 OPS = ("attention", "gemm", "layernorm", "moe_permute", "quantize_fp8", "rmsnorm", "scale", "softmax")
 KEYS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -69,3 +71,20 @@ def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
 def test_importing_the_loader_does_not_import_attach() -> None:
     script = "import sys, precast.loader; sys.exit('precast.loader.attach' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+SCRIPTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_imports_what_there_is(script: str) -> None:
+    """Nothing runs them here, and no checker of types reads them."""
+    for node in ast.walk(ast.parse((ROOT / script).read_text())):
+        if not isinstance(node, ast.ImportFrom) or (node.module or "").partition(".")[0] not in ("tests", "precast"):
+            continue
+        assert node.module
+        module = importlib.import_module(node.module)
+        for alias in node.names:
+            submodule = f"{node.module}.{alias.name}"
+            there = hasattr(module, alias.name) or importlib.util.find_spec(submodule) is not None
+            assert there, f"{script} imports {alias.name} from {node.module}, which has it no more"
