@@ -127,9 +127,9 @@ TILINGS = st.builds(
 @st.composite
 def measurements(draw: st.DrawFn, keys: list[str]) -> tuple[Measured, ...]:
     """Some problems, each measured once for a GPU, with times of some artifacts."""
-    places = st.tuples(st.sampled_from(("Fake Hopper", "Another")), st.integers(1, 4000), st.sampled_from((64, 4096)))
+    places = st.tuples(st.sampled_from(("Fake Hopper", "Fake Hopper", "Another")), st.integers(1, 4000), st.sampled_from((64, 4096)))
     rows = []
-    for gpu, m, n in draw(st.lists(places, max_size=6, unique=True)):
+    for gpu, m, n in draw(st.lists(places, min_size=1, max_size=6, unique=True)):
         times = draw(st.dictionaries(st.sampled_from(keys), st.floats(1, 1000), min_size=1))
         tilings = draw(st.dictionaries(st.sampled_from(sorted(times)), TILINGS))
         rows.append(
@@ -210,12 +210,8 @@ def asked(native: Native, program: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 REQUESTS = st.fixed_dictionaries(
-    {},
-    optional={
-        "target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)),
-        "verified": st.booleans(),
-        "problem": st.fixed_dictionaries({"m": st.integers(0, 5000), "n": st.sampled_from((64, 4096, 100))}),
-    },
+    {"problem": st.fixed_dictionaries({"m": st.integers(0, 5000), "n": st.sampled_from((64, 4096, 100))}) | st.none()},
+    optional={"target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)), "verified": st.booleans()},
 )
 SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -248,8 +244,8 @@ def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
         seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
 
     compare()
-    assert seen["served"] > 10 and seen["wrong"] > 10 and seen["measured"] > 0, seen
-    assert seen["taken: object"] > 5 and seen["taken: cubin"] > 5, seen
+    assert seen["served"] > 10 and seen["wrong"] > 3 and seen["measured"] > 0, seen
+    assert seen["taken: object"] > 5 and seen["taken: cubin"] > 2, seen
     assert len(seen) > 12, f"few reasons occurred: {seen}"
 
 
