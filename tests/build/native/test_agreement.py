@@ -127,7 +127,9 @@ TILINGS = st.builds(
 @st.composite
 def measurements(draw: st.DrawFn, keys: list[str]) -> tuple[Measured, ...]:
     """Some problems, each measured once for a GPU, with times of some artifacts."""
-    places = st.tuples(st.sampled_from(("Fake Hopper", "Fake Hopper", "Another")), st.integers(1, 4000), st.sampled_from((64, 4096)))
+    places = st.tuples(
+        st.sampled_from(("Fake Hopper", "Fake Hopper", "Another")), st.integers(1, 4000), st.sampled_from((64, 4096))
+    )
     rows = []
     for gpu, m, n in draw(st.lists(places, min_size=1, max_size=6, unique=True)):
         times = draw(st.dictionaries(st.sampled_from(keys), st.floats(1, 1000), min_size=1))
