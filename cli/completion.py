@@ -11,12 +11,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typer import _completion_shared
+
 if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache
 
 MOST = 200
 """Values that are offered at most: a cache may have thousands of keys."""
 _DIGITS = 16  # of a key; 'precast show' takes the beginning of one
+_AT_ONCE = """
+if [[ "${funcstack[1]}" == "_%(prog_name)s" ]]; then %(complete_func)s "$@"; fi
+"""
 
 Source = Callable[[Any, str], Iterable[str]]
 """Values for the context of a command line so far, and the word that was begun."""
@@ -29,6 +34,16 @@ def complete(command: Any) -> None:
         if source is not None:
             # What click's shell_complete= sets. Typer has a public way only where a parameter is declared.
             parameter._custom_shell_complete = _quietly(source)
+
+
+def answer_first_tab() -> None:
+    """Let the script that is installed for zsh answer the first Tab of a shell: Typer's only loads itself then.
+
+    zsh runs the file as a function at that Tab, by the file's name.
+    """
+    scripts: dict[str, str] = getattr(_completion_shared, "_completion_scripts", {})
+    if "zsh" in scripts and _AT_ONCE not in scripts["zsh"]:
+        scripts["zsh"] += _AT_ONCE
 
 
 def _quietly(source: Source) -> Callable[[Any, Any, str], list[str]]:

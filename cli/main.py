@@ -68,6 +68,14 @@ def _first_line(path: Path) -> str:
 class Commands(TyperGroup):
     """The subcommands. A command's file is imported only to run or complete it, so that ``--help`` stays fast."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments before the subcommand, where a shell's completion may be asked for."""
+        if any(arg.endswith("-completion") for arg in args):
+            from precast.cli.completion import answer_first_tab
+
+            answer_first_tab()
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
         return list(room_of())
