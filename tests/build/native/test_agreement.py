@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
 
 HOSTS = st.sampled_from((*[HOST] * 18, Host(arch=HOST.arch, glibc="2.999"), Host(arch="aarch64", glibc="2.17")))
 PLAN = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 64), 1, 1), block=(64, 1, 1), parameters=("x", "count"))
-LAUNCHED = st.sampled_from((None, None, None, {"program": PROGRAM}, {"program": PROGRAM}, {"plan": PLAN}, {}))
+LAUNCHED = (None, None, None, {"program": PROGRAM}, {"program": PROGRAM}, {"plan": PLAN}, {})
 """How a cubin is launched; None for an object."""
 FACTS = st.fixed_dictionaries(
     {}, optional={"multiprocessor_count": st.sampled_from((132, 148)), "warp_size": st.just(0)}
@@ -90,16 +90,40 @@ CHECKS = st.fixed_dictionaries(
 )
 
 
+@dataclass(frozen=True)
+class Purpose:
+    """What most draws of a run are to come to, and the least of them that do, so that no decision is met by luck."""
+
+    outcome: str
+    least: int
+    targets: Sequence[str] = TARGETS
+    launched: Sequence[dict[str, Any] | None] = LAUNCHED
+    wishes: Sequence[int] = range(20)
+    """Of a key: below 14 a value that it takes, 18 any value, 19 one for its type, right or wrong; else none."""
+
+
+RIGHT, WRONG = (0,), (0, 18, 19)
+PURPOSES = (
+    Purpose("served", 10),
+    Purpose("wrong", 25, wishes=WRONG),
+    Purpose("measured", 10, targets=("sm_90a",), wishes=RIGHT),
+    Purpose("taken: object", 15, targets=("sm_90", "sm_90a"), launched=(None,), wishes=RIGHT),
+    Purpose("taken: cubin", 15, targets=("sm_90", "sm_90a"), launched=({"program": PROGRAM},), wishes=RIGHT),
+)
+
+
 @st.composite
-def artifacts_of(draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], number: int) -> Artifact:
+def artifacts_of(
+    draw: st.DrawFn, writer: CacheWriter, keys: tuple[Key, ...], number: int, purpose: Purpose
+) -> Artifact:
     config = {key.name: draw(one_of_key(key)) for key in keys if draw(st.integers(0, 19)) < 19}
     if draw(st.integers(0, 19)) == 19:
         config["undeclared"] = 1
-    launched = draw(LAUNCHED)
+    launched = draw(st.sampled_from(purpose.launched))
     made = artifact(
         writer.keep(b"not code", "raw"),
         config,
-        draw(st.sampled_from(TARGETS)),
+        draw(st.sampled_from(purpose.targets)),
         host=draw(HOSTS) if launched is None else None,
         rank=draw(st.integers(0, 2)),
         evidence=tuple(draw(st.lists(CHECKS, max_size=2))),
@@ -141,7 +165,7 @@ def measurements(draw: st.DrawFn, keys: list[str]) -> tuple[Measured, ...]:
 
 
 @st.composite
-def caches(draw: st.DrawFn, folder: Path) -> tuple[list[Path], tuple[Key, ...]]:
+def caches(draw: st.DrawFn, folder: Path, purpose: Purpose) -> tuple[list[Path], tuple[Key, ...]]:
     """One or two caches with the op ``scale``, and its keys."""
     for old in folder.rglob("*.json"):
         old.unlink()
@@ -153,7 +177,7 @@ def caches(draw: st.DrawFn, folder: Path) -> tuple[list[Path], tuple[Key, ...]]:
         else:
             writer.runtimes.append(Runtime(host=draw(HOSTS), fastcall=writer.keep(b"not code", "raw")))
         count = draw(st.integers(1, 5))
-        listed = tuple(draw(artifacts_of(writer, keys, 10 * place + number)) for number in range(count))
+        listed = tuple(draw(artifacts_of(writer, keys, 10 * place + number, purpose)) for number in range(count))
         tuning = draw(measurements([one.key for one in listed]))
         writer.ops["scale"] = OpIndex.of(op="scale", keys=keys, doc="", artifacts=listed, tuning=tuning)
         made.append(writer.write(folder / str(place)))
@@ -164,18 +188,18 @@ ANY_VALUE = st.sampled_from([value for kind in VALUES.values() for value in kind
 
 
 @st.composite
-def configs(draw: st.DrawFn, keys: tuple[Key, ...]) -> dict[str, Any]:
+def configs(draw: st.DrawFn, keys: tuple[Key, ...], purpose: Purpose) -> dict[str, Any]:
     """Mostly what the op takes. The names are sorted, so that the first error is the same: JSON has no order."""
     config: dict[str, Any] = {}
     for key in keys:
-        wish = draw(st.integers(0, 19))  # the least is drawn most
+        wish = draw(st.sampled_from(purpose.wishes))
         if wish < (14 if key.tuned or key.has_default else 17):
             config[key.name] = draw(one_of_key(key))
         elif wish == 18:
             config[key.name] = draw(ANY_VALUE)
         elif wish == 19:
             config[key.name] = draw(st.sampled_from(VALUES[key.type]))
-    if draw(st.integers(0, 19)) == 19:
+    if draw(st.sampled_from(purpose.wishes)) == 19:
         config["strange"] = 1
     return dict(sorted(config.items()))
 
@@ -215,18 +239,19 @@ REQUESTS = st.fixed_dictionaries(
     {"problem": st.fixed_dictionaries({"m": st.integers(0, 5000), "n": st.sampled_from((64, 4096, 100))}) | st.none()},
     optional={"target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)), "verified": st.booleans()},
 )
-SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.slow
-def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
+@pytest.mark.parametrize("purpose", PURPOSES, ids=lambda purpose: str(purpose.outcome))
+def test_the_same_decision(asked: Asked, tmp_path: Path, purpose: Purpose) -> None:
     seen: Counter[str] = Counter()
 
     @SETTINGS
     @given(data=st.data())
     def compare(data: st.DataObject) -> None:
-        paths, keys = data.draw(caches(tmp_path))
-        config, request = data.draw(configs(keys)), data.draw(REQUESTS)
+        paths, keys = data.draw(caches(tmp_path, purpose))
+        config, request = data.draw(configs(keys, purpose)), data.draw(REQUESTS)
         try:
             resolution = asked.python(paths, config, **request)
         except loader.ConfigError as error:
@@ -246,9 +271,8 @@ def test_the_same_decision(asked: Asked, tmp_path: Path) -> None:
         seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
 
     compare()
-    assert seen["served"] > 10 and seen["wrong"] > 3 and seen["measured"] > 0, seen
-    assert seen["taken: object"] > 5 and seen["taken: cubin"] > 2, seen
-    assert len(seen) > 12, f"few reasons occurred: {seen}"
+    assert seen[purpose.outcome] >= purpose.least, seen
+    assert purpose.wishes != range(20) or len(seen) > 12, f"few reasons occurred: {seen}"
 
 
 def parts(reasons: str) -> list[str]:
