@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,7 @@ class Launches:
     def take(self, program: HostProgram) -> list[tuple[str, Launch, tuple[bytes, ...]]]:
         """The launches since the last time, as a program gives them."""
         made, found = self.recorded, []
+        assert made.launches <= _LAUNCHES, f"{made.launches} launches: the stand-in records {_LAUNCHES}"
         for i in range(made.launches):
             step, at, parts = program.steps[made.kernels[i]], 0, []
             for parameter in step.parameters:
@@ -69,3 +73,17 @@ class Launches:
             found.append((step.kernel, launch, tuple(parts)))
         made.launches = 0
         return found
+
+
+def in_threads(call: Callable[[int], object], *, threads: int = 4, turns: int = 50) -> None:
+    """Call one kernel in threads beside each other, each so many turns; the first error of any is raised."""
+    with ThreadPoolExecutor(threads) as pool:
+        begin = threading.Barrier(threads)
+
+        def work() -> None:
+            begin.wait()
+            for turn in range(turns):
+                call(turn)
+
+        for done in [pool.submit(work) for _ in range(threads)]:
+            done.result()

@@ -34,7 +34,7 @@ static void learn(const char *code) {
 
 int cuLibraryLoadData(void **library, const char *code) {
   if (!strncmp(code, "kernels ", 8)) learn(code + 8);
-  *library = (void *)1, recorded.loads++;
+  *library = (void *)1, __atomic_fetch_add(&recorded.loads, 1, __ATOMIC_SEQ_CST);
   return failed("cuLibraryLoadData");
 }
 int cuInit(unsigned flags) { return (int)flags; }
@@ -67,8 +67,8 @@ int cuCtxPopCurrent_v2(void **context) { *context = (void *)2; recorded.pops++; 
 int cuGetErrorName(int status, const char **text) { *text = status == 1 ? "CUDA_ERROR_INVALID_VALUE" : "?"; return 0; }
 int cuGetErrorString(int status, const char **text) { *text = status == 1 ? "invalid argument" : "?"; return 0; }
 int cuLaunchKernelEx(const config *made, void *kernel, void **parameters) {
-  int i = recorded.launches++, k = (int)(intptr_t)kernel - 1;
-  if (i >= LAUNCHES) return 1;
+  int i = __atomic_fetch_add(&recorded.launches, 1, __ATOMIC_SEQ_CST), k = (int)(intptr_t)kernel - 1;
+  if (i >= LAUNCHES) return failed("cuLaunchKernelEx"); /* counted, not recorded */
   memcpy(recorded.grid[i], made->grid, 12), memcpy(recorded.block[i], made->block, 12);
   recorded.shared[i] = made->shared, recorded.stream[i] = (uint64_t)(uintptr_t)made->stream, recorded.kernels[i] = k;
   recorded.cluster[i][0] = recorded.cluster[i][1] = recorded.cluster[i][2] = 1, recorded.overlap[i] = 0;
