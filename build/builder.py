@@ -31,6 +31,7 @@ from precast.build.store.history import note_built
 from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.record import Record
 from precast.build.store.store import Store
+from precast.build.errors import ChangedInputError
 from precast.loader.errors import PrecastError
 
 SECONDS = 600.0
@@ -152,7 +153,7 @@ class _Run:
             for variant, result in results:
                 if isinstance(result, Failed):
                     failed.append(result)
-                    self._step(variant, "failed", reason=result.reason)
+                    self._step(variant, "failed", failed=result)
                     if self.options.fail_fast:
                         return
                 else:
@@ -253,16 +254,21 @@ class _Run:
         try:
             record = assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain)
         except PrecastError as error:
-            return Failed(variant=variant, reason=str(error))
+            return Failed(variant=variant, reason=str(error), code=error.code)
         if (file := self.sources.changed(variant.source)) is not None:
-            return Failed(variant=variant, reason=f"{file.name} has changed since the build began: build again")
+            reason = f"{file.name} has changed since the build began: build again"
+            return Failed(variant=variant, reason=reason, code=ChangedInputError.code)
         self.store.put(self.keys[variant.identity_on_gpu], record)
         return record
 
-    def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, reason: str = "") -> None:
+    def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, failed: Failed | None = None) -> None:
         self.done += state != "started"
         total = len(self.plan.variants)
-        self.show(Step(done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason))
+        reason, code = (failed.reason, failed.code) if failed else ("", "")
+        step = Step(
+            done=self.done, total=total, variant=variant, state=state, seconds=seconds, reason=reason, code=code
+        )
+        self.show(step)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ class Step:
     state: State
     seconds: float = 0.0
     reason: str = ""
+    code: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The step as one event of ``precast build --json``."""
@@ -35,7 +36,7 @@ class Step:
         if self.state == "built":
             event["seconds"] = round(self.seconds, 3)
         if self.state == "failed":
-            event["reason"] = self.reason
+            event |= {"reason": self.reason, "code": self.code}
         return event
 
 
@@ -120,7 +121,7 @@ class Report:
             "event": "report",
             "built": len(self.built),
             "reused": len(self.reused),
-            "failed": [{**f.variant.to_json(), "reason": f.reason, "details": f.details} for f in self.failed],
+            "failed": [{**f.variant.to_json(), "reason": f.reason, "code": f.code, "details": f.details} for f in self.failed],
             "files": self.files,
             "size": self.size,
             "slowest": [b.to_json() for b in self.slowest()],

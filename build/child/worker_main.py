@@ -21,7 +21,7 @@ from precast.build.child.compiler.select_objects import Refused, select_objects,
 from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.observer import Observer
-from precast.build.child.serve import Answer, failure, serve
+from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
@@ -74,7 +74,7 @@ class _Modules:
         try:
             reply = process.ask(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
-            return Message({"error": str(error), "traceback": ""})
+            return refusal(error)
         header = {**reply.header, "process": process.pid}
         self._imported.append((header.pop("imported", ()), request))
         if "observed_before" in header or "observed" in header:
@@ -137,7 +137,7 @@ class _Work:
         try:
             reply, parts = _compile(request, self._catcher, self._facts)
         except Refused as error:  # the message needs no traceback
-            return Message({"error": str(error), "traceback": ""})
+            return refusal(error)
         except (Exception, SystemExit) as error:
             return failure(error)
         reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}

@@ -19,11 +19,13 @@ from precast.build.compile import cluster_worker
 from precast.build.compile.outcome import Failed, Outcome, outcome_of
 from precast.build.compile.parcel import differences, parcel_for, this_builder
 from precast.build.errors import ClusterError
+from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.errors import FormatError
 
+_CODE = ClusterError.code
 _CHECK_SECONDS = 2.0
 _CONNECT_SECONDS = 15.0
 
@@ -165,22 +167,22 @@ def _outcome(variant: Variant, future: Any) -> Outcome:
     try:
         answer = Message.decode(future.result())
     except (FormatError, TypeError) as error:
-        return Failed(variant=variant, reason=f"the cluster's answer cannot be read: {error}")
+        return Failed(variant=variant, reason=f"the cluster's answer cannot be read: {error}", code=_CODE)
     header = answer.header
     if "unlike" in header:
         raise _mismatch([str(line) for line in header["unlike"]])
     if "refused" in header:
-        return Failed(variant=variant, reason=f"the cluster refused it: {header['refused']}")
+        return Failed(variant=variant, reason=f"the cluster refused it: {header['refused']}", code=_CODE)
     output = str(header.get("output", ""))
     if "lost" in header:
-        return Failed(variant=variant, reason=str(header["lost"]), details=output)
+        return Failed(variant=variant, reason=str(header["lost"]), details=output, code=ChildLost.code)
     return outcome_of(variant, Message(header.get("reply", {}), answer.parts), output)
 
 
 def _broken(variant: Variant, error: BaseException) -> Outcome:
     if type(error).__name__ == "KilledWorker":
-        return Failed(variant=variant, reason="every worker of the cluster that compiled it was lost")
-    return Failed(variant=variant, reason=f"the cluster failed on it: {type(error).__name__}: {error}")
+        return Failed(variant=variant, reason="every worker of the cluster that compiled it was lost", code=_CODE)
+    return Failed(variant=variant, reason=f"the cluster failed on it: {type(error).__name__}: {error}", code=_CODE)
 
 
 def _mismatch(found: Sequence[str]) -> ClusterError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from precast.loader.format.config import to_json
 from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
 from precast.loader.machine.facts import Answer
+
+_CODE = re.compile(r"PC[A-Z][0-9]{2}").fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +57,15 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A variant that did not compile: the reason, and the traceback and printed text."""
+    """A variant that did not compile: the reason, and the traceback and printed text.
+
+    ``code`` is that of precast's own error (``docs/errors.md``), and empty where the author's code or the compiler failed.
+    """
 
     variant: Variant
     reason: str
     details: str = ""
+    code: str = ""
 
 
 Outcome = Compiled | Failed
@@ -85,7 +92,8 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
     header = reply.header
     if "error" in header:
         details = "\n".join(part for part in (str(header.get("traceback", "")), output) if part.strip())
-        return Failed(variant=variant, reason=str(header["error"]), details=details)
+        code = str(header.get("code", ""))
+        return Failed(variant=variant, reason=str(header["error"]), details=details, code=code if _CODE(code) else "")
     names, ops = entry_names(variant), variant.produces
     if variant.attached and 1 < len(reply.parts) <= MOST:
         names = tuple(numbered(names[0], number, "_") for number in range(len(reply.parts)))
@@ -101,9 +109,8 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
-        return Failed(
-            variant=variant, reason=f"the worker's answer cannot be read: {error}; report this", details=output
-        )
+        reason = f"the worker's answer cannot be read: {error}; report this"
+        return Failed(variant=variant, reason=reason, details=output, code=FormatError.code)
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
         for op, name, signature, code in zip(ops, names, signatures, reply.parts, strict=True)

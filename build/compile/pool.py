@@ -174,7 +174,7 @@ class _WorkerRun:
             if not self._pool._stop.is_set():
                 reason = f"a worker for {self._group[0]} did not start: {lost}"
                 for task in (*self._given, *self._schedule.drop(self._group)):
-                    self._put(Failed(variant=task.variant, reason=reason, details=lost.output))
+                    self._put(Failed(variant=task.variant, reason=reason, details=lost.output, code=lost.code))
             return False
         return True
 
@@ -210,7 +210,7 @@ class _WorkerRun:
         if self._served and not task.fresh:
             self._schedule.give_back(task.again())
         else:
-            self._put(Failed(variant=task.variant, reason=str(lost), details=lost.output))
+            self._put(Failed(variant=task.variant, reason=str(lost), details=lost.output, code=lost.code))
 
     def _fits(self, worker: Worker, reply: Message) -> bool:
         """Whether the worker may stay: it, and the largest process that it forks, must fit beside the others."""

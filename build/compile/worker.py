@@ -73,7 +73,7 @@ class Worker(ChildProcess):
             if "observed" in header:
                 header |= self._inputs(Observation.parse(header.pop("observed")), header.get("process"))
         except PrecastError as error:
-            return Message({"error": str(error), "traceback": "", "request": header.get("request")})
+            return Message({"error": str(error), "code": error.code, "request": header.get("request")})
         return Message(header, reply.parts)
 
     def _keep(self, process: object, observation: Observation) -> None:

@@ -41,5 +41,7 @@ def _block(group: Sequence[Failed], verbose: bool) -> Iterator[str]:
         yield f"    ... {count(len(lines) - _DETAILS, 'earlier line')}: --verbose prints them"
         lines = lines[-_DETAILS:]
     yield from (f"    {line}" for line in lines)
+    if first.code:
+        yield f"more: precast error {first.code}"
     if others:
         yield f"and {count(len(others), 'more variant')} for the same reason: --verbose lists them"

@@ -46,3 +46,10 @@ def test_reasons_that_differ_in_more_than_numbers_are_apart() -> None:
 
 def test_a_failure_without_details_is_one_line() -> None:
     assert "\n" not in render([replace(failed(1, "the worker died"), details=" \n")])
+
+
+def test_a_failure_of_precasts_own_names_its_page() -> None:
+    own = [replace(failed(n, "it compiled nothing", TRACE), code="PCB19") for n in range(2)]
+    assert render(own).splitlines()[-2:] == [
+        "more: precast error PCB19", "and 1 more variant for the same reason: --verbose lists them",
+    ]  # fmt: skip

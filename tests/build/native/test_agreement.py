@@ -79,7 +79,15 @@ def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
 
 HOSTS = st.sampled_from((*[HOST] * 18, Host(arch=HOST.arch, glibc="2.999"), Host(arch="aarch64", glibc="2.17")))
 PLAN = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 64), 1, 1), block=(64, 1, 1), parameters=("x", "count"))
-LAUNCHED: tuple[dict[str, Any] | None, ...] = (None, None, None, {"program": PROGRAM}, {"program": PROGRAM}, {"plan": PLAN}, {})
+LAUNCHED: tuple[dict[str, Any] | None, ...] = (
+    None,
+    None,
+    None,
+    {"program": PROGRAM},
+    {"program": PROGRAM},
+    {"plan": PLAN},
+    {},
+)
 """How a cubin is launched; None for an object."""
 FACTS = st.fixed_dictionaries(
     {}, optional={"multiprocessor_count": st.sampled_from((132, 148)), "warp_size": st.just(0)}
