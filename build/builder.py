@@ -17,6 +17,7 @@ from precast.build.compile.executor import Executor, Local
 from precast.build.compile.outcome import Failed, Outcome, entry_names
 from precast.build.compile.worker import answers_here
 from precast.build.disk.scratch import sweep_temporary
+from precast.build.errors import ChangedInputError
 from precast.build.gpu.profile import Profile
 from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.capacity import default_jobs
@@ -31,7 +32,6 @@ from precast.build.store.history import note_built
 from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.record import Record
 from precast.build.store.store import Store
-from precast.build.errors import ChangedInputError
 from precast.loader.errors import PrecastError
 
 SECONDS = 600.0

@@ -121,7 +121,9 @@ class Report:
             "event": "report",
             "built": len(self.built),
             "reused": len(self.reused),
-            "failed": [{**f.variant.to_json(), "reason": f.reason, "code": f.code, "details": f.details} for f in self.failed],
+            "failed": [
+                {**f.variant.to_json(), "reason": f.reason, "code": f.code, "details": f.details} for f in self.failed
+            ],
             "files": self.files,
             "size": self.size,
             "slowest": [b.to_json() for b in self.slowest()],

@@ -59,7 +59,8 @@ class Compiled:
 class Failed:
     """A variant that did not compile: the reason, and the traceback and printed text.
 
-    ``code`` is that of precast's own error (``docs/errors.md``), and empty where the author's code or the compiler failed.
+    ``code`` is that of precast's own error (``docs/errors.md``), and empty where the author's code or the
+    compiler failed.
     """
 
     variant: Variant
