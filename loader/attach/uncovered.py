@@ -106,10 +106,24 @@ def _below(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == one or module.startswith(f"{one}.") for one in packages)
 
 
+def _qualified_name(frame: FrameType) -> str:
+    """The name of a frame's function. In Python 3.10 its code does not know it; a method's first argument leads to
+    its class there."""
+    code = frame.f_code
+    if hasattr(code, "co_qualname"):
+        return str(code.co_qualname)
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    for kind in (first if isinstance(first, type) else type(first)).__mro__:
+        member = kind.__dict__.get(code.co_name)
+        if getattr(getattr(member, "__func__", member), "__code__", None) is code:
+            return f"{kind.__qualname__}.{code.co_name}"
+    return code.co_name
+
+
 def _judged(frame: FrameType) -> tuple[str, str]:
     """The place of a caller, and why no seam asked for what it compiles."""
     module, code = str(frame.f_globals.get("__name__", "?")), frame.f_code
-    name = getattr(code, "co_qualname", code.co_name)
+    name = _qualified_name(frame)
     place = f"{module}:{name}"
     if module == "__main__":
         return place, "it is the program's own: move it to a module of a package, and declare a library for it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ DTYPE_NAMES = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
 """The canonical name of each usual name of a dtype."""
 
 _DEPTH = 12
+_NUMBER = "([0-9]{1,18})"
 _TEXT = 1024
 
 
@@ -119,6 +121,16 @@ def canonical(data: object) -> bytes:
     b'{"a":[true,null],"b":1}'
     """
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def config_order(config: Mapping[str, Value]) -> tuple[Any, ...]:
+    """What configs are sorted by in lists that people read: their text, and the numbers in it by their size.
+
+    >>> sorted([{"n": 1024}, {"n": 16}, {"dtype": "float32", "n": 2}], key=config_order)
+    [{'dtype': 'float32', 'n': 2}, {'n': 16}, {'n': 1024}]
+    """
+    text = canonical({name: to_json(value) for name, value in config.items()}).decode()
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split(_NUMBER, text)))
 
 
 def config_text(config: Mapping[str, Any]) -> str:

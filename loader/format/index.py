@@ -16,7 +16,7 @@ from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format import fields
 from precast.loader.format.artifact import Artifact, Blob, Host
-from precast.loader.format.config import Key, to_json, to_value
+from precast.loader.format.config import Key, config_order, to_json, to_value
 from precast.loader.format.patterns import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
 from precast.loader.format.rows import Rows, split
 from precast.loader.import_lock import IMPORT_LOCK
@@ -167,7 +167,7 @@ class OpIndex(Immutable, kw_only=True):
         tuning: tuple[Measured, ...] = (),
     ) -> OpIndex:
         """An op's index out of values, sorted the one way that a file has them."""
-        ordered = sorted(artifacts, key=lambda a: (a.rank, str(a.target), a.kind, a.host.arch if a.host else "", a.key))
+        ordered = sorted(artifacts, key=_place)
         version = _WITH_ASSUMPTIONS if any(a.assumes for a in ordered) else _FIRST
         version = _WITH_PROGRAMS if any(a.program for a in ordered) else version
         rows = tuple(a.to_json() for a in ordered)
@@ -259,6 +259,12 @@ class OpIndex(Immutable, kw_only=True):
             tuning_rows=fields.items(root, "tuning", fields.as_object, most=TUNING_LIMIT, default=()),
             version=version,
         )
+
+
+def _place(artifact: Artifact) -> tuple[Any, ...]:
+    """What the artifacts of a file are sorted by. The key comes last: it is another with every version of a tool."""
+    arch = artifact.host.arch if artifact.host else ""
+    return artifact.rank, str(artifact.target), artifact.kind, arch, config_order(artifact.config), artifact.key
 
 
 def _keys(rows: Rows | Sequence[fields.Object]) -> Sequence[Any]:

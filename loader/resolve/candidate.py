@@ -10,7 +10,16 @@ from typing import Any
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, Value, canonical, config_text, dtype_name, normalise, to_json
+from precast.loader.format.config import (
+    Key,
+    Value,
+    canonical,
+    config_order,
+    config_text,
+    dtype_name,
+    normalise,
+    to_json,
+)
 from precast.loader.format.index import Index, OpIndex
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -211,6 +220,13 @@ class Candidate(Immutable):
         matter."""
         artifact = self.artifact
         return sort_key(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
+
+    @property
+    def listed(self) -> tuple[Any, ...]:
+        """Its place in a list that a person reads: as its rank, but in the order of configs where only the keys decide,
+        which are others with every version of a tool."""
+        *rank, key = self.rank
+        return *rank, config_order(self.config), key
 
 
 def sort_key(target: Target, precedence: int, rank: int, kind: str, key: str) -> tuple[Any, ...]:

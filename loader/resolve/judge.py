@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from precast.loader.errors import FormatError
@@ -83,7 +83,7 @@ def resolve(
         request,
         machine,
         preferred(accepted),
-        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.distance, *r.candidate.rank))),
+        tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.distance, *r.candidate.listed))),
         (*notes, *noted),
         sources,
     )
@@ -108,25 +108,31 @@ def resolve_every(
         for source in sources
         for verdict in _verdicts(source, Requirements(source.op.keys, {}, verified), machine, True, noted)
     ]
-    accepted = preferred(v for v in verdicts if isinstance(v, Accepted))
+    accepted = preferred((v for v in verdicts if isinstance(v, Accepted)), _listed)
     rejected = sorted(
-        (v for v in verdicts if isinstance(v, Rejected)), key=lambda r: (len(r.reasons), *r.candidate.rank)
+        (v for v in verdicts if isinstance(v, Rejected)), key=lambda r: (len(r.reasons), *r.candidate.listed)
     )
     return Resolution(Request(op=op, verified=verified), machine, accepted, tuple(rejected), tuple(noted), sources)
 
 
-def preferred(accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:
-    """The best first. Which variant is best, its target, its cache and the author's order decide, as on any GPU; of the
-    artifacts of one variant those come first that were built for a GPU like this one."""
-    ordered = sorted(accepted, key=_place)
-    first: dict[tuple[bytes, Target], tuple[Any, ...]] = {}
-    for one in ordered:
-        first.setdefault(one.candidate.variant, _place(one))
-    return tuple(sorted(ordered, key=lambda a: (first[a.candidate.variant], bool(a.reservation), _place(a))))
-
-
 def _place(accepted: Accepted) -> tuple[Any, ...]:
     return not accepted.literal, *accepted.candidate.rank
+
+
+def _listed(accepted: Accepted) -> tuple[Any, ...]:
+    return accepted.candidate.listed
+
+
+def preferred(
+    accepted: Iterable[Accepted], place: Callable[[Accepted], tuple[Any, ...]] = _place
+) -> tuple[Accepted, ...]:
+    """The best first. Which variant is best, its target, its cache and the author's order decide, as on any GPU; of the
+    artifacts of one variant those come first that were built for a GPU like this one."""
+    ordered = sorted(accepted, key=place)
+    first: dict[tuple[bytes, Target], tuple[Any, ...]] = {}
+    for one in ordered:
+        first.setdefault(one.candidate.variant, place(one))
+    return tuple(sorted(ordered, key=lambda a: (first[a.candidate.variant], bool(a.reservation), place(a))))
 
 
 def _verdicts(

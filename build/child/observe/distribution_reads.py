@@ -25,4 +25,11 @@ def watch_distributions(note: Note) -> None:
             note("distributions", "*")
         return discover(cls, **arguments)
 
+    from_name = kind.from_name.__func__
+
+    def watched_name(cls: Any, name: str) -> Any:
+        note("distribution", name)
+        return from_name(cls, name)
+
     kind.discover = classmethod(watched)
+    kind.from_name = classmethod(watched_name)  # which does not call discover in Python 3.10

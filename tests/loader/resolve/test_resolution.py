@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from precast.loader.format.target import Capability, Target
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, same
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.judge import resolve
+from precast.loader.resolve.judge import resolve, resolve_every
 from precast.loader.resolve.resolution import Resolution, render
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact
 from tests.helpers.resolutions import BLOB, HERE, scale, source
@@ -344,3 +345,18 @@ def test_a_decision_is_shown_in_the_terms_of_a_cache_that_knows_the_config() -> 
 
 def test_a_decision_without_any_cache_is_shown_as_it_was_asked() -> None:
     assert "dtype: half" in str(resolve(Request(op="scale", config={"dtype": "half"}), HERE, []))
+
+
+@given(st.randoms(use_true_random=False))
+def test_lists_are_in_the_order_of_configs_whatever_the_keys(random: Random) -> None:
+    """Keys are other ones with every version of a tool: what a person reads must not be shuffled by that."""
+    digits = random.sample(range(1 << 40), 4)
+    rows = [scale(threads=n, rank=0) for n in (16, 128, 1024)] + [scale(threads=8, rank=1)]
+    rows = [replace(row, key=f"{digit:064x}") for row, digit in zip(rows, digits, strict=True)]
+    random.shuffle(rows)
+    one = source(*rows)
+    assert [a.config["threads"] for a in one.op.artifacts] == [16, 128, 1024, 8]
+    listed = resolve_every("scale", HERE, [one])
+    assert [a.candidate.config["threads"] for a in listed.accepted] == [16, 128, 1024, 8]
+    refused = ask(one, dtype="float16").rejected
+    assert [r.candidate.config["threads"] for r in refused] == [16, 128, 1024, 8]
