@@ -26,6 +26,7 @@ _VARYING = (
     (r"\b\d+(\.\d+)? ?(ms|s|kB|MB|bytes)\b", r"AMOUNT \2"),
     (r"(?<=<td>)\d+\.\d+(?=</td>)", "SECONDS"),
     (r"(?<=bytes read</th><td>)\d+", "AMOUNT"),
+    (r"\d+(?= of them stored)", "AMOUNT"),  # what was packed holds digests
     (r"(stored|seconds)=[\d.e-]+", r"\1=AMOUNT"),
     (r"no CUDA device: .*?(?=[.;<\n])", "no CUDA device: REASON"),
 )

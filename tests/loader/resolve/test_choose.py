@@ -102,6 +102,16 @@ def test_a_better_target_goes_before_a_better_time() -> None:
     assert threads(ask(tuned(table, artifacts=(ONE, plain)), {"m": 8})) == 1
 
 
+def test_one_name_with_two_capabilities_is_read_in_one_order() -> None:
+    rows = [
+        Measured(gpu="NVIDIA H200", capability=capability, problem={"m": 8}, times={"a": first, "b": 3.0 - first})
+        for capability, first in ((HOPPER, 1.0), (Capability(10, 0), 2.0))
+    ]
+    for table in (rows, rows[::-1]):
+        choice = fastest(table, {"m": 8}, "ab", gpu="NVIDIA H200", capability=HOPPER)
+        assert choice is not None and (choice.key, choice.measured) == ("a", rows[0])
+
+
 sizes = st.fixed_dictionaries({"m": st.integers(0, 2**40), "n": st.integers(0, 2**40)})
 tables = st.lists(
     st.builds(
