@@ -83,7 +83,7 @@ def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, recor
 def test_what_a_program_asked_for_before_it_is_ended_is_kept(
     tmp_path: Path, record: Record, end: signal.Signals
 ) -> None:
-    (tmp_path / "ask.py").write_text(f"{ASK}\nimport time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "ask.py").write_text(f"{ASK}\nimport time\nprint('ready', flush=True)\ntime.sleep(600)\n")
     words = command("record", "-t", "sm_90a", "--library", "toy", "-o", "out.yaml", "--", "ask.py", "1")
     with subprocess.Popen(
         words, env=environment(tmp_path / "store"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -95,7 +95,7 @@ def test_what_a_program_asked_for_before_it_is_ended_is_kept(
             os.killpg(process.pid, end)  # as a terminal does
         else:
             process.send_signal(end)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert f"was ended by {end.name}" in said
     assert values(tmp_path / "out.yaml") == [1]

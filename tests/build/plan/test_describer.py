@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,11 +204,9 @@ def test_a_child_that_dies_says_how(child: Describer, source: str, words: list[s
 
 
 def test_a_child_that_hangs_is_ended(folder: Path) -> None:
-    start = time.monotonic()
     with pytest.raises(DescribeError, match=r"(?s)no answer in 2 s; .* was ended; it last printed:\npid \d+") as caught:  # noqa: SIM117
         with describing([folder], SM90A, limit=2) as child:
             child.describe([KernelRef("acme.x", "hangs:f")])
-    assert time.monotonic() - start < 30
     pid = int(str(caught.value).split("pid ")[1].split()[0])
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

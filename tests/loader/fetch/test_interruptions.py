@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -226,16 +225,19 @@ def test_ctrl_c_ends_it_at_once(layers: Served, new: Path, tmp_path: Path) -> No
     def hang(request: Request) -> Response:
         if "layers/" in request.path:
             asked.set()
-            release.wait(30)
+            release.wait(600)
         return layers.handler(request)
 
     layers.misbehave(hang)
     command = [sys.executable, "-m", "precast.loader.fetch", layers.reference, "-o", str(tmp_path / "cache")]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert asked.wait(20)
-    begun = time.monotonic()
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=20)
-    release.set()
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background ignores it
+    )  # fmt: skip
+    try:
+        assert asked.wait(120)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=120)  # it waits for no answer
+    finally:
+        release.set()
     assert (running.returncode, said) == (130, "interrupted: run it again, and it goes on where it stopped\n")
-    assert time.monotonic() - begun < 10

@@ -74,12 +74,12 @@ def test_refuses(data: bytes, message: str) -> None:
 
 
 def test_bombs_cost_nothing() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     laughs = b"a: &a [x,x]\n" + b"".join(b"%c: &%c [*%c,*%c]\n" % (c, c, c - 1, c - 1) for c in range(98, 122))
     for bomb in (laughs, b"[" * reader.SIZE_LIMIT, b"{a: " * 200_000, b"- " * 500_000):
         with pytest.raises(ManifestError):
             read_yaml(bomb, "m.yaml")
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5, "the first would take years, were it expanded"
 
 
 HEAD = b"version: 1\nname: acme\ntargets: sm_90a\nkernels:\n  - kernel: norm\n"
