@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from precast.loader.errors import LoadError
+from precast.loader.errors import LaunchError, LoadError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.library import Library, load_ffi
 
@@ -38,6 +38,7 @@ def program_function(entry: int, program: int) -> Callable[..., Any]:
     if made or ffi.TVMFFIFunctionSetGlobal(text, handle, 1):
         raise LoadError("TVM-FFI takes no function for a host program: free some memory")
     ffi.TVMFFIObjectDecRef(handle)
+    tvm_ffi.error.register_error(LaunchError.__name__, LaunchError)  # what a host program raises by that name
     function: Callable[..., Any] = tvm_ffi.get_global_func(name.decode())
     return function
 

@@ -35,12 +35,14 @@ from tests.helpers.echo import (
     RETURN_TENSOR,
     RETURN_TEXT,
     hands_over,
+    needs_call_path,
     outcome,
     resident,
 )
 from tests.helpers.exchange import CPU, CUDA, Fake, Spiteful, exchange
 
 
+@needs_call_path
 def test_there_are_two_ways(kernels: tuple[Kernel, Kernel]) -> None:
     fast, plain = kernels
     assert isinstance(fast, Kernel) and type(fast) is not Kernel
@@ -200,6 +202,7 @@ def test_any_list_of_arguments(kernels: tuple[Kernel, Kernel], wish: int, args: 
     assert outcome(fast, wish, *args) == outcome(plain, wish, *args)
 
 
+@needs_call_path
 def test_an_entry_that_fails_without_an_error(kernels: tuple[Kernel, Kernel]) -> None:
     """tvm_ffi would crash."""
     with pytest.raises(RuntimeError, match="left no error: report this to its author"):

@@ -129,6 +129,8 @@ def test_other_ways_to_call_it(kernel: Kernel, driver: Launches) -> None:
     assert len(driver.take(PROGRAM)) == 1
     kernel(np.zeros((17, 4), np.float32), *call()[1:])
     assert len(driver.take(PROGRAM)) == 1
+    with pytest.raises(LaunchError, match="more than 4000 elements"):
+        kernel(np.zeros((1001, 4), np.float32), *call(n=1001)[1:])
     assert kernel.launcher is not None
     kernel.launcher.ready(0)
     assert driver.recorded.loads == 1
@@ -143,6 +145,8 @@ def test_without_a_call_path_for_this_python(
     args = call()
     made(*args)
     assert driver.take(PROGRAM) == expected(PROGRAM, args)
+    with pytest.raises(LaunchError, match="more than 4000 elements"):
+        made(*call(n=1001))
 
 
 def test_another_device_is_entered_and_left(kernel: Kernel, driver: Launches) -> None:
