@@ -217,6 +217,7 @@ def test_every_kind_of_error(kernels: tuple[Kernel, Kernel], kind: int) -> None:
     assert one[0] == "raised" and "argument #1 (x) of 2" in one[2]
 
 
+@needs_call_path
 def test_an_unknown_error_needs_no_tvm_ffi(native: Native, tmp_path: Path) -> None:
     cache, _ = echo_cache(native, tmp_path / "echo")
     code = (
@@ -264,6 +265,7 @@ def test_the_stream_is_the_owners_and_the_environment_is_put_back(kernels: tuple
     assert "stream 0x2000" in fast(RETURN_TEXT, Fake(64, (2,)), Fake(64, (2,)))
 
 
+@needs_call_path
 @pytest.mark.parametrize("first", [torch.ones(1), None, Fake(64, (2,), (CUDA, 2)), (torch.ones(1), None)])
 def test_the_stream_of_a_tensor_in_a_tuple(kernels: tuple[Kernel, Kernel], first: Any) -> None:
     fast, plain = kernels
@@ -291,6 +293,7 @@ def test_the_allocator_is_put_back(kernels: tuple[Kernel, Kernel]) -> None:
     assert type(seen[1]) is torch.Tensor and seen[0] == seen[2]
 
 
+@needs_call_path
 def test_shapes_are_the_calls_own(kernels: tuple[Kernel, Kernel]) -> None:
     """No pointer into a tensor's own shape goes to the entry: another thread may resize it during the call."""
 
@@ -310,6 +313,7 @@ def test_shapes_are_the_calls_own(kernels: tuple[Kernel, Kernel]) -> None:
     assert " 5/1 " in kernels[0](RETURN_TEXT, Shifting(64, (1,)))
 
 
+@needs_call_path
 def test_an_exchange_of_another_major_version(kernels: tuple[Kernel, Kernel]) -> None:
     """An older table that the type also carries is taken; without one, it is a matter for tvm_ffi."""
     known, _ = exchange()
@@ -331,6 +335,7 @@ def test_more_dimensions_than_there_is_room_for(kernels: tuple[Kernel, Kernel]) 
         assert outcome(fast, RETURN_TEXT, *[flat] * count) == outcome(plain, RETURN_TEXT, *[flat] * count)
 
 
+@needs_call_path
 def test_a_result_that_cannot_be_converted(kernels: tuple[Kernel, Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is let go, and no later call gets it."""
     fast, tensors = kernels[0], [torch.ones(1)] * 60
@@ -350,6 +355,7 @@ def test_a_result_that_cannot_be_converted(kernels: tuple[Kernel, Kernel], monke
         assert growth < 2 << 20
 
 
+@needs_call_path
 def test_names(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     assert fast(wish=4, y=2, x=1) == fast(4, 1, y=2) == fast(4, 1, 2)

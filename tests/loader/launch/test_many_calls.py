@@ -15,8 +15,19 @@ pytest.importorskip("torch")
 import torch
 
 from precast.loader.launch.kernel import Kernel
-from tests.helpers.echo import LEAVE_NO_ERROR, RAISE, RETURN_TENSOR, RETURN_TEXT, SLEEP, outcome, resident
+from tests.helpers.echo import (
+    LEAVE_NO_ERROR,
+    RAISE,
+    RETURN_TENSOR,
+    RETURN_TEXT,
+    SLEEP,
+    needs_call_path,
+    outcome,
+    resident,
+)
 from tests.helpers.exchange import Fake, Spiteful
+
+pytestmark = needs_call_path
 
 
 class Pair(NamedTuple):
