@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from typer import _completion_shared
-
 if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache
 
@@ -41,7 +39,10 @@ def answer_first_tab() -> None:
 
     zsh runs the file as a function at that Tab, by the file's name.
     """
-    scripts: dict[str, str] = getattr(_completion_shared, "_completion_scripts", {})
+    try:
+        from typer._completion_shared import _completion_scripts as scripts  # Typer has no public place for it
+    except ImportError:  # another version's: its own script is installed
+        return
     if "zsh" in scripts and _AT_ONCE not in scripts["zsh"]:
         scripts["zsh"] += _AT_ONCE
 

@@ -61,18 +61,14 @@ def serve(start: Start, *, cleans_up: bool = False) -> None:
 def failure(error: BaseException, **more: Any) -> Message:
     """The answer to a request that raised an error: what it says, and where in the author's code it was raised."""
     message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}".removesuffix(": ")
-    said = {"error": message + extra_hint(error), "code": code_of(error), "traceback": author_traceback(error)}
+    code = error.code if isinstance(error, PrecastError) else ""
+    said = {"error": message + extra_hint(error), "code": code, "traceback": author_traceback(error)}
     return Message({**said, **more})
 
 
 def refusal(error: PrecastError) -> Message:
     """The answer to a request that precast itself refused: the message says all, without a traceback."""
     return Message({"error": str(error), "code": error.code, "traceback": ""})
-
-
-def code_of(error: BaseException) -> str:
-    """The code of an error of precast's own; of any other there is none."""
-    return error.code if isinstance(error, PrecastError) else ""
 
 
 def _started(start: Start, settings: Mapping[str, Any], replies: BinaryIO) -> Answer:

@@ -100,7 +100,8 @@ class Estimate:
         names = set(self._axes)
         usable = [m for m in table if m.problem.keys() == names and not m.times.keys().isdisjoint(self._order)]
         near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
-        near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))  # the first counts
+        # Of equally near ones the first decides, whatever the order of the table.
+        near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))
         self._rows = [_Row(m, _place(m.problem, self._axes), self._order) for m in near]
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from precast.loader.errors import FormatError
@@ -128,11 +129,12 @@ def preferred(
 ) -> tuple[Accepted, ...]:
     """The best first. Which variant is best, its target, its cache and the author's order decide, as on any GPU; of the
     artifacts of one variant those come first that were built for a GPU like this one."""
-    ordered = sorted(accepted, key=place)
+    placed = sorted(((place(one), one.candidate.variant, one) for one in accepted), key=itemgetter(0))
     first: dict[tuple[bytes, Target], tuple[Any, ...]] = {}
-    for one in ordered:
-        first.setdefault(one.candidate.variant, place(one))
-    return tuple(sorted(ordered, key=lambda a: (first[a.candidate.variant], bool(a.reservation), place(a))))
+    for at, variant, _ in placed:
+        first.setdefault(variant, at)
+    placed.sort(key=lambda one: (first[one[1]], bool(one[2].reservation), one[0]))
+    return tuple(one for _, _, one in placed)
 
 
 def _verdicts(

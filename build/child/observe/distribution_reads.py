@@ -15,21 +15,21 @@ Note = Callable[[str, str], None]
 def watch_distributions(note: Note) -> None:
     """Note each distribution that is asked for by its name, there or not, and whoever asks for all."""
     kind: Any = importlib.metadata.Distribution
-    discover = kind.discover.__func__
+    discover, from_name = kind.discover.__func__, kind.from_name.__func__
 
-    def watched(cls: Any, /, **arguments: Any) -> Any:
-        name = arguments.get("name") or getattr(arguments.get("context"), "name", None)
-        if isinstance(name, str):
+    def asked(name: object) -> None:
+        if isinstance(name, str) and name:
             note("distribution", name)
         else:
             note("distributions", "*")
+
+    def watched(cls: Any, /, **arguments: Any) -> Any:
+        asked(arguments.get("name") or getattr(arguments.get("context"), "name", None))
         return discover(cls, **arguments)
 
-    from_name = kind.from_name.__func__
-
     def watched_name(cls: Any, name: str) -> Any:
-        note("distribution", name)
+        asked(name)
         return from_name(cls, name)
 
     kind.discover = classmethod(watched)
-    kind.from_name = classmethod(watched_name)  # which does not call discover in Python 3.10
+    kind.from_name = classmethod(watched_name)  # Python 3.10's does not call discover
