@@ -11,8 +11,7 @@ from typing import Any
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.config import canonical, config_text, value_text
-from precast.loader.watch.request_file import FILE_LIMIT
-from precast.loader.watch.requested import Requested, RequestLines, Wanted, added, read_requests
+from precast.loader.watch.requests import FILE_LIMIT, Requested, RequestLines, Wanted, added, read_requests
 
 ONLY = ("missing", "used")
 

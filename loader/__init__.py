@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from precast.loader.launch.kernel import Kernel
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve.resolution import Resolution
+    from precast.loader.session import Session, use
 
 __all__ = [
     "CacheError",
@@ -48,6 +49,7 @@ __all__ = [
     "PrecastError",
     "Preload",
     "Resolution",
+    "Session",
     "Stats",
     "TargetError",
     "VariantNotFound",
@@ -61,12 +63,14 @@ __all__ = [
     "preload",
     "stats",
     "torch_op",
+    "use",
     "variants",
 ]
 
 _HOMES = {
     **dict.fromkeys(("caches", "explain", "freeze", "get", "ops", "stats", "torch_op", "variants"), "api"),
     **dict.fromkeys(("Preload", "preload"), "preloading"),
+    **dict.fromkeys(("Session", "use"), "session"),
     "Kernel": "launch.kernel",
     "Resolution": "resolve.resolution",
     "Stats": "counts",

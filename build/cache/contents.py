@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from precast.build.cache.assumed import asked_by
 from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant
-from precast.loader.attach.returned import first_op
+from precast.loader.attach.return_structure import first_op
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Config, canonical, to_json

@@ -14,7 +14,7 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.measurements.fit import Listed, fit
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.loader.attach.returned import count_of
+from precast.loader.attach.return_structure import count_of
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import canonical
 from precast.loader.format.tuning import Measured

@@ -19,8 +19,8 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
-from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
-from precast.loader.attach.returned import OBJECTS, PROVENANCE, first_op
+from precast.loader.attach.provenance import NATIVE_CALL, OBJECTS, RETURNS
+from precast.loader.attach.return_structure import first_op
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Key
@@ -114,7 +114,7 @@ def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) ->
         "env": dict(sorted(variant.env.items())),
         "registered": variant.registered,
         **({"parts": list(variant.parts)} if variant.parts else {}),
-        **({} if record.returns is None else {PROVENANCE: record.returns}),
+        **({} if record.returns is None else {RETURNS: record.returns}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
         **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
         **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),

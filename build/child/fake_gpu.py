@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from precast.build.child.fact_recorder import FactRecorder
-from precast.loader.attach.after_import import after_import
+from precast.loader.attach import after_import
 from precast.loader.machine.facts import attribute_name
 
 _CONTEXT = 1  # any number but 0, which means that no context is current

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach.after_import import after_import
+from precast.loader.attach import after_import
 
 
 class NativeModule:

@@ -12,8 +12,8 @@ from precast.build.gpu.profile import parse_answers
 from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
-from precast.loader.attach.arguments import parse_defaults
-from precast.loader.attach.returned import MOST, numbered, parse_structure
+from precast.loader.attach.provenance import parse_defaults
+from precast.loader.attach.return_structure import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import to_json
@@ -40,8 +40,8 @@ class Compiled:
     ``unsteady`` what it asked that is not the same another time.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
-    (``precast.loader.attach.returned``); such a function may have compiled several objects. ``native`` has the defaults
-    of a call where that library calls them in the DSL's native convention (``precast.loader.attach.arguments``).
+    (``precast.loader.attach.return_structure``); such a function may have compiled several objects. ``native`` has the
+    defaults of a call where that library calls them in the DSL's own convention (``precast.loader.attach.provenance``).
     """
 
     variant: Variant

@@ -30,8 +30,7 @@ from precast.build.plan.matrix import Row, matrix_of
 from precast.build.plan.program import Program, Script
 from precast.build.plan.recorded_manifest import entry_values
 from precast.build.plan.yaml.reader import Node
-from precast.loader.attach.guards import NotInstalled
-from precast.loader.attach.library import SHIPPED, library_named
+from precast.loader.attach import SHIPPED, NotInstalled, library_named
 from precast.loader.attach.recording import Recorded
 from precast.loader.errors import FormatError, PrecastError
 from precast.loader.format import fields

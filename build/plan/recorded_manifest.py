@@ -11,7 +11,7 @@ from typing import Any
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import Entry, read_manifest
 from precast.build.plan.yaml.reader import Node
-from precast.loader.attach.library import library_named
+from precast.loader.attach import library_named
 from precast.loader.attach.recording import Recorded, merged
 from precast.loader.format.config import value_text
 

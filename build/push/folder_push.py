@@ -11,9 +11,8 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.errors import PushError
 from precast.loader.errors import FetchError
 from precast.loader.fetch.credentials import hub_token
-from precast.loader.fetch.layers import Layer, layers_to_json
+from precast.loader.fetch.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
 from precast.loader.fetch.reference import FolderReference, HubReference
-from precast.loader.fetch.source import LAYER_FILES, TABLE_FILE
 from precast.loader.format.index import encode
 
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))

@@ -12,6 +12,8 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from precast.loader.errors import ConfigError, FetchError
 from precast.loader.fetch.image import (
     CONFIG_TYPE,
+    INDEX_TYPE,
+    MANIFEST_TYPE,
     PLATFORMS,
     Descriptor,
     encode_config,
@@ -20,7 +22,7 @@ from precast.loader.fetch.image import (
 )
 from precast.loader.fetch.layers import Layer
 from precast.loader.fetch.reference import ImageReference
-from precast.loader.fetch.registry import INDEX_TYPE, MANIFEST_TYPE, Registry
+from precast.loader.fetch.registry import Registry
 from precast.loader.fetch.web import Web
 from precast.loader.format.index import digest
 

@@ -21,7 +21,7 @@ from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import LOCK, Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
-from precast.loader.attach.library import SHIPPED
+from precast.loader.attach import SHIPPED
 from precast.loader.fast_start.installed import Installed
 from precast.loader.format.config import canonical
 from precast.loader.machine.facts import Answer
@@ -31,7 +31,7 @@ VERSION = 7  # raise it when a build makes something else out of the same inputs
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
     "precast.kernels.adapters.seam", "precast.kernels.adapters.fake_tensors", "precast.loader.attach.hooks",
-    "precast.loader.attach.key_reader", "precast.loader.attach.keys", "precast.loader.attach.returned",
+    "precast.loader.attach.key_reader", "precast.loader.attach.keys", "precast.loader.attach.return_structure",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def seam_digests(library: str) -> Mapping[str, str]:
     Each is read once, so that all keys of a build are of the same moment.
 
     >>> sorted(seam_digests("quack"))[-1]
-    'precast.loader.attach.returned'
+    'precast.loader.attach.return_structure'
     """
     names = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
     names |= dict(Installed().entry_points("precast.libraries"))

@@ -10,8 +10,8 @@ from typing import Any
 from precast.build.gpu.profile import parse_answers
 from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
-from precast.loader.attach.arguments import parse_defaults
-from precast.loader.attach.returned import parse_structure
+from precast.loader.attach.provenance import parse_defaults
+from precast.loader.attach.return_structure import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.artifact import Host, Resources

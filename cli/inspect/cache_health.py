@@ -164,14 +164,14 @@ def attached_libraries(found: Iterable[DiscoveredCache]) -> tuple[AttachedLibrar
 
 
 def _ships(name: str) -> bool:
-    from precast.loader.attach.library import SHIPPED
+    from precast.loader.attach import SHIPPED
 
     return name in SHIPPED
 
 
 def _guards(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
     """The versions and the digests of a library's sources that its kernels were recorded with."""
-    from precast.loader.attach.attachment import SOURCE, VERSION
+    from precast.loader.attach.provenance import SOURCE, VERSION
 
     try:
         rows = one.cache.op(op).artifacts if one.cache else ()
@@ -181,8 +181,7 @@ def _guards(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
 
 
 def _library(name: str, guards: set[tuple[str, str]]) -> AttachedLibrary:
-    from precast.loader.attach.guards import NotInstalled
-    from precast.loader.attach.library import library_named
+    from precast.loader.attach import NotInstalled, library_named
 
     library, versions = library_named(name), tuple(sorted({version for version, _ in guards}))
     try:

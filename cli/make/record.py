@@ -21,9 +21,9 @@ import typer
 from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count
-from precast.loader.attach.library import library_named
-from precast.loader.attach.recording import Recorded, read_recording, read_uncovered
-from precast.loader.attach.uncovered import Uncovered
+from precast.loader.attach import library_named
+from precast.loader.attach.recording import Recorded, read_recording, read_untracked
+from precast.loader.attach.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
 from precast.loader.format.patterns import CACHE_NAME
 from precast.loader.format.target import Target
@@ -58,8 +58,8 @@ def command(
         raise ConfigError(
             f"{output} is for {', '.join(before.targets)}: record for {', '.join(targets)} in another file"
         )
-    recorded, uncovered, status = _recorded(words, target, library or [])
-    _report(uncovered)
+    recorded, untracked, status = _recorded(words, target, library or [])
+    _report(untracked)
     if not recorded:
         raise ConfigError(
             f"the program asked for no kernel of an attached library (it {_ended(status)}): "
@@ -101,15 +101,15 @@ def _check_output(output: Path) -> None:
         raise ConfigError(f"{folder} cannot be written: write the manifest elsewhere")
 
 
-def _report(uncovered: tuple[Uncovered, ...]) -> None:
+def _report(untracked: tuple[UntrackedCompile, ...]) -> None:
     """Say what the program compiled and the manifest does not hold."""
-    for one in uncovered:
+    for one in untracked:
         typer.echo(f"not recorded: {one.place}: {one}", err=True)
 
 
 def _recorded(
     words: list[str], target: str | None, libraries: list[str]
-) -> tuple[tuple[Recorded, ...], tuple[Uncovered, ...], int]:
+) -> tuple[tuple[Recorded, ...], tuple[UntrackedCompile, ...], int]:
     """What a program asks for, what it compiles besides, and the status that it ends with."""
     without_compiler = find_spec("cutlass") is None
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
@@ -128,7 +128,7 @@ def _recorded(
             head += ["--without-compiler"] if without_compiler else []
         status = _run([sys.executable, "-m", *head, *words])
         data = file.read_bytes() if file.exists() else b""
-        return read_recording(data), read_uncovered(data), status
+        return read_recording(data), read_untracked(data), status
 
 
 def _run(command: list[str]) -> int:

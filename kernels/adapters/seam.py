@@ -19,12 +19,10 @@ from precast.kernels.authoring.declare import GRID, Declaration, attach
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
-from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard
-from precast.loader.attach.hooks import CacheAttribute
+from precast.loader.attach import CacheAttribute, Guard, Library, library_named
 from precast.loader.attach.key_reader import decode, original_of
 from precast.loader.attach.keys import canonical, encode
-from precast.loader.attach.library import Library, library_named
+from precast.loader.attach.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.format.config import Config, to_json
 from precast.loader.format.target import Target
 

@@ -22,30 +22,37 @@ from typing import Any
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
 from precast.loader.attach.compiler import dsl, host_values, placeholder
 from precast.loader.attach.compiler.placeholder import NoCompiler
-from precast.loader.attach.guards import folder_of
+from precast.loader.attach.guards import Guard, NotInstalled, folder_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
+from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
-from precast.loader.attach.recording import Recorded, Recorder, recording_path
+from precast.loader.attach.recorder import Recorder, recording_path
+from precast.loader.attach.recording import Recorded
 from precast.loader.attach.seam_count import SeamCount
 from precast.loader.errors import ConfigError
 
 __all__ = [
+    "SHIPPED",
     "Attachment",
     "CacheAttribute",
     "CompileFunctions",
     "Decorator",
     "Functions",
+    "Guard",
     "KernelMissing",
     "Library",
     "NoCompiler",
+    "NotInstalled",
     "Recorded",
     "Seam",
     "SeamCount",
     "UnknownKey",
+    "after_import",
     "attach",
     "attached",
     "declare",
+    "library_named",
 ]
 
 _current: Attachment | None = None  # of this process: see Attachment
@@ -112,7 +119,7 @@ def attach(
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
         if not placeholder.is_installed():
-            dsl.install(now.note_uncovered if now.noting else None)
+            dsl.install(now.note_untracked if now.noting else None)
         for library in wanted:
             _install(library, now, without_compiler)
     except BaseException:

@@ -15,17 +15,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.loader import api, session
-from precast.loader.attach.arguments import PROVENANCE as NATIVE_CALL
-from precast.loader.attach.arguments import NativeKernel, parse_defaults
 from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler.call_site import untracked_compile
 from precast.loader.attach.compiler.dsl import Answers
-from precast.loader.attach.guards import DSL_DISTRIBUTION, Guard, NotInstalled
+from precast.loader.attach.compiler.native_kernel import NativeKernel
+from precast.loader.attach.guards import Guard, NotInstalled
 from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
-from precast.loader.attach.recording import Recorded, Recorder
-from precast.loader.attach.returned import PROVENANCE, WRAPPED, count_of, numbered, rebuilt
+from precast.loader.attach.provenance import (
+    COMPILER,
+    DSL_DISTRIBUTION,
+    NATIVE_CALL,
+    RETURNS,
+    SOURCE,
+    VERSION,
+    parse_defaults,
+)
+from precast.loader.attach.recorder import Recorder
+from precast.loader.attach.recording import Recorded
+from precast.loader.attach.return_structure import WRAPPED, count_of, numbered, rebuilt
 from precast.loader.attach.seam_count import SeamCount
-from precast.loader.attach.uncovered import uncovered_of, without_key
+from precast.loader.attach.untracked_compiles import without_key
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.config import canonical, to_value
@@ -35,7 +45,6 @@ from precast.loader.resolve.candidate import same
 
 Mode = Literal["record", "serve", "frozen"]
 Missing = Literal["compile", "raise", "skip"]
-VERSION, SOURCE, COMPILER = "library_version", "library_source", "dsl_version"
 _ADVICE = "\nto build it, put this in a manifest, build it, and install the cache:\n{}"
 _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build the recording, and install the cache"
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
@@ -170,9 +179,9 @@ class Attachment:
             for function, reasons in answers.items()
         )
 
-    def note_uncovered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def note_untracked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Count and write down a call of ``cute.compile``, of these arguments, that no seam asked for."""
-        found = uncovered_of(args, kwargs)
+        found = untracked_compile(args, kwargs)
         self.recorder.add(found)
         self._note(found.place, found.text.encode(), str(found))
 
@@ -189,12 +198,12 @@ class Attachment:
         count = count_of(first.artifact.provenance)
         kernels = [first, *(self._look_up(numbered(op, number), config) for number in range(1, count))]
         if any(count_of(kernel.artifact.provenance) != count for kernel in kernels):
-            raise PrecastError("the objects of this function are of different builds: build the cache anew")
+            raise PrecastError("the objects of this function are of different builds: rebuild the cache")
         return kernels
 
     def _as_returned(self, kernels: list[Kernel], library: Library, own: Own | None) -> Any:
         """What the library's function returned when the kernels were built, around these kernels."""
-        structure = kernels[0].artifact.provenance.get(PROVENANCE)
+        structure = kernels[0].artifact.provenance.get(RETURNS)
         called = [_as_called(kernel) for kernel in kernels]
         if structure is None:
             return called[0]

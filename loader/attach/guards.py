@@ -23,8 +23,6 @@ from precast.loader.errors import PrecastError
 from precast.loader.fast_start.installed import Installed, locate
 from precast.loader.fast_start.values import Immutable
 
-DSL_DISTRIBUTION = "nvidia-cutlass-dsl"
-
 
 class NotInstalled(PrecastError):
     """The library is not installed here, or its files cannot be read."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from precast.loader.attach.after_import import after_import, after_import_below
+from precast.loader.attach.cached_compile import ServedMapping, served
 from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.import_hook import after_import, after_import_below
 from precast.loader.attach.library import KernelSource, Library, Seam
-from precast.loader.attach.served import ServedMapping, served
 from precast.loader.errors import ConfigError
 
 

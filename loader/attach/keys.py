@@ -30,10 +30,9 @@ import dataclasses
 import enum
 import functools
 import json
-import marshal
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from precast.loader.errors import PrecastError
@@ -41,7 +40,6 @@ from precast.loader.errors import PrecastError
 DEPTH = 12
 DSL = "cutlass"
 _NOT_DSL = ("cutlass.operators", "cutlass.kernels")  # libraries of kernels that stand inside the DSL's package
-_MARSHAL = 2  # the last version whose bytes do not depend on how often a value is referred to
 
 
 class UnknownKey(PrecastError, TypeError):
@@ -79,50 +77,6 @@ def canonical(form: Any) -> str:
     '["$dict",["a",2.0],["b",1]]'
     """
     return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-Types = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
-"""What tells equal arguments apart by the types of the values within them."""
-
-
-def types_within(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Types | None:
-    """What tells arguments that equal these apart by the types within them; None where they hold no other values.
-
-    >>> types = types_within((8, (1, 2)), {})
-    >>> types((8, (1, 2)), {}) == types((8, (True, 2)), {}), types_within((8, "x"), {})
-    (False, None)
-    """
-    places = [place for place, value in enumerate(args) if _is_composite(value)]
-    names = [name for name, value in kwargs.items() if _is_composite(value)]
-    if not places and not names:
-        return None
-
-    def types(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if not names:
-            try:  # for speed, where all within are plain values; each alone, since longer texts take far longer
-                return [marshal.dumps(args[place], _MARSHAL) for place in places]
-            except ValueError:
-                pass
-        return [*(_types(args[place]) for place in places), *(_types(kwargs[name]) for name in names)]
-
-    return types
-
-
-def _is_composite(value: Any) -> bool:
-    return isinstance(value, (tuple, frozenset)) or _is_dataclass(value)
-
-
-def _types(value: Any) -> Any:
-    kind = type(value)
-    if isinstance(value, (tuple, frozenset)):
-        return kind, *map(_types, value)
-    if _is_dataclass(value):
-        return kind, *(_types(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return kind
-
-
-def _is_dataclass(value: Any) -> bool:
-    return hasattr(type(value), "__dataclass_fields__")
 
 
 def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) -> Any:

@@ -8,18 +8,13 @@ asked for is not lost.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from precast.loader.attach.uncovered import UNCOVERED, Uncovered
+from precast.loader.attach.untracked_compiles import UNCOVERED, UntrackedCompile
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import Immutable
-from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format import fields
 from precast.loader.format.config import to_value
 from precast.loader.format.patterns import NAME, Pattern
@@ -97,61 +92,6 @@ def _values(value: object) -> Mapping[str, Any]:
     return data
 
 
-class Recorder:
-    """Adds keys to a file, each once a process; once more for a call whose text comes before that of the last one.
-
-    Of several calls that make one key, which comes first is chance. The one that is kept is the least by its text.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._seen: dict[str, Recorded | Uncovered] = {}
-        self._lock = ForkSafeLock()
-
-    @property
-    def path(self) -> Path | None:
-        """The file; None where keys are kept in memory only."""
-        return self._path
-
-    def add(self, recorded: Recorded | Uncovered) -> bool:
-        """Write a key down, or a compilation without one, unless this process has already; whether it was new."""
-        with self._lock:
-            before = self._seen.get(recorded.key)
-            if before is not None and before.text <= recorded.text:
-                return False
-            if self._path is not None:
-                _append(self._path, recorded.text)
-            self._seen[recorded.key] = recorded
-            return True
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What was compiled without a key, and why, in order."""
-        return tuple(sorted(f"{one.place}: {one}" for one in self._seen.values() if isinstance(one, Uncovered)))
-
-    @property
-    def recorded(self) -> tuple[Recorded, ...]:
-        """The keys that this process has written, in the order of their text."""
-        keys = [one for one in self._seen.values() if isinstance(one, Recorded)]
-        return tuple(sorted(keys, key=lambda one: one.text))
-
-
-def _append(path: Path, text: str) -> None:
-    """Add a line to a file, whole or not at all. A line that a killed process left unfinished is ended first."""
-    try:
-        with open(path, "a+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            end = file.seek(0, os.SEEK_END)
-            if end:
-                file.seek(end - 1)
-            line = (b"\n" if end and file.read(1) != b"\n" else b"") + text.encode() + b"\n"
-            if file.write(line) != len(line):
-                file.truncate(end)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError as error:
-        raise ConfigError(f"the recording {path} cannot be written ({error}): name a file that can be") from error
-
-
 def read_recording(data: bytes) -> tuple[Recorded, ...]:
     """The keys of a recording, each once, sorted. A last line that was cut is left out; other bad ones are errors.
 
@@ -161,17 +101,17 @@ def read_recording(data: bytes) -> tuple[Recorded, ...]:
     return merged(one for one in _lines(data) if isinstance(one, Recorded))
 
 
-def read_uncovered(data: bytes) -> tuple[Uncovered, ...]:
+def read_untracked(data: bytes) -> tuple[UntrackedCompile, ...]:
     """The compilations of a recording that no seam asked for, each once, sorted.
 
-    >>> read_uncovered(b"")
+    >>> read_untracked(b"")
     ()
     """
-    found = {one.text: one for one in _lines(data) if isinstance(one, Uncovered)}
+    found = {one.text: one for one in _lines(data) if isinstance(one, UntrackedCompile)}
     return tuple(found[text] for text in sorted(found))
 
 
-def _lines(data: bytes) -> Iterator[Recorded | Uncovered]:
+def _lines(data: bytes) -> Iterator[Recorded | UntrackedCompile]:
     lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -179,7 +119,7 @@ def _lines(data: bytes) -> Iterator[Recorded | Uncovered]:
         try:
             value = fields.read_json(line, limit=LINE_LIMIT)
             found = value.get(UNCOVERED) if isinstance(value, dict) else None
-            one = Recorded.parse(value) if found is None else Uncovered.parse(found)
+            one = Recorded.parse(value) if found is None else UntrackedCompile.parse(found)
         except FormatError as error:
             if number == len(lines):
                 break
@@ -198,9 +138,3 @@ def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
     for one in sorted(recorded, key=lambda one: one.text):
         table.setdefault(one.key, one)
     return tuple(table.values())
-
-
-def recording_path() -> Path | None:
-    """The file that ``PRECAST_RECORDING`` names."""
-    named = os.environ.get("PRECAST_RECORDING")
-    return Path(named) if named else None

@@ -12,10 +12,12 @@ from typing import Any
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fetch.layers import MOST_LAYERS, TABLE_LIMIT, Layer, layers_to_json, parse_layers
-from precast.loader.fetch.registry import INDEX_TYPE, MANIFEST_LIMIT, MANIFEST_TYPE
 from precast.loader.format import fields
 from precast.loader.format.index import encode
 
+MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
+MANIFEST_LIMIT = 4 << 20  # what registries themselves take
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 TABLE = "precast.layers"

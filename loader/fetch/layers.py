@@ -15,6 +15,8 @@ from precast.loader.format import fields
 from precast.loader.format.patterns import SHA256, Pattern
 
 FORMAT = "precast-layers"
+TABLE_FILE = "layers.json"
+LAYER_FILES = "layers/{}.tar"
 TABLE_LIMIT = 16 << 20
 LAYER_LIMIT = 16 << 30
 MOST_LAYERS = 10_000

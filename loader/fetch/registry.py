@@ -16,15 +16,13 @@ from urllib.parse import urlencode, urlsplit
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
 from precast.loader.fetch.answer import Answer, Body, printable
 from precast.loader.fetch.credentials import Login
+from precast.loader.fetch.image import INDEX_TYPE, MANIFEST_LIMIT, MANIFEST_TYPE
 from precast.loader.fetch.patience import Passing
 from precast.loader.fetch.reference import ImageReference, is_loopback
 from precast.loader.fetch.web import Web, same_origin, shown
 from precast.loader.format.fields import read_json
 from precast.loader.format.index import digest as sha256_of
 
-MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
-INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-MANIFEST_LIMIT = 4 << 20  # what registries themselves take
 _SMALL = 1 << 20
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 _BEARER = re.compile(r"[A-Za-z0-9._~+/=-]{1,65536}")

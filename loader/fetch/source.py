@@ -19,15 +19,22 @@ from precast.loader.fast_start.values import Immutable
 from precast.loader.fetch.answer import Body
 from precast.loader.fetch.credentials import Login, hub_token, registry_login
 from precast.loader.fetch.image import CONFIG_TYPE, read_layers, read_manifest
-from precast.loader.fetch.layers import TABLE_LIMIT, Layer, Member, Transfer, parse_layers, plan_transfers
+from precast.loader.fetch.layers import (
+    LAYER_FILES,
+    TABLE_FILE,
+    TABLE_LIMIT,
+    Layer,
+    Member,
+    Transfer,
+    parse_layers,
+    plan_transfers,
+)
 from precast.loader.fetch.reference import FolderReference, HubReference, ImageReference, Reference, is_loopback
 from precast.loader.fetch.registry import Registry, checked_version
 from precast.loader.fetch.web import Web, shown
 from precast.loader.format.fields import as_object, get, read_json
 from precast.loader.format.index import INDEX_LIMIT
 
-TABLE_FILE = "layers.json"
-LAYER_FILES = "layers/{}.tar"
 HUB = "https://huggingface.co"
 _HUB_LIMIT = 16 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}")

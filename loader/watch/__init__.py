@@ -1,10 +1,1 @@
-"""What somebody who runs a service turns on by a variable: a log, dumps of calls, a file of what was asked for."""
-
-VARIABLES = (
-    "PRECAST_LOG",
-    "PRECAST_LOG_FILE",
-    "PRECAST_REQUESTS",
-    "PRECAST_DUMP",
-    "PRECAST_DUMP_LIMIT",
-    "PRECAST_DUMP_CALLS",
-)
+"""What an operator of a service can turn on: a log, dumps of calls, a file of the requests for kernels."""

@@ -1,11 +1,12 @@
-"""The folder of a dump: which files it has, read with every size checked, and which call of several is meant."""
+"""The folder of a dump: writing it as a whole, reading it with every size checked, and finding the call to replay."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,29 @@ def block_name(number: int) -> str:
     'memory-0'
     """
     return f"memory-{number}"
+
+
+def write_dump(folder: Path, dump: Dump, data: Sequence[bytes | None]) -> None:
+    """Write a call into the folder of its process; ``data`` holds the bytes of each block, or None for one left out.
+
+    The call is written beside its path and renamed into it, so that a folder of a call is always complete.
+    """
+    header = dump.encode()
+    if len(header) > HEADER_LIMIT:
+        raise ValueError(f"its header takes {len(header)} bytes")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # other users must not read the tensors
+    unfinished = folder / f".{call_name(dump.number)}"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(mode=0o700)
+        for number, block in enumerate(data):
+            if block is not None:
+                (unfinished / block_name(number)).write_bytes(block)
+        (unfinished / HEADER).write_bytes(header)
+        unfinished.rename(folder / call_name(dump.number))
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
 
 
 def read_dump(folder: Path) -> Dump:

@@ -1,7 +1,6 @@
 """The dumper: writes each call down before it is launched, and keeps the last few of a process.
 
-A dump is written beside its place and renamed into it, so that a folder of a call is always complete. Before a dump the
-process waits for all work of the GPU: where that reports an error, the call that is then the last one caused it.
+Before a dump the process waits for all work of the GPU: where that reports an error, the last dumped call caused it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import HEADER_LIMIT, Dump
-from precast.loader.watch.dump_folder import HEADER, block_name, call_name
+from precast.loader.watch.dump import Dump
+from precast.loader.watch.dump_folder import call_name, write_dump
 from precast.loader.watch.memory import GpuFailed, bytes_of, look_at
 from precast.loader.watch.notice import notice
 
@@ -92,22 +91,7 @@ class Dumper:
         self._keep(dump, data)
 
     def _keep(self, dump: Dump, data: Sequence[bytes | None]) -> None:
-        header = dump.encode()
-        if len(header) > HEADER_LIMIT:
-            raise ValueError(f"its header takes {len(header)} bytes")
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # tensors may be what nobody else should read
-        unfinished = self._folder / f".{call_name(dump.number)}"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        try:
-            unfinished.mkdir(mode=0o700)
-            for number, one in enumerate(data):
-                if one is not None:
-                    (unfinished / block_name(number)).write_bytes(one)
-            (unfinished / HEADER).write_bytes(header)
-            unfinished.rename(self._folder / call_name(dump.number))
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+        write_dump(self._folder, dump, data)
         self._number += 1
         shutil.rmtree(self._folder / call_name(dump.number - self._calls), ignore_errors=True)
 

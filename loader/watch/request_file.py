@@ -14,11 +14,10 @@ from collections.abc import Hashable
 from precast.loader.fast_start.values import replace
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.watch.notice import notice
-from precast.loader.watch.requested import LINE_LIMIT, Requested
+from precast.loader.watch.requests import FILE_LIMIT, LINE_LIMIT, Requested
 
 MOST = 10_000
 """Distinct requests of one process."""
-FILE_LIMIT = 256 << 20
 _SECONDS = 60.0
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 

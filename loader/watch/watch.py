@@ -167,8 +167,8 @@ class Watch:
 
     def _note(self, file: RequestFile, asked: Asked, outcome: Outcome) -> None:
         with IMPORT_LOCK:
-            from precast.loader.watch.requested import Requested
-            from precast.loader.watch.wanted import plain_config, wanted_of_artifact, wanted_of_error
+            from precast.loader.watch.manifest_entry import plain_config, wanted_of_artifact, wanted_of_error
+            from precast.loader.watch.requests import Requested
         op, plain, kernel, cache = asked.op, plain_config(asked.config), outcome.kernel, outcome.cache
         if plain is None or not isinstance(op, str):
             return  # no config: it is an error of the program, which no build would help

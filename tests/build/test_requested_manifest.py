@@ -17,7 +17,7 @@ from precast.build.requested_manifest import entries_of, grid_of, grid_text, man
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.config import Key, to_json
-from precast.loader.watch.requested import Requested, Wanted
+from precast.loader.watch.requests import Requested, Wanted
 
 TEXTS = st.sampled_from(["", "on", "null", "1", "1e3", "0x10", "a: b", "#", "${x}", "é", "[", "x y", "a\nb", '"'])
 PLAIN = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).map(abs) | TEXTS

@@ -14,7 +14,7 @@ from precast import loader
 from precast.build.replay import find_cache, notes_of, replayed
 from precast.loader import session
 from precast.loader.watch.dump_folder import find_call, read_block, read_dump
-from precast.loader.watch.requested import read_requests
+from precast.loader.watch.requests import read_requests
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from precast.loader.attach.attachment import COMPILER, SOURCE, VERSION
-from precast.loader.attach.guards import DSL_DISTRIBUTION
 from precast.loader.attach.keys import encode
 from precast.loader.attach.library import Library
-from precast.loader.attach.returned import numbered
+from precast.loader.attach.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
+from precast.loader.attach.return_structure import numbered
 from precast.loader.format.config import Key, to_value
 from tests.helpers.caches import CacheWriter, Native, artifact
 

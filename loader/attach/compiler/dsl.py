@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach.after_import import after_import
 from precast.loader.attach.compiler.occupancy import max_active_clusters
+from precast.loader.attach.import_hook import after_import
 from precast.loader.errors import PrecastError
 
 _MODULE, _HARDWARE = "cutlass.base_dsl.compiler", "cutlass.utils.hardware_info"
@@ -108,7 +108,7 @@ class Answers:
             return next(self._kernels)
         except StopIteration:
             raise PrecastError(
-                "the library's function compiles more kernels here than where they were built: build the cache anew"
+                "the library's function compiles more kernels here than where they were built: rebuild the cache"
             ) from None
 
     def check_all_given(self) -> None:
@@ -118,7 +118,7 @@ class Answers:
         """
         if self._given and next(self._kernels, None) is not None:
             raise PrecastError(
-                "the library's function compiles fewer kernels here than where they were built: build the cache anew"
+                "the library's function compiles fewer kernels here than where they were built: rebuild the cache"
             )
 
 

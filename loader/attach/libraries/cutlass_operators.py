@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach.after_import import after_import
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers, answered_by, asking
+from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.keys import UnknownKey, canonical, encode
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.fast_start.values import Immutable

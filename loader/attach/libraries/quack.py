@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach.after_import import after_import
 from precast.loader.attach.hooks import Decorator
+from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.key_reader import find
 from precast.loader.attach.library import KernelSource, Library, Seam
 

@@ -16,8 +16,7 @@ from precast.build.cache.merge import merge_caches
 from precast.build.push.push import push_cache
 from precast.loader.errors import ConfigError, FetchError, IntegrityError
 from precast.loader.fetch.fetcher import fetch
-from precast.loader.fetch.image import Descriptor, encode_manifest
-from precast.loader.fetch.registry import INDEX_TYPE, MANIFEST_TYPE
+from precast.loader.fetch.image import INDEX_TYPE, MANIFEST_TYPE, Descriptor, encode_manifest
 from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.packed_caches import ARM, Built, tree

@@ -20,8 +20,8 @@ from precast.build.child.known_values import KnownValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 from precast.loader.attach import attach
-from precast.loader.attach.after_import import after_import
 from precast.loader.attach.compiler import dsl as dsl_answers
+from precast.loader.attach.import_hook import after_import
 from precast.loader.format.target import Target
 
 

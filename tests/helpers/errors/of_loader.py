@@ -26,7 +26,7 @@ from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
 from precast.loader.watch.dump import Block
 from precast.loader.watch.memory import bytes_of
-from precast.loader.watch.requested import read_requests
+from precast.loader.watch.requests import read_requests
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER

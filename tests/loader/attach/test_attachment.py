@@ -16,7 +16,8 @@ from precast.loader import api, session
 from precast.loader.attach.attachment import Attachment, KernelMissing
 from precast.loader.attach.keys import canonical, encode
 from precast.loader.attach.library import Library
-from precast.loader.attach.recording import Recorder, read_recording
+from precast.loader.attach.recorder import Recorder
+from precast.loader.attach.recording import read_recording
 from precast.loader.errors import ConfigError, Frozen
 from precast.loader.launch.kernel import Kernel
 from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache

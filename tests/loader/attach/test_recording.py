@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.attach.recording import Recorded, Recorder, merged, read_recording
+from precast.loader.attach.recorder import Recorder
+from precast.loader.attach.recording import Recorded, merged, read_recording
 from precast.loader.errors import ConfigError, FormatError
 
 GOOD: dict[str, Any] = {"library": "quack", "compile": "quack.a:F.g", "config": {"N": 8, "t": ["$list", 1]}}
@@ -117,7 +118,8 @@ def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path) -> None:
     path = tmp_path / "r"
     script = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from precast.loader.attach.recording import Recorded, Recorder\n"
+        "from precast.loader.attach.recorder import Recorder\n"
+        "from precast.loader.attach.recording import Recorded\n"
         "from precast.loader.errors import ConfigError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (80, 80))\n"
@@ -140,7 +142,8 @@ def test_a_recording_that_cannot_be_written_is_an_error_that_names_it(tmp_path: 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from precast.loader.attach.recording import Recorded, Recorder\n"
+        "from precast.loader.attach.recorder import Recorder\n"
+        "from precast.loader.attach.recording import Recorded\n"
         "recorder, start = Recorder(Path(sys.argv[1])), int(sys.argv[2])\n"
         "for n in range(start, start + 200):\n"
         "    recorder.add(Recorded(library='a', compile='a:b', config={'N': n, 'pad': 'x' * 1000}))\n"

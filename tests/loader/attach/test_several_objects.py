@@ -13,8 +13,8 @@ from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import Coverage, coverage
 from precast.loader import session
 from precast.loader.attach.attachment import Attachment, KernelMissing
+from precast.loader.attach.cached_compile import served
 from precast.loader.attach.compiler.dsl import Answers, answered_by
-from precast.loader.attach.served import served
 from precast.loader.errors import PrecastError
 from precast.loader.format.config import to_value
 from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache

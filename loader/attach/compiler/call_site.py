@@ -1,94 +1,31 @@
-"""Compilations that no declared seam asks for: found while a program is recorded, and reported with their places.
-
-They are not served. What ``cute.compile`` is given says too little for a key. Most often it is a live object, whose
-state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory holds
-addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam one
-level up, at a function with plain arguments, has none of these problems: so the report says where to declare one.
-"""
+"""Where a program called ``cute.compile``, seen from inside the call, and why no seam covers that place."""
 
 from __future__ import annotations
 
 import enum
 import inspect
-import json
 import sys
 from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format import fields
+from precast.loader.attach.untracked_compiles import LONGEST, UntrackedCompile
 
-UNCOVERED = "uncovered"
-"""The name in a line of a recording."""
-
-_FIELDS = ("place", "compiled", "arguments", "reason")
-_LONGEST = 400
 _PASSED = ("cutlass", "precast.loader.attach", "functools", "contextlib")
 _LIBRARIES = ("cutlass.operators", "cutlass.kernels")  # of kernels, though they stand inside the compiler's package
 
 
-class Uncovered(Immutable, kw_only=True):
-    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it.
-
-    Where a seam was asked for it, and it has no key, ``place`` is the seam's and only ``reason`` says more.
-    """
-
-    place: str
-    compiled: str = ""
-    arguments: str = ""
-    reason: str
-
-    def to_json(self) -> dict[str, str]:
-        return {name: getattr(self, name) for name in _FIELDS}
-
-    @property
-    def text(self) -> str:
-        """Its one JSON text."""
-        return json.dumps({UNCOVERED: self.to_json()}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-    @property
-    def key(self) -> str:
-        """What two of the same have in common."""
-        return self.text
-
-    @classmethod
-    def parse(cls, value: object) -> Uncovered:
-        """What a line of a recording says, each part checked.
-
-        >>> Uncovered.parse({"place": "m:f", "compiled": "m:g", "arguments": "()", "reason": "none"}).place
-        'm:f'
-        """
-        data = fields.known(fields.as_object(value), _FIELDS)
-        return cls(**{name: fields.parsed(data, name, _text) for name in _FIELDS})
-
-    def __str__(self) -> str:
-        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        raise FormatError(f"{value!r:.80} is not a text of at most {_LONGEST} characters")
-    return value
-
-
-def without_key(place: str, reason: str) -> Uncovered:
-    """A compilation that a seam was asked for, and that no key can hold."""
-    return Uncovered(place=place[:_LONGEST], reason=reason[:_LONGEST])
-
-
-def uncovered_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Uncovered:
+def untracked_compile(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UntrackedCompile:
     """What a call of ``cute.compile`` compiles, seen from inside the call."""
     frame = _caller(sys._getframe(1))
     shown = [_shown(value) for value in args[1:]]
     shown += [f"{name}={_shown(value)}" for name, value in kwargs.items()]
     place, reason = ("?", "its caller is not Python") if frame is None else _judged(frame)
-    return Uncovered(
-        place=place[:_LONGEST],
-        compiled=_name_of(args[0] if args else None)[:_LONGEST],
-        arguments=f"({', '.join(shown)})"[:_LONGEST],
-        reason=reason[:_LONGEST],
+    return UntrackedCompile(
+        place=place[:LONGEST],
+        compiled=_name_of(args[0] if args else None)[:LONGEST],
+        arguments=f"({', '.join(shown)})"[:LONGEST],
+        reason=reason[:LONGEST],
     )
 
 

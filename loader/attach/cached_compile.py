@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from precast.loader.attach.argument_types import Types, types_within
 from precast.loader.attach.compiler.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
-from precast.loader.attach.keys import Types, encode, types_within
+from precast.loader.attach.keys import encode
 from precast.loader.attach.library import KernelSource, Library
-from precast.loader.attach.passed import KeptWithout, NoKey, typical
+from precast.loader.attach.type_only_arguments import KeptWithout, NoKey, typical
 
 
 def served(

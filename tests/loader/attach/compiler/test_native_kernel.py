@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from precast.loader.attach import host_values
-from precast.loader.attach.arguments import NativeKernel, parse_defaults
+from precast.loader.attach.compiler.native_kernel import NativeKernel
 from precast.loader.attach.compiler.placeholder import NoCompiler
+from precast.loader.attach.provenance import parse_defaults
 from precast.loader.errors import FormatError
 from precast.loader.format.signature import Argument, Signature
 
@@ -138,7 +139,7 @@ def test_a_kernel_that_takes_the_current_stream_of_tvm_ffi_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [8, {"n": "x"}, {1: 2}, {"n": [1]}])
 def test_defaults_are_checked_when_they_are_read(value: Any) -> None:
-    with pytest.raises(FormatError, match="build the cache anew"):
+    with pytest.raises(FormatError, match="rebuild the cache"):
         parse_defaults(value)
 
 

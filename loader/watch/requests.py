@@ -16,7 +16,7 @@ from precast.loader.format.patterns import NAME, OP_NAME, PART, SHA256, Pattern
 from precast.loader.format.target import Target, parse_capability
 from precast.loader.format.tuning import parse_problem
 
-LINE_LIMIT = 1 << 16
+LINE_LIMIT, FILE_LIMIT = 1 << 16, 256 << 20
 _MOST_COUNTED = 2**53
 FUNCTION = Pattern(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(?:@[a-z][a-z0-9_]*)?")
 _REASON = 500

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import replace
-from precast.loader.watch.requested import Requested, Wanted, added, read_requests
+from precast.loader.watch.requests import Requested, Wanted, added, read_requests
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 PLAIN = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).map(abs) | st.text(max_size=9)

@@ -14,13 +14,11 @@ from typing import Any
 
 from precast.loader.attach.key_reader import decode
 from precast.loader.attach.keys import UnknownKey, encode
+from precast.loader.attach.provenance import OBJECTS
 from precast.loader.errors import FormatError
 
 WRAPPED = "wrapped"
 """The function returned something that has no plain form, such as a closure: only the function itself can make it."""
-
-PROVENANCE, OBJECTS = "returns", "objects"
-"""The names in an artifact's provenance: the form, and how many objects the function compiled, if several."""
 
 MOST = 64
 """How many objects one call of a compile function may give."""
@@ -98,7 +96,7 @@ def rebuilt(form: Any, kernels: Sequence[object], package: str) -> Any:
         return decode(form, makers={_KERNEL: kernel}, package=package)
     except UnknownKey as error:
         raise FormatError(
-            f"what the library's function returned cannot be made again: {error}; build the cache anew"
+            f"what the library's function returned cannot be made again: {error}; rebuild the cache"
         ) from error
 
 
@@ -110,7 +108,7 @@ def count_of(provenance: Mapping[str, Any]) -> int:
     """
     count = provenance.get(OBJECTS, 1)
     if type(count) is not int or not 1 <= count <= MOST:
-        raise FormatError(f"{count!r:.20} is not a number of objects: build the cache anew", OBJECTS)
+        raise FormatError(f"{count!r:.20} is not a number of objects: rebuild the cache", OBJECTS)
     return count
 
 
@@ -122,4 +120,4 @@ def parse_structure(value: object) -> Any:
     """
     if value is None or value == WRAPPED or isinstance(value, list):
         return value
-    raise FormatError(f"{value!r:.80} is not what a compile function returned: build the cache anew")
+    raise FormatError(f"{value!r:.80} is not what a compile function returned: rebuild the cache")

@@ -11,7 +11,7 @@ from precast.loader.format.config import Key, dtype_name, to_json, to_value
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import Requirements
 from precast.loader.resolve.resolution import Resolution, own_target, source_of, target_to_build
-from precast.loader.watch.requested import Wanted
+from precast.loader.watch.requests import Wanted
 
 
 def plain_config(config: object) -> dict[str, Any] | None:

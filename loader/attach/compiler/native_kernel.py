@@ -28,11 +28,8 @@ from precast.loader.format.signature import Argument
 from precast.loader.launch.dlpack import Tensor
 from precast.loader.launch.kernel import Kernel
 
-PROVENANCE = "native_call"
-"""The name in an artifact's provenance: the defaults of the arguments, where the library compiles without TVM-FFI."""
-
 _NUMBERS = (int, float)  # bool is an int
-_HINT = "record the call anew with the library and the DSL that are installed"
+_HINT = "record the call again with the library and the DSL that are installed"
 
 
 class NativeKernel:
@@ -78,20 +75,6 @@ class NativeKernel:
             what = f"cannot take {', '.join(wrong)}" if wrong else f"misses {', '.join(missing)}"
             raise TypeError(f"{self.kernel.op}() {what}: it takes {', '.join(self._names)}")
         return (*args, *(given[name] for name in left))
-
-
-def parse_defaults(value: object) -> dict[str, Any] | None:
-    """Check what was read of a native call; None where the library compiles for TVM-FFI.
-
-    >>> parse_defaults({"scale": 1.0}), parse_defaults(None)
-    ({'scale': 1.0}, None)
-    """
-    if value is None:
-        return None
-    plain = (type(None), bool, int, float)
-    if isinstance(value, dict) and all(isinstance(n, str) and isinstance(v, plain) for n, v in value.items()):
-        return value
-    raise FormatError(f"{value!r:.80} are not the defaults of a call: build the cache anew")
 
 
 def _converter(argument: Argument) -> Callable[[Any], Any]:

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from precast.loader.attach.attachment import Attachment
+from precast.loader.attach.cached_compile import ServedMapping, served
 from precast.loader.attach.compiler import dsl
-from precast.loader.attach.recording import Recorder, read_recording, read_uncovered
-from precast.loader.attach.served import ServedMapping, served
-from precast.loader.attach.uncovered import Uncovered
+from precast.loader.attach.recorder import Recorder
+from precast.loader.attach.recording import read_recording, read_untracked
+from precast.loader.attach.untracked_compiles import UntrackedCompile
 from precast.loader.errors import FormatError
 from tests.helpers.attached import MINE
 
-ONE = Uncovered(place="m:f", compiled="m:g", arguments="(1)", reason="declare it")
+ONE = UntrackedCompile(place="m:f", compiled="m:g", arguments="(1)", reason="declare it")
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_nothing_is_told_while_kernels_are_served(compiler: Any) -> None:
 def test_counts_name_the_place_once_for_each_kernel() -> None:
     attachment = Attachment("record", recorder=Recorder(None))
     for value in (1, 2, 2):
-        attachment.note_uncovered((len, value), {"options": "-O3"})
+        attachment.note_untracked((len, value), {"options": "-O3"})
     (count,) = attachment.counts()
     place = "test_counts_name_the_place_once_for_each_kernel"
     assert (count.function, count.hits, count.misses) == (f"{__name__}:{place}", 0, 2)
@@ -104,7 +105,7 @@ def test_a_recording_holds_both_kinds_of_lines(tmp_path: Path) -> None:
     for _ in range(2):
         Recorder(path).add(ONE)
     data = path.read_bytes() + b'{"library":"quack","compile":"quack.softmax:c","config":{"N":8}}\n'
-    assert read_uncovered(data) == (ONE,)
+    assert read_untracked(data) == (ONE,)
     assert [one.compile for one in read_recording(data)] == ["quack.softmax:c"]
 
 
@@ -113,7 +114,7 @@ def test_a_recording_holds_both_kinds_of_lines(tmp_path: Path) -> None:
 )
 def test_a_bad_line_is_named(line: bytes) -> None:
     data = line + b"\n" + ONE.text.encode()
-    for read in (read_recording, read_uncovered):
+    for read in (read_recording, read_untracked):
         with pytest.raises(FormatError, match="line 1 of the recording"):
             read(data)
 
@@ -124,5 +125,5 @@ def test_no_address_is_shown() -> None:
         __cache_key__ = (int, (id(sys), 4), (1, 8))
 
     attachment = Attachment("record", recorder=Recorder(None))
-    attachment.note_uncovered((len, Tensor(), object()), {})
+    attachment.note_untracked((len, Tensor(), object()), {})
     assert "builtins:len(Tensor(int, (object, 4), (1, 8)), object)" in str(attachment)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from precast.loader.attach.cached_compile import ServedMapping, served
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.library import Library
-from precast.loader.attach.served import ServedMapping, served
 from tests.helpers.attached import MINE
 
 

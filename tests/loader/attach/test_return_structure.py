@@ -12,7 +12,7 @@ import pytest
 
 from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.library import Library
-from precast.loader.attach.returned import count_of, parse_structure, rebuilt, structure_of
+from precast.loader.attach.return_structure import count_of, parse_structure, rebuilt, structure_of
 from precast.loader.errors import FormatError
 
 PACKAGE = "tests"
@@ -80,7 +80,7 @@ def test_several_objects_come_back_in_their_places() -> None:
     ],
 )
 def test_a_structure_that_cannot_be_made_again_is_refused(form: Any) -> None:
-    with pytest.raises(FormatError, match="build the cache anew"):
+    with pytest.raises(FormatError, match="rebuild the cache"):
         rebuilt(form, [object()], PACKAGE)
 
 
@@ -118,7 +118,7 @@ def test_a_cache_cannot_have_a_module_imported_or_a_function_called(
     (tmp_path / f"{PACKAGE}x" / "evil.py").write_text("open('evil_outside_ran', 'w').close()\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FormatError, match="build the cache anew"):
+    with pytest.raises(FormatError, match="rebuild the cache"):
         rebuilt(form, [object()], PACKAGE)
     assert not (tmp_path / "evil_outside_ran").exists()
     assert not {"evil_outside", f"{PACKAGE}x.evil"} & sys.modules.keys()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from precast.loader.attach.cached_compile import served
 from precast.loader.attach.hooks import compiles
 from precast.loader.attach.library import Library
-from precast.loader.attach.served import served
 
 LIBRARY = Library(name="one", distribution="zstandard", package="zstandard", seams=())
 

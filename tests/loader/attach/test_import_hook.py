@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from precast.loader.attach.after_import import after_import, after_import_below
+from precast.loader.attach.import_hook import after_import, after_import_below
 from tests.helpers.attached import PACKAGE
 
 KERNELS = f"{PACKAGE}.kernels"

@@ -1,0 +1,70 @@
+"""Compilations that no declared seam asks for: found while a program is recorded, and reported with their places.
+
+They are not served. What ``cute.compile`` is given says too little for a key. Most often it is a live object, whose
+state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory holds
+addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam one
+level up, at a function with plain arguments, has none of these problems: so the report says where to declare one.
+"""
+
+from __future__ import annotations
+
+import json
+
+from precast.loader.errors import FormatError
+from precast.loader.fast_start.values import Immutable
+from precast.loader.format import fields
+
+UNCOVERED = "uncovered"
+"""The name in a line of a recording."""
+
+_FIELDS = ("place", "compiled", "arguments", "reason")
+LONGEST = 400
+
+
+class UntrackedCompile(Immutable, kw_only=True):
+    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it.
+
+    Where a seam was asked for it, and it has no key, ``place`` is the seam's and only ``reason`` says more.
+    """
+
+    place: str
+    compiled: str = ""
+    arguments: str = ""
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    @property
+    def text(self) -> str:
+        """Its one JSON text."""
+        return json.dumps({UNCOVERED: self.to_json()}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def key(self) -> str:
+        """What two of the same have in common."""
+        return self.text
+
+    @classmethod
+    def parse(cls, value: object) -> UntrackedCompile:
+        """What a line of a recording says, each part checked.
+
+        >>> UntrackedCompile.parse({"place": "m:f", "compiled": "m:g", "arguments": "()", "reason": "none"}).place
+        'm:f'
+        """
+        data = fields.known(fields.as_object(value), _FIELDS)
+        return cls(**{name: fields.parsed(data, name, _text) for name in _FIELDS})
+
+    def __str__(self) -> str:
+        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise FormatError(f"{value!r:.80} is not a text of at most {LONGEST} characters")
+    return value
+
+
+def without_key(place: str, reason: str) -> UntrackedCompile:
+    """A compilation that a seam was asked for, and that no key can hold."""
+    return UntrackedCompile(place=place[:LONGEST], reason=reason[:LONGEST])
