@@ -44,7 +44,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         if rehearsed:
             rehearsal = Rehearsal(toolchain, one.code, one.symbol, one.signature, [cubin.code for cubin in cubins])
             if plan is not None:
-                rehearsal.check(plan)
+                program = rehearsal.check(plan)
             else:
                 program, unlaunchable = rehearsal.derived()
         products.append(
@@ -58,7 +58,6 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 obj=one.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
-                plan=plan,
                 rehearsed=rehearsed,
                 program=program,
                 unlaunchable=unlaunchable,

@@ -1,14 +1,13 @@
 """The published JSON Schemas: of a manifest, of a cache's ``index.json``, of its ``ops/<op>.json``.
 
-They are for editors and other languages. The readers decide: a schema takes whatever they take, and refuses what they
-refuse as far as a schema can express it. It cannot express that a folder exists, that a key is one of the op's, that
-arguments or expressions nest too deep, or that 1.0 is no integer.
+They are for editors and other languages. The readers decide: a schema accepts whatever they accept, and refuses what
+they refuse as far as a schema can express it. It cannot express that a folder exists, that a key is one of the op's,
+that arguments or expressions nest too deep, or that 1.0 is not an integer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from precast.build.manifest_schema import manifest_schema
 from precast.build.schema_parts import (
@@ -22,7 +21,7 @@ from precast.build.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
-from precast.loader.format import artifact, index, launch_plan, signature
+from precast.loader.format import artifact, index, signature
 from precast.loader.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
 from precast.loader.format.program import expression, host_program
 
@@ -53,7 +52,7 @@ def _index() -> Schema:
     root = object_of(
         {
             "format": {"const": index.FORMAT},
-            "version": {"enum": list(range(1, index.VERSION + 1))},
+            "version": {"const": index.VERSION},
             "name": text_of(CACHE_NAME),
             "toolchain": table_of({"type": "string"}, 256),
             "runtimes": list_of(runtime, 8),
@@ -61,8 +60,6 @@ def _index() -> Schema:
             "ops": {**table_of(entry, 100_000), "propertyNames": text_of(OP_NAME)},
         }
     )
-    each_has_its_library = {"properties": {"runtimes": {"items": {"required": ["blob"]}}}}
-    root = {**root, "if": {"properties": {"version": {"maximum": 3}}}, "then": each_has_its_library}
     return document("precast index.json", root, {"blob": _blob(), "host": _host()})
 
 
@@ -70,35 +67,23 @@ def _op() -> Schema:
     root = object_of(
         {
             "format": {"const": index.OP_FORMAT},
-            "version": {"enum": list(range(1, index.VERSION + 1))},
+            "version": {"const": index.VERSION},
             "op": text_of(OP_NAME),
             "doc": {"type": "string"},
             "keys": list_of(_key(), 256),
             "artifacts": list_of({"$ref": "#/$defs/artifact"}, 1_000_000),
-            "tuning": list_of({"$ref": "#/$defs/measured"}, index.TUNING_LIMIT),
+            "tuning": list_of({"$ref": "#/$defs/table"}, index.TUNING_LIMIT),
         },
         optional=("doc", "tuning"),
     )
-    unassuming = {"properties": {"artifacts": {"items": {"properties": {"assumes": False}}}}}
-    unprogrammed = {"properties": {"artifacts": {"items": {"properties": {"program": False}}}}}
-    untabled = {"properties": {"tuning": {"items": {"properties": {"rows": False}}}}}
-    root = {
-        **root,
-        "allOf": [
-            {"if": {"properties": {"version": {"enum": older}}}, "then": without}
-            for older, without in (([1], unassuming), ([1, 2], untabled), ([1, 2, 3], unprogrammed))
-        ],
-    }
     parts = {
         "artifact": _artifact(),
-        "measured": _measured(),
+        "table": _table(),
         "argument": _argument(),
         "signature": _signature(),
         "blob": _blob(),
         "host": _host(),
-        "plan": _plan(),
-        "expression": _expression(launch_plan.SIZE, launch_plan.FUNCTIONS, 1 - 2**62, 2**62 - 1, "expression"),
-        "leafed": _expression(expression.LEAF, expression.FUNCTIONS, -(2**63), 2**63 - 1, "leafed"),
+        "expression": _expression(),
         "program": _program(),
     }
     return document("precast ops/<op>.json", root, {**parts, "value": _config_value()})
@@ -134,37 +119,28 @@ def _artifact() -> Schema:
             "resources": list_of(object_of({"kernel": {"type": "string"}, **sizes}), 256),
             "provenance": {"type": "object"},
             "evidence": list_of({"type": "object"}, 256),
-            "plan": {"$ref": "#/$defs/plan"},
             "assumes": _assumptions(),
             "program": {"$ref": "#/$defs/program"},
         },
-        optional=("resources", "provenance", "evidence", "plan", "assumes", "program"),
+        optional=("resources", "provenance", "evidence", "assumes", "program"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
-    alone = {"properties": {"host": {"type": "object"}, "plan": False, "program": False}}
-    return {**shape, "if": is_object, "then": alone, "not": {"required": ["plan", "program"]}}
+    return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "program": False}}}
 
 
 def _assumptions() -> Schema:
-    """At least one fact; that none stands under both, a schema cannot express."""
+    """At least one fact. A schema cannot express that ``needs`` and ``speed`` share none."""
     text = {"type": "string", "minLength": 1, "maxLength": 256}
     facts = {**table_of({"anyOf": [int64(), text]}, 256), "propertyNames": text_of(NAME)}
     shape = object_of({"needs": facts, "speed": facts})
     return {**shape, "anyOf": [{"properties": {n: {"minProperties": 1}}} for n in ("needs", "speed")]}
 
 
-def _plan() -> Schema:
-    expression = {"$ref": "#/$defs/expression"}
-    extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": expression}
-    extents = dict.fromkeys(("grid", "block", "cluster"), extent)
-    return object_of({**extents, "shared": expression, "parameters": list_of({"type": "string"}, 64)})
-
-
 def _program() -> Schema:
-    """A host program. That its parameters are long enough for their words, a schema cannot express."""
-    value = {"$ref": "#/$defs/leafed"}
-    places = [count_up_to(host_program.BYTES - 1), {"enum": list(host_program.WIDTHS)}, value]
-    word = {"type": "array", "prefixItems": places, "minItems": 3, "maxItems": 3}
+    """A host program. A schema cannot express that each word ends within its parameter."""
+    value = {"$ref": "#/$defs/expression"}
+    parts = [count_up_to(host_program.BYTES - 1), {"enum": list(host_program.WIDTHS)}, value]
+    word = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
     size = count_up_to(host_program.BYTES)
     parameter = object_of({"size": size, "words": list_of(word, host_program.WORDS)})
     extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": value}
@@ -181,42 +157,29 @@ def _program() -> Schema:
     return object_of({"limit": count_up_to(2**62), "steps": list_of(step, host_program.STEPS)})
 
 
-def _expression(leaf: re.Pattern[str], functions: Iterable[str], least: int, most: int, name: str) -> Schema:
-    """A number, a leaf, or a function of two expressions, by the name of this schema."""
-    number = {"type": "integer", "minimum": least, "maximum": most}
-    parts = [{"enum": sorted(functions)}, *[{"$ref": f"#/$defs/{name}"}] * 2]
+def _expression() -> Schema:
+    """A number, a leaf, or a function of two expressions."""
+    parts = [{"enum": sorted(expression.FUNCTIONS)}, *[{"$ref": "#/$defs/expression"}] * 2]
     function = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
-    return {"anyOf": [number, text_of(leaf), function]}
+    return {"anyOf": [int64(), text_of(expression.LEAF), function]}
 
 
-def _measured() -> Schema:
-    """A table; or, before version 3, a single measurement."""
+def _table() -> Schema:
+    """A table of measurements."""
     size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
     time = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}
-    problem = {"type": "object", "minProperties": 1, "maxProperties": 32, "propertyNames": text_of(NAME)}
-    machine = {
-        "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
-        "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
-    }
-    by_key = {"propertyNames": text_of(SHA256)}
     tile = {**table_of({**size, "minimum": 1}, 32), "propertyNames": text_of(NAME)}
     tiling = object_of({"at_once": {**size, "minimum": 1}, "tile": tile})
-    one = {
-        **machine,
-        "problem": {**problem, "additionalProperties": size},
-        "times": {**table_of(time, 10_000), **by_key},
-        "tilings": {**table_of(tiling, 10_000), **by_key},
-    }
-    table = {
-        **machine,
-        "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
-        "variants": {
-            **list_of(object_of({"key": text_of(SHA256), "tiling": tiling}, optional=("tiling",)), 10_000),
-            "minItems": 1,
-        },
-        "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
-    }
-    return {"oneOf": [object_of(table), object_of(one, optional=("tilings",))]}
+    variant = object_of({"key": text_of(SHA256), "tiling": tiling}, optional=("tiling",))
+    return object_of(
+        {
+            "gpu": {"type": "string", "minLength": 1, "maxLength": 128},
+            "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
+            "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
+            "variants": {**list_of(variant, 10_000), "minItems": 1},
+            "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
+        }
+    )
 
 
 def _signature() -> Schema:

@@ -1,4 +1,4 @@
-"""The parts that the JSON Schemas are made of."""
+"""Parts of the JSON Schemas."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def table_of(values: Schema, most: int) -> Schema:
 
 
 def list_of(items: Schema, most: int) -> Schema:
-    """A list of at most so many items."""
+    """A list of at most ``most`` items."""
     return {"type": "array", "maxItems": most, "items": items}
 
 
 def one_or_more(item: Schema, description: str) -> Schema:
-    """One item, or a list of different ones."""
+    """One item, or a list of different items."""
     several = {"type": "array", "minItems": 1, "maxItems": yaml_fields.MOST, "uniqueItems": True, "items": item}
     return {"anyOf": [item, several], "description": description}
 
 
 def text_of(pattern: re.Pattern[str] | Pattern, description: str = "") -> Schema:
-    """A text that a pattern matches."""
+    """A text that the pattern matches as a whole."""
     schema: Schema = {"type": "string", "pattern": whole_pattern(pattern.pattern)}
     return {**schema, "description": description} if description else schema
 
@@ -57,7 +57,7 @@ def line() -> Schema:
 
 
 def count_up_to(most: int) -> Schema:
-    """A number of something."""
+    """A whole number from 0 to ``most``."""
     return {"type": "integer", "minimum": 0, "maximum": most}
 
 

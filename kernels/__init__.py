@@ -5,7 +5,7 @@ Importing it imports neither the DSL nor torch.
 
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.tile import Tile
-from precast.loader.format.launch_plan import LaunchPlan
 
 __all__ = ["Cost", "DType", "Declaration", "LaunchPlan", "Tile", "Tolerance", "Tuned", "declaration_of", "kernel"]

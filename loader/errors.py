@@ -54,14 +54,15 @@ class TargetError(PrecastError, ValueError):
 
 
 class FormatError(PrecastError, ValueError):
-    """A file that was read does not hold what its format says. Carries the place in the file."""
+    """A file does not hold what its format requires. ``place`` is the place in the file, and ``remedy`` what to do."""
 
     code = "PCL03"
 
-    def __init__(self, message: str, place: str = "") -> None:
-        super().__init__(f"{message} in {place!r}" if place else message)
+    def __init__(self, message: str, place: str = "", *, remedy: str = "") -> None:
+        super().__init__(message + (f" in {place!r}" if place else "") + (f": {remedy}" if remedy else ""))
         self.message = message
         self.place = place
+        self.remedy = remedy
 
     def within(self, outer: str | int) -> FormatError:
         """The same error, seen from one level further out.
@@ -74,7 +75,7 @@ class FormatError(PrecastError, ValueError):
         else:
             head = f"[{outer}]" if isinstance(outer, int) else outer
             place = head + (self.place if self.place.startswith("[") else f".{self.place}")
-        return FormatError(self.message, place)
+        return FormatError(self.message, place, remedy=self.remedy)
 
 
 class CacheError(PrecastError):

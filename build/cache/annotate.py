@@ -12,6 +12,7 @@ from precast.build.cache.index_writer import cache_files
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.index import TUNING_LIMIT, OpIndex, check_version, encode
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.patterns import OP_NAME
 from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
@@ -109,7 +110,7 @@ def _with(old: tuple[dict[str, Any], ...], new: Mapping[str, Any] | None) -> tup
     return tuple(sorted([*kept, dict(new)], key=lambda e: (str(e.get("check")), str(e.get("gpu")))))
 
 
-def _listed(cache: Cache, op: str) -> OpIndex:
+def _listed(cache: Cache, op: str) -> OpReader:
     if op not in cache.index.ops:
         raise FormatError(f"cache {cache.name!r} has no op {op!r}: measure this very cache")
     return cache.op(op)
@@ -122,7 +123,7 @@ def _write(cache: Cache, changed: Mapping[str, OpIndex]) -> None:
         name=index.name,
         toolchain=index.toolchain,
         runtimes=index.runtimes,
-        ops={**contents.ops, **changed},
+        ops={op: changed.get(op) or reader.index for op, reader in contents.ops.items()},
         dictionary=index.dictionary,
         blobs=contents.stored_blobs(),
     )

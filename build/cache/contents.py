@@ -22,7 +22,8 @@ from precast.loader.attach.return_structure import first_op
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.format.artifact import Artifact, Blob
 from precast.loader.format.config import Config, canonical, to_json
-from precast.loader.format.index import Index, OpIndex, digest
+from precast.loader.format.index import Index, digest
+from precast.loader.format.op_reader import OpReader
 from precast.loader.resolve.cache import Cache
 
 _SHOWN = 20
@@ -125,7 +126,7 @@ class CacheContents:
         return self.cache.index
 
     @cached_property
-    def ops(self) -> dict[str, OpIndex]:
+    def ops(self) -> dict[str, OpReader]:
         """What the cache lists for each op."""
         return {op: self.cache.op(op) for op in sorted(self.index.ops)}
 

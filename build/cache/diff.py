@@ -11,7 +11,8 @@ from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import INPUTS, read_by_author
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import canonical, config_text
-from precast.loader.format.index import OpIndex, digest, key_to_json
+from precast.loader.format.index import digest, key_to_json
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.tuning import Measured
 
 _COUNTED = ("registers", "shared", "stack", "local")
@@ -127,7 +128,7 @@ def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
         yield Change("bytes stored", *sizes)
 
 
-def _tuning(listed: OpIndex) -> str:
+def _tuning(listed: OpReader) -> str:
     """The measurements of an op, told in short: how many times, and a digest by which others are told apart.
 
     Keys change with any source, so that a time stands for its config and target.

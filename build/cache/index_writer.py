@@ -35,7 +35,8 @@ def cache_files(
     """
     listed = {op: ops[op].encode() for op in sorted(ops)}
     entries = {
-        op: OpEntry(sha256=digest(data), size=len(data), artifacts=len(ops[op].rows)) for op, data in listed.items()
+        op: OpEntry(sha256=digest(data), size=len(data), artifacts=len(ops[op].artifacts))
+        for op, data in listed.items()
     }
     index = Index(name=name, toolchain=dict(toolchain), runtimes=tuple(runtimes), ops=entries, dictionary=dictionary)
     return {

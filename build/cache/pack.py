@@ -143,7 +143,6 @@ def _artifact(
         rank=variant.rank,
         resources=product.resources,
         provenance=provenance,
-        plan=product.plan if kind == "cubin" else None,
         assumes=assumes,
         program=product.program if kind == "cubin" else None,
     )

@@ -12,12 +12,12 @@ from precast.build.gpu.profile import parse_answers
 from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.attach.provenance import parse_defaults
 from precast.loader.attach.return_structure import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.config import to_json
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Signature
 from precast.loader.machine.facts import Answer
 

@@ -10,9 +10,8 @@ from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.errors import FormatError
-from precast.loader.format.launch_plan import LaunchPlan
-from precast.loader.format.program.from_plan import program_of
 from precast.loader.format.program.host_program import HostProgram, Parameter
 from precast.loader.format.signature import Signature
 
@@ -29,14 +28,13 @@ class Rehearsal:
     signature: Signature
     cubins: Sequence[bytes]
 
-    def check(self, plan: LaunchPlan) -> None:
-        """Raise a PlanError if an author's launch plan differs from what the object's host code does."""
+    def check(self, plan: LaunchPlan) -> HostProgram:
+        """The host program of an author's launch plan. Raises a PlanError if the object's host code does otherwise."""
         try:
-            plan.check(self.signature)
             if len(self.cubins) != 1 or len(elf.kernels(self.cubins[0])) != 1:
                 raise PlanError(f"{self.symbol} has more than one kernel, and a plan launches one: remove launch=")
             kernel = elf.kernels(self.cubins[0])[0]
-            program = program_of(plan, self.signature, kernel)
+            program = plan.program(self.signature, kernel)
         except FormatError as error:
             raise PlanError(f"{self.symbol}: its launch plan is wrong: {error}; correct launch= in @kernel") from None
         _check_parameters(self.symbol, program.steps[0].parameters, elf.kernel_parameters(self.cubins[0], kernel))
@@ -44,6 +42,7 @@ class Rehearsal:
         wrong = caller.difference(program, caller.drawn("plan", CALLS, tame=False))
         if wrong:
             raise PlanError(f"{self.symbol} {wrong}. Correct launch= in @kernel, or remove it: a plan can be derived")
+        return program
 
     def derived(self) -> tuple[HostProgram | None, str]:
         """The host program of the object; or None, and why there is none."""

@@ -15,7 +15,6 @@ from precast.loader.attach.return_structure import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
 from precast.loader.format.artifact import Host, Resources
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -28,8 +27,8 @@ _DIGEST = 32
 class Product:
     """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
 
-    ``rehearsed`` says that how a cubin of it is launched was looked for: ``plan`` was checked against the object's host
-    code, or ``program`` derived from it; ``unlaunchable`` says why there is neither.
+    ``rehearsed`` is true if the object's host code was run to find out how a cubin of it is launched. ``program`` is
+    the result; if there is none, ``unlaunchable`` is the reason.
     """
 
     op: str
@@ -41,7 +40,6 @@ class Product:
     obj: bytes
     library: bytes
     cubins: tuple[bytes, ...]
-    plan: LaunchPlan | None = None
     rehearsed: bool = False
     program: HostProgram | None = None
     unlaunchable: str = ""
@@ -96,7 +94,6 @@ class Record:
                     "host": product.host.to_json(),
                     "resources": [r.to_json() for r in product.resources],
                     "cubins": len(product.cubins),
-                    "plan": product.plan.to_json() if product.plan else None,
                     "rehearsed": product.rehearsed,
                     "program": product.program.to_json() if product.program else None,
                     "unlaunchable": product.unlaunchable,
@@ -147,7 +144,6 @@ def _product(value: object, parts: list[bytes]) -> Product:
         obj=obj,
         library=library,
         cubins=tuple(cubins),
-        plan=fields.parsed(data, "plan", lambda v: None if v is None else LaunchPlan.parse(v)),
         rehearsed=fields.get(data, "rehearsed", bool),
         program=fields.parsed(data, "program", lambda v: None if v is None else HostProgram.parse(v)),
         unlaunchable=fields.get(data, "unlaunchable", str),

@@ -18,7 +18,7 @@ from precast.build.plan.matrix import Matrix, matrix_of
 from precast.kernels.authoring.declare import Problem
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Config, Key, canonical, config_text
-from precast.loader.format.index import OpIndex
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.target import Target
 from precast.loader.format.tiling import Tiling
 from precast.loader.resolve.cache import Cache
@@ -121,7 +121,7 @@ def _ops(entry: Entry, cache: Cache) -> list[str]:
     ]
 
 
-def _description(op: str, entry: Entry, listed: OpIndex) -> Description:
+def _description(op: str, entry: Entry, listed: OpReader) -> Description:
     """A kernel as the cache describes it. Which keys are tuned is decided: a build has been made of it."""
     return Description(op=op, source=entry.source or "", keys=listed.keys, declared=True)
 

@@ -14,7 +14,7 @@ from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import config_text, python_text, to_json
-from precast.loader.format.index import OpIndex
+from precast.loader.format.op_reader import OpReader
 from precast.loader.resolve.evidence import CHECK
 
 _PLACES = 4  # digits of a time that a page holds
@@ -169,7 +169,7 @@ def shown(
     )
 
 
-def _facts(op: str, artifact: Artifact, index: OpIndex) -> dict[str, Any]:
+def _facts(op: str, artifact: Artifact, index: OpReader) -> dict[str, Any]:
     used = artifact.resources
     asked = [f"{name} {value}" for name, value in sorted(artifact.assumes.needs.items())] if artifact.assumes else []
     checks = [entry for entry in artifact.evidence if entry.get("check") == CHECK]
@@ -194,7 +194,7 @@ def _facts(op: str, artifact: Artifact, index: OpIndex) -> dict[str, Any]:
     }
 
 
-def get_line(op: str, artifact: Artifact, index: OpIndex) -> str:
+def get_line(op: str, artifact: Artifact, index: OpReader) -> str:
     """The line of a program that gets exactly this artifact's variant: what is a default is left out."""
     keys = {key.name: key for key in index.keys}
     config = {
@@ -214,7 +214,7 @@ def _texts(value: object) -> Iterable[object]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _contests(op: str, index: OpIndex, places: Mapping[str, int]) -> Iterator[Contest]:
+def _contests(op: str, index: OpReader, places: Mapping[str, int]) -> Iterator[Contest]:
     tuned = {key.name for key in index.keys if key.tuned}
     meaning = {
         artifact.key: config_text({name: value for name, value in artifact.config.items() if name not in tuned})

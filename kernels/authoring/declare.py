@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.errors import TargetError
 from precast.loader.format.config import Config, Key, suggest
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.patterns import NAME, OP_NAME
 from precast.loader.format.target import Target
 from precast.loader.format.target_pattern import TargetPattern

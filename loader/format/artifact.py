@@ -16,7 +16,6 @@ from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.format.assumptions import Assumptions
-    from precast.loader.format.launch_plan import LaunchPlan
     from precast.loader.format.program.host_program import HostProgram
 
 BLOB_LIMIT = 1 << 30
@@ -26,7 +25,7 @@ ENCODINGS = ("raw", "zstd", "zstd+dictionary")
 
 
 class Blob(Immutable, kw_only=True):
-    """Bytes in ``blobs/``: named by the digest of what they decode to."""
+    """A file in ``blobs/``, named by the digest of its decoded bytes."""
 
     sha256: str
     size: int
@@ -66,7 +65,7 @@ class Host(Immutable, kw_only=True):
 
 
 class Resources(Immutable, kw_only=True):
-    """What one device kernel in an artifact uses, as ``cuobjdump`` reads it: bytes, but for the registers."""
+    """What a device kernel in an artifact uses, by ``cuobjdump``: registers, and bytes of each memory."""
 
     kernel: str
     registers: int
@@ -95,11 +94,10 @@ class Resources(Immutable, kw_only=True):
 class Artifact(Immutable, kw_only=True):
     """One compiled variant: what it is, where it runs, where its bytes are, and where it came from.
 
-    ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``plan`` is how a
-    cubin is launched, as its author wrote it down, and ``program`` the same as it was derived: it has one of them, or
-    none, and is then for tools to read. ``assumes`` are the facts of a GPU that it depends on.
-    ``provenance`` and ``evidence`` are for people and tools; no artifact is chosen by them, unless the caller asks for
-    one that was verified.
+    ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``program`` is how
+    a cubin is launched; a cubin without one is for tools to read. ``assumes`` has the facts of the GPU that were
+    compiled in. ``provenance`` and ``evidence`` are for people and tools; the loader reads ``evidence`` only if the
+    caller requires a verified artifact.
     """
 
     key: str
@@ -114,32 +112,18 @@ class Artifact(Immutable, kw_only=True):
     resources: tuple[Resources, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
     evidence: tuple[dict[str, Any], ...] = ()
-    plan: LaunchPlan | None = None
     assumes: Assumptions | None = None
     program: HostProgram | None = None
 
     @property
     def launchable(self) -> bool:
-        """Whether anything can launch it."""
-        return self.kind == "object" or self.plan is not None or self.program is not None
-
-    @property
-    def host_program(self) -> HostProgram | None:
-        """What a call of a cubin does; None where that is not known. A FormatError where its plan cannot be packed."""
-        if self.program is not None or self.plan is None:
-            return self.program
-        with IMPORT_LOCK:
-            from precast.loader.format.program.from_plan import program_of
-        return program_of(self.plan, self.signature, self.symbol)
+        """Whether the loader can launch it."""
+        return self.kind == "object" or self.program is not None
 
     def to_json(self) -> dict[str, Any]:
-        plan = {"plan": self.plan.to_json()} if self.plan else {}
-        if self.program:
-            plan["program"] = self.program.to_json()
-        assumes = {"assumes": self.assumes.to_json()} if self.assumes else {}
         return {
-            **plan,
-            **assumes,
+            **({"program": self.program.to_json()} if self.program else {}),
+            **({"assumes": self.assumes.to_json()} if self.assumes else {}),
             "blob": self.blob.to_json(),
             "config": {name: to_json(value) for name, value in self.config.items()},
             "evidence": list(self.evidence),
@@ -158,7 +142,7 @@ class Artifact(Immutable, kw_only=True):
     def parse(cls, value: object) -> Artifact:
         names = (
             "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
-            "signature", "resources", "provenance", "evidence", "plan", "assumes", "program",
+            "signature", "resources", "provenance", "evidence", "assumes", "program",
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
@@ -174,19 +158,14 @@ class Artifact(Immutable, kw_only=True):
             resources=fields.items(data, "resources", Resources.parse, most=256, default=()),
             provenance=dict(fields.parsed(data, "provenance", fields.as_object, {})),
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
-            plan=fields.parsed(data, "plan", _plan, None),
             assumes=fields.parsed(data, "assumes", _assumptions, None),
             program=fields.parsed(data, "program", _program, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")
-        if artifact.plan is not None:
-            if artifact.kind != "cubin":
-                raise FormatError("only a cubin has one", "plan")
-            artifact.plan.check(artifact.signature)
         if artifact.program is not None:
-            if artifact.kind != "cubin" or artifact.plan is not None:
-                raise FormatError("only a cubin without a plan has one", "program")
+            if artifact.kind != "cubin":
+                raise FormatError("only a cubin has a host program", "program")
             artifact.program.check(artifact.signature)
         return artifact
 
@@ -195,23 +174,17 @@ _signatures: dict[str, Signature] = {}
 
 
 def _signature(value: object) -> Signature:
-    """A signature. Most variants of an op have the same one, which is read once."""
+    """A signature. Most variants of an op share one, which is parsed once."""
     try:
         text = repr(value)
     except RecursionError:
         raise FormatError("nests too deep") from None
-    found = _signatures.get(text)
-    if found is None:
-        found = Signature.parse(value)
+    signature = _signatures.get(text)
+    if signature is None:
+        signature = Signature.parse(value)
         if len(_signatures) < _REMEMBERED:
-            _signatures[text] = found
-    return found
-
-
-def _plan(value: object) -> LaunchPlan:
-    with IMPORT_LOCK:
-        from precast.loader.format.launch_plan import LaunchPlan
-    return LaunchPlan.parse(value)
+            _signatures[text] = signature
+    return signature
 
 
 def _program(value: object) -> HostProgram:

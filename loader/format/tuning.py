@@ -1,4 +1,4 @@
-"""Tuning: what variants that differ in tuned keys only were measured to take. ``estimate`` chooses by it."""
+"""Tuning: measured times of variants that differ in tuned keys only. ``estimate`` chooses by them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 100_000
 class Measured(Immutable, kw_only=True):
     """One problem on one GPU: the microseconds that a launch took, by the key of the artifact.
 
-    ``tilings`` says of those artifacts whose author told it how they cut a problem.
+    ``tilings`` has the tilings of those artifacts whose author declares one.
     """
 
     gpu: str
@@ -35,7 +35,7 @@ class Measured(Immutable, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str, bytes]:
-        """What one table has at most once; the table is sorted by it."""
+        """The identity of a measurement: a table holds it at most once, and is sorted by it."""
         return str(self.capability), self.gpu, canonical(dict(self.problem))
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,9 @@ class Measured(Immutable, kw_only=True):
         problem = fields.parsed(data, "problem", parse_problem)
         tilings = fields.table(data, "tilings", Tiling.parse, most=_VARIANTS, default={})
         for key, tiling in tilings.items():
-            _check_tiling(tiling, key in times, problem, f"tilings.{key[:80]}")
+            if key not in times:
+                raise FormatError("this artifact has no time", f"tilings.{key[:80]}")
+            _check_axes(tiling, problem, f"tilings.{key[:80]}")
         return cls(gpu=gpu, capability=capability, problem=problem, times=times, tilings=tilings)
 
 
@@ -67,7 +69,7 @@ def parse_problem(value: object) -> dict[str, int]:
     """A problem: sizes by name."""
     problem = {n: fields.count({n: v}, n, most=_SIZE) for n, v in fields.as_object(value).items()}
     if not problem or len(problem) > 32 or not all(NAME.admits(n) for n in problem):
-        raise FormatError("not a problem: sizes by name, at least one and at most 32")
+        raise FormatError("expected a problem: sizes by name, at least 1 and at most 32")
     return problem
 
 
@@ -83,43 +85,38 @@ def to_tables(measured: Iterable[Measured]) -> list[dict[str, Any]]:
     ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``.
     """
     tables: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for one in sorted(measured, key=lambda m: m.place):
-        axes, keys = sorted(one.problem), sorted(one.times)
-        variants = [_variant(key, one.tilings.get(key)) for key in keys]
-        place = (str(one.capability), one.gpu, tuple(axes), canonical(variants))
-        if place not in tables:
-            machine = {"capability": str(one.capability), "gpu": one.gpu}
-            tables[place] = {**machine, "axes": axes, "rows": [], "variants": variants}
-        sizes, times = [one.problem[axis] for axis in axes], [one.times[key] for key in keys]
-        tables[place]["rows"].append({"problem": sizes, "times": times})
-    return [tables[place] for place in sorted(tables)]
+    for row in sorted(measured, key=lambda m: m.place):
+        axes, keys = sorted(row.problem), sorted(row.times)
+        variants = [_variant(key, row.tilings.get(key)) for key in keys]
+        columns = (str(row.capability), row.gpu, tuple(axes), canonical(variants))
+        if columns not in tables:
+            machine = {"capability": str(row.capability), "gpu": row.gpu}
+            tables[columns] = {**machine, "axes": axes, "rows": [], "variants": variants}
+        sizes, times = [row.problem[axis] for axis in axes], [row.times[key] for key in keys]
+        tables[columns]["rows"].append({"problem": sizes, "times": times})
+    return [tables[columns] for columns in sorted(tables)]
 
 
 def _variant(key: str, tiling: Tiling | None) -> dict[str, Any]:
     return {"key": key, "tiling": tiling.to_json()} if tiling else {"key": key}
 
 
-def parse_table(tables: Iterable[object], known: Collection[str]) -> tuple[Measured, ...]:
-    """The measurements of an op. They may name the op's own artifacts only, and one problem on one GPU once.
-
-    A table without ``rows`` is a single measurement, as files before version 3 have them.
-    """
-    found: list[Measured] = []
-    places: set[tuple[str, str, bytes]] = set()
+def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[Measured, ...]:
+    """The measurements of an op, whose ``artifacts`` have these keys. A table names no other artifact, and a problem
+    occurs once for one GPU."""
+    measurements: dict[tuple[str, str, bytes], Measured] = {}
     for position, table in enumerate(tables):
         try:
-            several = isinstance(table, dict) and "rows" in table
-            for one in _rows(table) if several else (Measured.parse(table),):
-                if one.place in places:
+            for row in _rows(table):
+                if row.place in measurements:
                     raise FormatError("this problem occurs twice for this GPU")
-                for key in one.times:
-                    if key not in known:
+                for key in row.times:
+                    if key not in artifacts:
                         raise FormatError("no artifact has this key", f"times.{key}")
-                places.add(one.place)
-                found.append(one)
+                measurements[row.place] = row
         except FormatError as error:
             raise error.within(position).within("tuning") from None
-    return tuple(sorted(found, key=lambda m: m.place))
+    return tuple(measurements[place] for place in sorted(measurements))
 
 
 def _rows(table: object) -> list[Measured]:
@@ -130,18 +127,18 @@ def _rows(table: object) -> list[Measured]:
     keys, example = [key for key, _ in variants], dict.fromkeys(axes, 1)
     parse_problem(example)
     if len(example) != len(axes) or not keys or len(set(keys)) != len(keys):
-        raise FormatError("expected each axis and each variant once, and one or more of both")
+        raise FormatError("expected at least one axis and one variant, each once")
     tilings = {key: tiling for key, tiling in variants if tiling is not None}
     for position, (_, tiling) in enumerate(variants):
         if tiling is not None:
-            _check_tiling(tiling, True, example, f"variants[{position}].tiling")
+            _check_axes(tiling, example, f"variants[{position}].tiling")
 
     def row(value: object) -> Measured:
-        one = fields.known(fields.as_object(value), ("problem", "times"))
-        sizes = fields.items(one, "problem", lambda v: fields.count({"": v}, "", most=_SIZE), most=len(axes))
-        times = fields.items(one, "times", _time, most=len(keys))
+        data = fields.known(fields.as_object(value), ("problem", "times"))
+        sizes = fields.items(data, "problem", lambda v: fields.count({"": v}, "", most=_SIZE), most=len(axes))
+        times = fields.items(data, "times", _time, most=len(keys))
         if len(sizes) != len(axes) or len(times) != len(keys):
-            raise FormatError(f"expected {len(axes)} sizes and {len(keys)} times")
+            raise FormatError("expected a size for each axis and a time for each variant")
         problem = dict(zip(axes, sizes, strict=True))
         measured = dict(zip(keys, times, strict=True))
         return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=tilings)
@@ -160,16 +157,14 @@ def _machine(data: fields.Object) -> tuple[str, Capability]:
     return gpu, fields.parsed(data, "capability", lambda v: parse_capability(fields.text(v)))
 
 
-def _check_tiling(tiling: Tiling, measured: bool, problem: Mapping[str, int], place: str) -> None:
-    if not measured:
-        raise FormatError("this artifact was not measured", place)
+def _check_axes(tiling: Tiling, problem: Mapping[str, int], place: str) -> None:
     if not tiling.cuts(problem):
-        raise FormatError("it cuts an axis that the problem does not have", place)
+        raise FormatError("the tile has an axis that the problem does not have", place)
 
 
 def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
-    """Some tables as one, of these artifacts only. Of two times of one artifact for one problem on one GPU the lesser
-    stays, since a disturbance only adds time; so the order of the tables does not matter."""
+    """Several tables as one, for the artifacts with these keys. Of two times of the same artifact, problem and GPU the
+    lesser stays, since a disturbance only adds time; so the order of the tables does not matter."""
     rows: dict[tuple[str, str, bytes], Measured] = {}
     for row in (row for table in tables for row in table):
         old = rows[row.place].times if row.place in rows else {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from precast.loader.errors import FormatError, LaunchError, LoadError
+from precast.loader.errors import LaunchError, LoadError
 from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.format.artifact import Artifact
@@ -117,19 +117,15 @@ def open_cubin(cache: Cache, op: str, artifact: Artifact, cuda: Cuda | None = No
     Parameters
     ----------
     cache, op, artifact
-        What to launch; an artifact with a launch plan.
+        What to launch; an artifact with a host program.
     cuda
         The driver; ``cuda.bindings`` if None.
     """
-    try:
-        program = artifact.host_program
-    except FormatError as error:
-        raise LoadError(f"{artifact.key[:12]} cannot be launched: {error}; rebuild the cache") from None
-    if program is None:
+    if artifact.program is None:
         raise LoadError(
-            f"{artifact.key[:12]} is a cubin without a launch plan, for tools to read: declare launch= in @kernel"
+            f"{artifact.key[:12]} is a cubin without a host program, for tools to read: declare launch= in @kernel"
         )
-    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact, program)
+    return Launcher(cuda or Cuda(_bindings()), cache.read(artifact.blob), op, artifact, artifact.program)
 
 
 class PlannedLaunch(Immutable):

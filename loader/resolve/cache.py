@@ -14,7 +14,8 @@ from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNot
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
 from precast.loader.fork_safe import OnceTable
 from precast.loader.format.artifact import Blob
-from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, OpIndex, digest
+from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, digest
+from precast.loader.format.op_reader import OpReader
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Cache:
     def __repr__(self) -> str:
         return f"<Cache {self.name!r} at {str(self.path)!r}, {len(self.index.ops)} ops>"
 
-    def op(self, op: str) -> OpIndex:
+    def op(self, op: str) -> OpReader:
         """The artifacts of an op, from its file, whose digest is in ``index.json``."""
         entry = self.index.ops.get(op)
         if entry is None:
@@ -89,20 +90,20 @@ class Cache:
         try:
             return Index.decode(data)
         except FormatError as error:
-            raise CacheError(f"{self.path / 'index.json'}: {error}. Rebuild or reinstall the cache") from None
+            raise _unreadable(self.path / "index.json", error) from None
 
-    def _read_op(self, op: str, entry: OpEntry) -> OpIndex:
+    def _read_op(self, op: str, entry: OpEntry) -> OpReader:
         name = f"{op}.json"
         data = self._file("ops", name, limit=entry.size, exact=True)
         if digest(data) != entry.sha256:
             raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
         try:
-            found = OpIndex.decode(data, op=op, place=str(self.path / "ops" / name))
+            reader = OpReader.decode(data, op=op, path=str(self.path / "ops" / name))
         except FormatError as error:
-            raise CacheError(f"{self.path / 'ops' / name}: {error}. Rebuild or reinstall the cache") from None
-        if len(found.rows) != entry.artifacts:
-            raise self._corrupt(f"ops/{name}", f"it lists {len(found.rows)} artifacts, not {entry.artifacts}")
-        return found
+            raise _unreadable(self.path / "ops" / name, error) from None
+        if len(reader.rows) != entry.artifacts:
+            raise self._corrupt(f"ops/{name}", f"it lists {len(reader.rows)} artifacts, not {entry.artifacts}")
+        return reader
 
     def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
         if blob.encoding == "raw":
@@ -163,6 +164,10 @@ class Cache:
 
     def _corrupt(self, name: str, what: str) -> IntegrityError:
         return IntegrityError(f"{self.path / name} is damaged: {what}. Rebuild or reinstall the cache")
+
+
+def _unreadable(path: Path, error: FormatError) -> CacheError:
+    return CacheError(f"{path}: {error}" + ("" if error.remedy else ". Rebuild or reinstall the cache"))
 
 
 @contextmanager

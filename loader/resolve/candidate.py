@@ -20,19 +20,20 @@ from precast.loader.format.config import (
     normalise,
     to_json,
 )
-from precast.loader.format.index import Index, OpIndex
+from precast.loader.format.index import Index
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 
 
 class CachedOp(Immutable, kw_only=True):
-    """An op as one cache has it; ``precedence`` is the cache's place in the order, the first being 0."""
+    """An op of one cache; ``precedence`` is the position of the cache in the search order, from 0."""
 
     cache: str
     precedence: int
     index: Index = field(repr=False)
-    op: OpIndex = field(repr=False)
+    op: OpReader = field(repr=False)
 
 
 class Request(Immutable, kw_only=True):

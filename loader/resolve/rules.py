@@ -32,7 +32,7 @@ def described(candidate: Candidate, required: Requirements, machine: Machine) ->
 
 def launchable(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     bare = not candidate.artifact.launchable
-    return "a cubin without a launch plan: tools can read it, nothing can launch it" if bare else None
+    return "a cubin without a host program: it is for tools to read and cannot be launched" if bare else None
 
 
 def architecture(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:

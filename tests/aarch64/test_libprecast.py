@@ -100,4 +100,4 @@ def test_a_damaged_program(reader: LibprecastReader, root: Path) -> None:
 
     forge_op(root, "op", damage)
     answer = reader.ask(root, "op")
-    assert answer.status == VARIANT_NOT_FOUND and "'x.shape[7]' is nothing of the signature" in answer.text
+    assert answer.status == VARIANT_NOT_FOUND and "'x.shape[7]' is not in the signature" in answer.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -57,7 +56,7 @@ def test_its_launch_was_found(built: Path) -> None:
     cache = Cache(built)
     for op in cache.index.ops:
         for artifact in cache.op(op).artifacts:
-            assert artifact.kind == "cubin" and artifact.plan is None and artifact.program is not None
+            assert artifact.kind == "cubin" and artifact.program is not None
             (step,) = artifact.program.steps
             assert step.grid[0] == ("ceil_div", "x.shape[0]", 128) or "x.shape[0]" in str(step.grid[0])
             assert {w.value for p in step.parameters for w in p.words} >= {"x.data", "y.data", "value.bits"}
@@ -127,7 +126,7 @@ def test_call_paths_of_several_hosts_stand_in_one_cache(
     done = precast("merge", built, other, "-o", merged)
     assert done.returncode == 0, done.stderr
     index = Cache(merged).index
-    assert [r.host.arch for r in index.runtimes] == ["aarch64", "x86_64"] and json.loads(index.encode())["version"] == 4
+    assert [r.host.arch for r in index.runtimes] == ["aarch64", "x86_64"]
     monkeypatch.setattr(native_program, "LIBRARY", str(Native(tmp_path).launches()))
     (op,) = index.ops
     kernel = KernelOpener(lambda device: ARM).open(Cache(merged), op, Cache(merged).op(op).artifacts[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import platform
 import subprocess
@@ -20,7 +21,8 @@ import zstandard
 from precast.build.link.runtime import callpath_sources
 from precast.loader.format.artifact import Artifact, Blob, Host
 from precast.loader.format.config import Key, canonical, to_value
-from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest, encode
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
@@ -143,6 +145,11 @@ def artifact(
     )
 
 
+def reader_of(index: OpIndex, **changes: Any) -> OpReader:
+    """A reader of an op's file, with other values under some of its keys."""
+    return OpReader.decode(encode({**json.loads(index.encode()), **changes}), op=index.op)
+
+
 @dataclass
 class CacheWriter:
     """Collects blobs and artifacts, and writes them as a cache directory."""
@@ -181,7 +188,7 @@ class CacheWriter:
         for name, listed in self.ops.items():
             data = listed.encode()
             (path / "ops" / f"{name}.json").write_bytes(data)
-            entries[name] = OpEntry(sha256=digest(data), size=len(data), artifacts=len(listed.rows))
+            entries[name] = OpEntry(sha256=digest(data), size=len(data), artifacts=len(listed.artifacts))
         for sha256, stored in self.blobs.items():
             (path / "blobs" / sha256).write_bytes(stored)
         index = Index(

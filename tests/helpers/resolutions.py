@@ -10,7 +10,7 @@ from precast.loader.format.index import Index, OpIndex, Runtime
 from precast.loader.format.target import Capability
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
-from tests.helpers.caches import HOST, SCALE_KEYS, artifact
+from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of
 
 BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
 HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
@@ -26,7 +26,7 @@ def source(
 ) -> CachedOp:
     runtimes = tuple(Runtime(soname=f"libprecast-rt-{n:016x}.so", host=h, blob=BLOB) for n, h in enumerate(hosts))
     index = Index(name=f"c{precedence}", toolchain=toolchain, runtimes=runtimes, ops={})
-    op = OpIndex.of(op="scale", keys=keys, doc="", artifacts=artifacts)
+    op = reader_of(OpIndex.of(op="scale", keys=keys, doc="", artifacts=artifacts))
     return CachedOp(cache=f"c{precedence}", precedence=precedence, index=index, op=op)
 
 

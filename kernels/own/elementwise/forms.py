@@ -13,9 +13,9 @@ from typing import Any
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.tiles import Tile
 from precast.loader.format.config import Config
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.program.expression import Expression
 from precast.loader.format.target import Target
 

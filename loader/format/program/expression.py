@@ -1,9 +1,9 @@
-"""Expressions of a host program: numbers of 64 bits, made of what a call passes.
+"""Expressions of a host program: 64-bit numbers, computed from the arguments of a call.
 
 An expression is a number, a leaf, or a function of two expressions: ``("ceil_div", "x.shape[0]", 2048)``. A leaf is
-``x.shape[0]``, ``x.strides[0]``, ``x.data`` (the address), ``x.span`` (how many elements lie from the first to the
-last), an integer argument by its name, or ``x.bits`` (a real number's bits in its type). Sums and products that do not
-fit are cut to 64 bits, as host code cuts them.
+``x.shape[0]``, ``x.strides[0]``, ``x.data`` (the address), ``x.span`` (the number of elements from the first to the
+last), the name of an integer argument, or ``x.bits`` (the bits of a floating-point argument in its type). Sums and
+products that do not fit are cut to 64 bits, as in host code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ONES, _NAN = (1 << 64) - 1, 0x7FC00000
 
 
 def wrapped(number: int, bits: int = 64) -> int:
-    """A number cut to so many bits, the highest of which is its sign.
+    """A number cut to this many bits, the highest of which is its sign.
 
     >>> wrapped(2**31, 32), wrapped(-1)
     (-2147483648, -1)
@@ -39,8 +39,8 @@ def _divided(a: int, b: int) -> int:
 
 
 def _float_product(a: int, b: int) -> int:
-    """The bits of the product of two float32, by their bits. A product in float64 is exact, so it rounds once; what
-    is no number is always the same one."""
+    """The bits of the product of two float32, given by their bits. The product in float64 is exact, so it is rounded
+    once. There is one NaN."""
     left, right = (struct.unpack("<f", struct.pack("<I", n & 0xFFFFFFFF))[0] for n in (a, b))
     product = left * right
     if product != product:
@@ -70,7 +70,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def evaluate(expression: Expression, leaves: Mapping[str, int]) -> int:
-    """The number that an expression is for these leaves.
+    """The value of an expression for these leaves.
 
     >>> evaluate(("max", ("ceil_div", "n", 8), 1), {"n": 0})
     1
@@ -86,7 +86,7 @@ def evaluate(expression: Expression, leaves: Mapping[str, int]) -> int:
 
 
 def leaves_in(expression: Expression) -> Iterator[str]:
-    """The leaves that an expression has."""
+    """The leaves of an expression."""
     if isinstance(expression, str):
         yield expression
     elif isinstance(expression, tuple):
@@ -103,18 +103,26 @@ def changes(leaf: str) -> bool:
     return leaf.endswith((".data", ".bits"))
 
 
+def is_integer(dtype: str) -> bool:
+    """Whether a scalar of this type is a leaf by its name; others are leaves by their bits.
+
+    >>> is_integer("uint8"), is_integer("bool"), is_integer("float32")
+    (True, True, False)
+    """
+    return dtype.startswith(("int", "uint")) or dtype == "bool"
+
+
 def leaves_of(signature: Signature) -> Iterator[str]:
     """Every leaf that an expression may have for a kernel."""
     for argument in signature.passed:
         if argument.kind == "tensor":
             yield f"{argument.name}.data"
             yield f"{argument.name}.span"
-            for place in range(len(argument.shape)):
-                yield f"{argument.name}.shape[{place}]"
-                yield f"{argument.name}.strides[{place}]"
+            for axis in range(len(argument.shape)):
+                yield f"{argument.name}.shape[{axis}]"
+                yield f"{argument.name}.strides[{axis}]"
         elif argument.kind == "scalar":
-            whole = argument.dtype.startswith(("int", "uint")) or argument.dtype == "bool"
-            yield argument.name if whole else f"{argument.name}.bits"
+            yield argument.name if is_integer(argument.dtype) else f"{argument.name}.bits"
 
 
 def to_json(expression: Expression) -> Any:
@@ -122,7 +130,7 @@ def to_json(expression: Expression) -> Any:
 
 
 def parse_expression(value: object, depth: int = 0) -> Expression:
-    """An expression out of JSON; anything else is a FormatError.
+    """Read an expression out of JSON. Raises a FormatError if it is not one.
 
     >>> parse_expression(["mul", "x.shape[0]", 2])
     ('mul', 'x.shape[0]', 2)
@@ -134,4 +142,6 @@ def parse_expression(value: object, depth: int = 0) -> Expression:
     function = value[0] if isinstance(value, (list, tuple)) and len(value) == 3 else None
     if isinstance(value, (list, tuple)) and isinstance(function, str) and function in FUNCTIONS and depth < DEPTH:
         return (function, parse_expression(value[1], depth + 1), parse_expression(value[2], depth + 1))
-    raise FormatError(f"expected a number, a leaf such as 'x.shape[0]', or one of {', '.join(FUNCTIONS)} with two")
+    raise FormatError(
+        f"expected a number, a leaf such as 'x.shape[0]', or a function ({', '.join(FUNCTIONS)}) and two expressions"
+    )

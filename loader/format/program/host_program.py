@@ -28,8 +28,8 @@ ONE = (1, 1, 1)
 
 
 class Launch(NamedTuple):
-    """One launch: blocks, threads of a block, blocks of a cluster, bytes of dynamic shared memory; and whether it may
-    begin while what was launched before still runs."""
+    """One launch: blocks, threads of a block, blocks of a cluster, and bytes of dynamic shared memory. With ``overlap``
+    it may begin while the launch before it still runs."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -39,7 +39,7 @@ class Launch(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A number in a parameter: at which byte, how many bytes, and what it is."""
+    """A number in a parameter: its byte offset, its width in bytes, and its value."""
 
     offset: int
     width: int
@@ -47,7 +47,7 @@ class Word(NamedTuple):
 
 
 class Parameter(Immutable, kw_only=True):
-    """One parameter of a kernel: so many bytes, which are zero but for its words."""
+    """One parameter of a kernel: ``size`` bytes, all zero except for its words."""
 
     size: int
     words: tuple[Word, ...]
@@ -60,9 +60,9 @@ class Parameter(Immutable, kw_only=True):
         data = fields.known(fields.as_object(value), ("size", "words"))
         size = fields.count(data, "size", most=BYTES)
         words = fields.items(data, "words", _word, most=WORDS)
-        for place, word in enumerate(words):
+        for position, word in enumerate(words):
             if word.offset + word.width > size:
-                raise FormatError("it ends after its parameter", "words").within(place)
+                raise FormatError("the word ends after its parameter", f"words[{position}]")
         return cls(size=size, words=words)
 
     def packed(self, leaves: Mapping[str, int]) -> bytes:
@@ -75,7 +75,7 @@ class Parameter(Immutable, kw_only=True):
 
 
 class Step(Immutable, kw_only=True):
-    """One launch of a call, made where ``when`` is not 0."""
+    """One launch of a call, which is made if ``when`` is not 0."""
 
     kernel: str
     grid: Extent
@@ -88,11 +88,11 @@ class Step(Immutable, kw_only=True):
 
     @property
     def expressions(self) -> Iterator[Expression]:
-        """Every expression of it but those of its parameters."""
+        """Every expression except those of the parameters."""
         yield from (*self.grid, *self.block, *self.cluster, self.shared, self.when)
 
     def launch(self, leaves: Mapping[str, int]) -> Launch | None:
-        """The launch for these leaves, or None; one that exceeds every device's limits is refused."""
+        """The launch for these leaves, or None. Raises a LaunchError if it exceeds the limits of every device."""
         if not evaluate(self.when, leaves):
             return None
         grid, block, cluster = (_evaluated(extent, leaves) for extent in (self.grid, self.block, self.cluster))
@@ -124,9 +124,9 @@ class Step(Immutable, kw_only=True):
             raise FormatError(f"more than {BYTES} bytes", "parameters")
         return cls(
             kernel=fields.matching(data, "kernel", SYMBOL, "a symbol name"),
-            grid=_extent(data, "grid"),
-            block=_extent(data, "block"),
-            cluster=_extent(data, "cluster"),
+            grid=parse_extent(data, "grid"),
+            block=parse_extent(data, "block"),
+            cluster=parse_extent(data, "cluster"),
             shared=fields.parsed(data, "shared", parse_expression),
             overlap=fields.get(data, "overlap", bool),
             when=fields.parsed(data, "when", parse_expression),
@@ -135,8 +135,8 @@ class Step(Immutable, kw_only=True):
 
 
 class HostProgram(Immutable, kw_only=True):
-    """All that a call does: its steps, in order. ``limit``, if not 0, is how many elements a tensor may have at most:
-    beyond it, what the host code does is not known.
+    """What a call does: its steps, in order. ``limit``, if not 0, is the largest number of elements of a tensor for
+    which the program was checked against the host code.
 
     >>> blocks = ("ceil_div", "x.shape[0]", 256)
     >>> x = Parameter(size=8, words=(Word(0, 8, "x.data"),))
@@ -151,24 +151,25 @@ class HostProgram(Immutable, kw_only=True):
 
     def launches(self, leaves: Mapping[str, int]) -> list[tuple[str, Launch, tuple[bytes, ...]]]:
         """Each launch of a call, with its kernel and the bytes of its parameters."""
-        made = []
+        launches = []
         for step in self.steps:
             launch = step.launch(leaves)
             if launch is not None:
-                made.append((step.kernel, launch, tuple(p.packed(leaves) for p in step.parameters)))
-        return made
+                launches.append((step.kernel, launch, tuple(p.packed(leaves) for p in step.parameters)))
+        return launches
 
     def check(self, signature: Signature) -> None:
-        """Refuse a program with leaves that the signature does not have, and a signature that no call is checked by."""
+        """Raise a FormatError for a leaf that the signature does not have, or a signature that cannot check a call."""
         signature.check_shapes()
-        known = set(leaves_of(signature))
-        for place, step in enumerate(self.steps):
+        leaves = set(leaves_of(signature))
+        for position, step in enumerate(self.steps):
             words = (word.value for parameter in step.parameters for word in parameter.words)
-            for expressions, here in ((step.expressions, {n for n in known if not changes(n)}), (words, known)):
-                for leaf in (leaf for expression in expressions for leaf in leaves_in(expression)):
-                    if leaf not in here:
-                        what = "decides no launch" if leaf in known else f"is nothing of {signature}"
-                        raise FormatError(f"{leaf!r} {what}", "program.steps").within(place)
+            for leaf in (leaf for expression in (*step.expressions, *words) for leaf in leaves_in(expression)):
+                if leaf not in leaves:
+                    raise FormatError(f"{leaf!r} is not in {signature}", f"program.steps[{position}]")
+            for leaf in (leaf for expression in step.expressions for leaf in leaves_in(expression)):
+                if changes(leaf):
+                    raise FormatError(f"{leaf!r} must not decide a launch", f"program.steps[{position}]")
 
     def to_json(self) -> dict[str, Any]:
         return {"limit": self.limit, "steps": [step.to_json() for step in self.steps]}
@@ -187,7 +188,8 @@ def _evaluated(extent: Extent, leaves: Mapping[str, int]) -> tuple[int, int, int
     return evaluate(x, leaves), evaluate(y, leaves), evaluate(z, leaves)
 
 
-def _extent(data: fields.Object, name: str) -> Extent:
+def parse_extent(data: fields.Object, name: str) -> Extent:
+    """Read a grid, block or cluster: three expressions."""
     extent = fields.items(data, name, parse_expression, most=3)
     if len(extent) != 3:
         raise FormatError("expected three expressions", name)

@@ -60,8 +60,7 @@ def open_native(library: Library, cache: Cache, op: str, artifact: Artifact) -> 
     if driver is None or not all(found):
         return None
     try:
-        program = artifact.host_program
-        code = program_code(op, artifact.signature, program) if program else b""
+        code = program_code(op, artifact.signature, artifact.program) if artifact.program else b""
     except FormatError:
         return None
     if not code:

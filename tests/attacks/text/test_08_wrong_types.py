@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from precast import loader
-from precast.loader.format.index import Index, OpIndex
+from precast.loader.format.index import Index
+from precast.loader.format.op_reader import OpReader
 from tests.helpers.attacks import edit, forge
 from tests.helpers.native.libprecast import LibprecastReader
 
@@ -71,14 +72,14 @@ def test_an_op(path: Path) -> None:
     data["artifacts"] = data["artifacts"][:1]
 
     def read(text: bytes) -> Any:
-        return OpIndex.decode(text, op="scale").artifacts
+        return OpReader.decode(text, op="scale").artifacts
 
     assert attack(data, read) > 400
 
 
 def test_roots_that_are_no_objects() -> None:
     for value in VALUES:
-        for read in (Index.decode, lambda data: OpIndex.decode(data, op="scale")):
+        for read in (Index.decode, lambda data: OpReader.decode(data, op="scale")):
             try:
                 read(json.dumps(value).encode())
             except loader.PrecastError:

@@ -62,7 +62,7 @@ def test_the_measurements_say_how_a_variant_cuts_a_problem_that_has_the_axes() -
     ("place", "value", "message"),
     [
         (("format",), "precast-cache", "is not 'precast-bench'"),
-        (("version",), 2, "this reader knows version 1"),
+        (("version",), 2, "the file has format version 2; this precast reads version 1: upgrade precast"),
         (("capability",), "nine", "capability"),
         (("rows", 0, "key"), "short", "rows[0].key"),
         (("rows", 0, "op"), "../x", "rows[0].op"),

@@ -67,7 +67,7 @@ def group(data: Any) -> Any:
     ("change", "words"),
     [
         (lambda d: d.update(format="precast-measurements"), "format: 'precast-measurements' is not 'precast-tuning'"),
-        (lambda d: d.update(version=2), "version: this reader knows version 1, not 2"),
+        (lambda d: d.update(version=2), "the file has format version 2; this precast reads version 1: upgrade precast"),
         (lambda d: d.update(more=1), "more: unknown key"),
         (lambda d: d.pop("gpus"), "gpus: missing"),
         (lambda d: d["gpus"].append(d["gpus"][0]), "gpus: a GPU stands twice"),

@@ -19,7 +19,6 @@ from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Key, to_json, to_value
 from precast.loader.format.index import OpIndex, Runtime
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.target import Capability
 from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
@@ -78,14 +77,12 @@ def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
 
 
 HOSTS = st.sampled_from((*[HOST] * 18, Host(arch=HOST.arch, glibc="2.999"), Host(arch="aarch64", glibc="2.17")))
-PLAN = LaunchPlan(grid=(("ceil_div", "x.shape[0]", 64), 1, 1), block=(64, 1, 1), parameters=("x", "count"))
 LAUNCHED: tuple[dict[str, Any] | None, ...] = (
     None,
     None,
     None,
     {"program": PROGRAM},
     {"program": PROGRAM},
-    {"plan": PLAN},
     {},
 )
 """How a cubin is launched; None for an object."""

@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 
 from precast import loader
 from precast.build.native.libprecast import write_library
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.format.index import digest
-from precast.loader.format.launch_plan import LaunchPlan
-from precast.loader.format.program.from_plan import program_of
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.launch.arguments import bind, limits
@@ -136,11 +135,11 @@ def test_a_plan_by_hand(library: Library, native: Native, tmp_path: Path, driver
     plan = LaunchPlan(
         grid=(blocks, 1, 1), block=("n8", 1, 1), shared=("mul", "x.strides[0]", 8), parameters=names[::-1]
     )
-    program = program_of(plan, PLANNED, "first")
+    program = plan.program(PLANNED, "first")
     x = torch.zeros(40, 8)[:, :4]
     args = [x, 5, 7, -9, 2**40, 0.1, -2.5, True]
     driver.expect(program)
-    Opened(library, native, written(tmp_path / "cache", plan=plan, signature=PLANNED))(*args)
+    Opened(library, native, written(tmp_path / "cache", program=program, signature=PLANNED))(*args)
     ((name, launch, parameters),) = driver.take(program)
     assert (name, launch.grid, launch.block, launch.shared) == ("first", (6, 1, 1), (5, 1, 1), 64)
     assert b"".join(parameters) == struct.pack("<?dfqihb", True, -2.5, 0.1, 2**40, -9, 7, 5) + struct.pack(

@@ -53,7 +53,7 @@ def whole(path: Path) -> str:
     table = {"capability": "9.0", "gpu": "G", "axes": ["m", "n"], "variants": variants}
     table["rows"] = [{"problem": [1, 2], "times": [2.0, 1.0]}]
     edit(path / "index.json", lambda index: index["ops"]["scale"].update(artifacts=2))
-    return json.dumps({**op, "version": 3, "artifacts": rows, "tuning": [table]})
+    return json.dumps({**op, "artifacts": rows, "tuning": [table]})
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def written(folder: Path, native: Native, row: dict[str, Any]) -> Path:
     root = writer.write(folder)
     op = json.loads((root / "ops" / "op.json").read_bytes())
     artifacts = [{**op["artifacts"][0], **row, "key": digest(repr(row).encode())}]
-    forge(root, "op", json.dumps({**op, "version": 4, "artifacts": artifacts}).encode())
+    forge(root, "op", json.dumps({**op, "artifacts": artifacts}).encode())
     return root
 
 

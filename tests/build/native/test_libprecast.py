@@ -276,5 +276,5 @@ def test_a_cubin_for_tools_alone(library: Library, native: Native, tmp_path: Pat
     writer.runtime(*native.runtime())
     config = {**BFLOAT16, "layout": "row", "threads": 1}
     writer.op("scale", [artifact(writer.keep(b"code"), config, kind="cubin", host=None, symbol="k")])
-    with pytest.raises(loader.VariantNotFound, match="a cubin without a launch plan"):
+    with pytest.raises(loader.VariantNotFound, match="a cubin without a host program"):
         library.get(library.open(writer.write(tmp_path / "cubins")), config=BFLOAT16, target=b"sm_90a")

@@ -26,10 +26,9 @@ from precast.build.rehearsal.derive import derive
 from precast.build.rehearsal.draw import Draw
 from precast.build.rehearsal.recorder import Recorded, Recorder
 from precast.build.rehearsal.rehearsal import Rehearsal
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.registry import find
 from precast.loader.format.config import Value
-from precast.loader.format.launch_plan import LaunchPlan
-from precast.loader.format.program.from_plan import program_of
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
@@ -64,8 +63,8 @@ class Made:
     launch_plan: LaunchPlan | None
     cubins: tuple[bytes, ...]
 
-    def check(self, launch_plan: LaunchPlan) -> None:
-        Rehearsal(self.toolchain, self.code, self.symbol, self.signature, self.cubins).check(launch_plan)
+    def check(self, launch_plan: LaunchPlan) -> HostProgram:
+        return Rehearsal(self.toolchain, self.code, self.symbol, self.signature, self.cubins).check(launch_plan)
 
     def derive(self) -> HostProgram:
         return derive(self.toolchain, self.code, self.symbol, self.signature, self.cubins)
@@ -117,7 +116,8 @@ def _made(toolchain: Toolchain, outcome: Any) -> Made:
 def test_the_plans_of_our_kernels_hold(made: list[Made]) -> None:
     for one in made:
         assert one.launch_plan is not None
-        one.check(one.launch_plan)
+        (kernel,) = elf.kernels(one.cubins[0])
+        assert one.check(one.launch_plan) == one.launch_plan.program(one.signature, kernel)
 
 
 def wrong(plan: LaunchPlan) -> list[LaunchPlan]:
@@ -153,7 +153,7 @@ def test_what_is_derived_is_what_an_author_would_write(made: list[Made]) -> None
     for one in made:
         assert one.launch_plan is not None
         program, (kernel,) = one.derive(), elf.kernels(one.cubins[0])
-        written = program_of(one.launch_plan, one.signature, kernel)
+        written = one.launch_plan.program(one.signature, kernel)
         draw = Draw(one.signature, "other", tame=True)
         for _ in range(300):
             leaves = leaves_of_call(one.signature, bind("op", one.signature, draw.call()))

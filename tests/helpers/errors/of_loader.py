@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import cast
 
 from precast import loader
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers
@@ -18,7 +19,6 @@ from precast.loader.fetch.patience import PATIENCE
 from precast.loader.fetch.reference import read_reference
 from precast.loader.fetch.source import open_source
 from precast.loader.fetch.web import Web
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Capability
 from precast.loader.launch.warm_up import warm_up

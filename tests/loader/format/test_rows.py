@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.loader.errors import CacheError, PrecastError
 from precast.loader.format import fields
-from precast.loader.format.index import OpIndex, digest
+from precast.loader.format.index import digest
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.rows import Rows, split
 from precast.loader.resolve.cache import Cache
 
@@ -31,19 +32,19 @@ def whole(text: str) -> list[Any]:
 
 
 def test_rows_are_what_the_file_says(text: str) -> None:
-    index = OpIndex.decode(text.encode(), op="scale")
-    assert isinstance(index.rows, Rows) and len(index.rows) > 1
-    assert list(index.rows) == whole(text)
-    assert list(index.rows.configs) == [row["config"] for row in whole(text)]
-    assert index.rows.keys == [row["key"] for row in whole(text)]
-    assert index.encode() == text.encode()
+    reader = OpReader.decode(text.encode(), op="scale")
+    assert split(text) is not None and len(reader.rows) > 1
+    assert list(reader.rows) == whole(text)
+    assert list(reader.rows.configs) == [row["config"] for row in whole(text)]
+    assert reader.rows.keys == [row["key"] for row in whole(text)]
+    assert reader.index.encode() == text.encode()
 
 
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
 def test_another_layout_is_read_whole(text: str, indent: Any) -> None:
     other = json.dumps(json.loads(text), indent=indent)
     assert split(other) is None
-    assert OpIndex.decode(other.encode(), op="scale").artifacts == OpIndex.decode(text.encode(), op="scale").artifacts
+    assert OpReader.decode(other.encode(), op="scale").artifacts == OpReader.decode(text.encode(), op="scale").artifacts
 
 
 def test_an_empty_config_and_one_of_lists() -> None:
@@ -120,7 +121,7 @@ def test_a_damaged_row_is_an_error_for_whoever_looks_at_it(path: Path, use: Call
 def test_a_layout_that_only_looks_like_it(text: str) -> None:
     other = text.replace("[\n  {\n", "[\n{\n", 1)
     assert split(other) is None
-    assert OpIndex.decode(other.encode(), op="scale").artifacts == OpIndex.decode(text.encode(), op="scale").artifacts
+    assert OpReader.decode(other.encode(), op="scale").artifacts == OpReader.decode(text.encode(), op="scale").artifacts
 
 
 @pytest.mark.parametrize(

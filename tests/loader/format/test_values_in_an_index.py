@@ -14,10 +14,11 @@ from precast.loader.format.artifact import Artifact, Resources
 from precast.loader.format.config import Key, complete, dtype_name, suggest, to_value, value_text
 from precast.loader.format.description import describe, describe_argument, describe_symbols
 from precast.loader.format.index import Index, OpIndex, Runtime
-from precast.loader.format.rows import Rows, split
+from precast.loader.format.op_reader import OpReader
+from precast.loader.format.rows import split
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target_pattern import TargetPattern
-from tests.helpers.caches import HOST, SCALE_KEYS
+from tests.helpers.caches import HOST, SCALE_KEYS, reader_of
 from tests.helpers.resolutions import BLOB, scale
 
 MEMBERS = (Argument(name="a", kind="scalar", dtype="int32", divisibility=4), Argument(name="b", kind="none"))
@@ -120,21 +121,21 @@ def test_rows_whose_config_is_not_one_object_are_parsed_whole() -> None:
     text = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(), scale(threads=1))).encode().decode()
     assert split(text) is not None
     assert split(text.replace('"config": {', '"config": {"a": 1}, {', 1)) is None
-    rows = OpIndex.decode(text.encode(), op="scale").rows
-    assert isinstance(rows, Rows) and list(rows) == [rows[0], rows[1]]
+    rows = OpReader.decode(text.encode(), op="scale").rows
+    assert list(rows) == [rows[0], rows[1]]
 
 
 def test_configs_that_cannot_be_grouped_are_looked_at_each_time() -> None:
     """A config that is missing, or holds an object, must not hide the other rows; parsing refuses it later."""
-    op = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(),))
-    odd = replace(op, rows=({"key": "0"}, *op.rows), _buckets=[], _parsed={})
+    index = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(),))
+    odd = reader_of(index, artifacts=[{"key": "0"}, scale().to_json()])
     assert odd.positions(lambda config: config["threads"], 128) == [0, 1]
 
 
 def test_choices_of_a_key_are_read_back() -> None:
     key = Key(name="mode", type="str", choices=("a", "b"))
     op = OpIndex.of(op="scale", keys=(key,), doc="", artifacts=())
-    assert OpIndex.decode(op.encode(), op="scale").keys == (key,)
+    assert OpReader.decode(op.encode(), op="scale").keys == (key,)
     with pytest.raises(ConfigError, match="'c' is not allowed"):
         key.normal("c")
 
@@ -255,7 +256,7 @@ def test_a_word_that_is_not_of_a_list_is_refused_with_the_list() -> None:
 def test_an_ops_file_is_that_ops() -> None:
     data = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(),)).encode()
     with pytest.raises(FormatError, match="this is not the file of 'other'"):
-        OpIndex.decode(data, op="other")
+        OpReader.decode(data, op="other")
 
 
 def test_help_of_a_kernel_shows_its_docstring_its_arguments_and_its_sizes() -> None:

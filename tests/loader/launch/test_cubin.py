@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast import loader
+from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.errors import LaunchError
 from precast.loader.format.artifact import Artifact
-from precast.loader.format.launch_plan import LaunchPlan
 from precast.loader.format.program.host_program import Launch
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Capability
@@ -94,7 +94,8 @@ def make(native: Native, folder: Path, plan: LaunchPlan | None = PLAN) -> tuple[
     writer.runtime(*native.runtime())
     code = writer.keep(b"device code")
     made = artifact(code, {}, symbol="kernel_of_it", kind="cubin", host=None)
-    writer.op("op", [replace(made, signature=SIGNATURE, plan=plan)], keys=())
+    program = plan.program(SIGNATURE, "kernel_of_it") if plan else None
+    writer.op("op", [replace(made, signature=SIGNATURE, program=program)], keys=())
     cache = Cache(writer.write(folder))
     return cache, cache.op("op").artifacts[0]
 
@@ -247,19 +248,21 @@ def test_a_kernel_of_it(chosen: tuple[Cache, Artifact], monkeypatch: pytest.Monk
 
 def test_one_without_a_plan_is_for_tools(native: Native, tmp_path: Path) -> None:
     cache, bare = make(native, tmp_path / "bare", None)
-    with pytest.raises(loader.LoadError, match="without a launch plan, for tools to read"):
+    with pytest.raises(loader.LoadError, match="without a host program, for tools to read"):
         open_cubin(cache, "op", bare)
     source = CachedOp(cache="c", precedence=0, index=cache.index, op=cache.op("op"))
     machine = Machine(arch=platform.machine(), glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
     (refused,) = resolve(Request(op="op"), machine, [source]).rejected
-    assert "a cubin without a launch plan" in refused.reasons[0]
+    assert "a cubin without a host program" in refused.reasons[0]
 
 
 def test_an_object_is_preferred_and_a_cubin_serves_other_hosts(native: Native, tmp_path: Path) -> None:
     writer = CacheWriter()
     writer.runtime(*native.runtime())
     device = replace(
-        artifact(writer.keep(b"device code"), {}, symbol="k", kind="cubin", host=None), signature=SIGNATURE, plan=PLAN
+        artifact(writer.keep(b"device code"), {}, symbol="k", kind="cubin", host=None),
+        signature=SIGNATURE,
+        program=PLAN.program(SIGNATURE, "k"),
     )
     host = replace(artifact(writer.keep(native.echo()), {}, symbol="__tvm_ffi_echo"), signature=SIGNATURE)
     writer.op("op", [device, host], keys=())

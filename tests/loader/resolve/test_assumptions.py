@@ -22,7 +22,7 @@ from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve, resolve_every
 from precast.loader.resolve.resolution import Resolution
-from tests.helpers.caches import SCALE_KEYS
+from tests.helpers.caches import SCALE_KEYS, reader_of
 from tests.helpers.resolutions import HERE, scale, source
 
 SMS, PAIRS = "multiprocessor_count", "max_active_clusters_2"
@@ -212,12 +212,12 @@ def test_measurements_choose_among_the_artifacts_for_this_gpu() -> None:
     table = (measured("H200", 1.0, 2.0), measured("H20", 9.0, 5.0))
     base = source(*made.values())
     op = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=tuple(made.values()), tuning=table)
-    one = replace(base, op=op)
+    one = replace(base, op=reader_of(op))
     request = replace(ANY, problem={"m": 1})
     assert resolve(request, on("H200"), [one]).chosen.artifact == made["H200", 1]  # type: ignore[union-attr]
     assert resolve(request, on("H20"), [one]).chosen.artifact == made["H20", 2]  # type: ignore[union-attr]
     # What was measured of the other GPU's artifacts does not bring one of these here.
-    one = replace(base, op=replace(op, tuning_rows=op.tuning_rows[:1], _tuning=[]))
+    one = replace(base, op=reader_of(replace(op, tuning=table[1:])))
     assert one.op.tuning == table[1:], "the rows are sorted by the GPU"
     decision = resolve(request, on("H200"), [one])
     assert decision.chosen is not None and decision.chosen.artifact == made["H200", 1]
@@ -228,7 +228,8 @@ def test_a_measurement_on_another_gpu_is_used_and_said_to_be_of_another() -> Non
     made = scale(threads=1)
     row = Measured(gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": 1}, times={made.key: 3.0})
     base = source(made)
-    one = replace(base, op=OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(made,), tuning=(row,)))
+    op = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(made,), tuning=(row,))
+    one = replace(base, op=reader_of(op))
     request = replace(ANY, problem={"m": 1})
     text = str(resolve(request, on("H100 PCIe"), [one]))
     assert "3 us at m=1 on NVIDIA H200, which is another GPU than this NVIDIA H100 PCIe: measure here with" in text

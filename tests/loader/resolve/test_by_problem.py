@@ -19,7 +19,7 @@ from precast.loader.resolve.by_problem import Decisions
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution
-from tests.helpers.caches import SCALE_KEYS
+from tests.helpers.caches import SCALE_KEYS, reader_of
 from tests.helpers.resolutions import HERE, scale, source
 
 HOPPER = Capability(9, 0)
@@ -32,7 +32,7 @@ KEYS = [one.key for one in VARIANTS]
 
 def measured_by(*rows: Measured) -> CachedOp:
     op = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=VARIANTS, tuning=rows)
-    return replace(source(*VARIANTS), op=op)
+    return replace(source(*VARIANTS), op=reader_of(op))
 
 
 def row(*times: float, gpu: str = "NVIDIA H200", **problem: int) -> Measured:

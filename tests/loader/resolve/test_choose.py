@@ -19,15 +19,16 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.config import Key
 from precast.loader.format.estimate import distance, fastest
 from precast.loader.format.index import OpIndex
+from precast.loader.format.op_reader import OpReader
 from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured, joined
+from precast.loader.format.tuning import Measured, joined, to_tables
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution
-from tests.helpers.caches import SCALE_KEYS, Native, demo
+from tests.helpers.caches import SCALE_KEYS, Native, demo, reader_of
 from tests.helpers.resolutions import HERE, scale, source
 
 HOPPER = Capability(9, 0)
@@ -42,7 +43,8 @@ def measured(gpu: str = "NVIDIA H200", capability: Capability = HOPPER, **more: 
 
 def tuned(*table: Measured, artifacts: tuple[Artifact, ...] = (ONE, TWO)) -> CachedOp:
     base = source(*artifacts)
-    return replace(base, op=OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=artifacts, tuning=table))
+    index = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=artifacts, tuning=table)
+    return replace(base, op=reader_of(index))
 
 
 def ask(one: CachedOp, problem: dict[str, int] | None, machine: Machine = H200, **config: object) -> Resolution:
@@ -159,47 +161,47 @@ def test_tables_of_two_caches_become_one() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"times": {"f" * 64: 1.0}}, "no artifact has this key"),
         ({"times": {"x": 1.0}}, "not an artifact's key"),
         ({"times": {ONE.key: 0}}, "a positive number"),
         ({"times": {ONE.key: True}}, "a positive number"),
         ({"times": {ONE.key: 1e300}}, "a positive number"),
         ({"times": {ONE.key: "1"}}, "a positive number"),
-        ({"problem": {}}, "not a problem"),
+        ({"problem": {}}, "expected a problem"),
         ({"problem": {"m": -1}}, "is not between"),
         ({"problem": {"m": 1.5}}, "expected int"),
-        ({"problem": {"m\n": 1}}, "not a problem"),
+        ({"problem": {"m\n": 1}}, "expected a problem"),
         ({"capability": "9"}, "not a compute capability"),
         ({"gpu": ""}, "not the name of a GPU"),
         ({"speed": 1}, "unknown key"),
         ({"tilings": {TWO.key: {"at_once": 0, "tile": {"m": 8}}}}, "expected 1 or more"),
         ({"tilings": {TWO.key: {"at_once": 1, "tile": {"m": 0}}}}, "expected 1 or more"),
         ({"tilings": {TWO.key: {"at_once": 1, "tile": {"n": 1}}}}, "an axis that the problem does not have"),
-        ({"tilings": {"f" * 64: {"at_once": 1, "tile": {"m": 1}}}}, "was not measured"),
+        ({"tilings": {"f" * 64: {"at_once": 1, "tile": {"m": 1}}}}, "this artifact has no time"),
     ],
 )
-def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
-    """It is an error where it is read, and a note where a kernel is wanted: a bad table must not cost the kernel."""
-    good = measured(m=8, times=(2.0, 1.0)).to_json()
-    op = tuned().op
-    bad = replace(op, tuning_rows=({**good, **change},), _tuning=[])
-    with pytest.raises(FormatError, match=words) as caught:
+def test_a_measurement_that_is_not_valid_is_refused(change: dict[str, Any], words: str) -> None:
+    good = measured(m=8, times=(2.0, 1.0))
+    assert Measured.parse(good.to_json()) == good
+    with pytest.raises(FormatError, match=words):
+        Measured.parse({**good.to_json(), **change})
+
+
+def test_a_damaged_table_is_an_error_to_read_and_a_note_in_a_decision() -> None:
+    """A bad table must not cost the kernel."""
+    good = to_tables([measured(m=8, times=(2.0, 1.0))])
+    bad = reader_of(tuned().op.index, tuning=[*good, *good])
+    with pytest.raises(FormatError, match=r"occurs twice.*'ops/scale\.json:\.tuning\[1\]'"):
         _ = bad.tuning
-    assert "ops/scale.json:.tuning[0]" in str(caught.value)
     found = ask(replace(tuned(), op=bad), {"m": 8})
     assert threads(found) == 1 and "measurements of cache 'c0' were left out" in str(found)
-    twice = replace(op, tuning_rows=(good, good), _tuning=[])
-    with pytest.raises(FormatError, match=r"occurs twice.*tuning\[1\]"):
-        _ = twice.tuning
 
 
 def test_a_table_goes_round() -> None:
     op = tuned(measured(m=64, times=(2.0, 1.0)), measured(m=8, times=(1.5, None))).op
-    again = OpIndex.decode(op.encode(), op="scale")
-    assert again.tuning == op.tuning and again.encode() == op.encode()
-    assert [m.problem["m"] for m in again.tuning] == [64, 8], "by place: '64' sorts before '8' as text"
-    assert again.version == 3
-    assert "tuning" not in json.loads(tuned().op.encode())
+    again = OpReader.decode(op.index.encode(), op="scale")
+    assert again.tuning == op.tuning and again.index == op.index
+    assert [m.problem["m"] for m in again.tuning] == [64, 8], "sorted as text: '64' before '8'"
+    assert "tuning" not in json.loads(tuned().op.index.encode())
 
 
 def test_get_by_problem(native: Native, tmp_path: Path, use: Callable[..., None]) -> None:

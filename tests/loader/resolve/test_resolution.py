@@ -20,7 +20,7 @@ from precast.loader.resolve.candidate import CachedOp, Candidate, Request, same
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve, resolve_every
 from precast.loader.resolve.resolution import Resolution, render
-from tests.helpers.caches import HOST, SCALE_KEYS, artifact
+from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of
 from tests.helpers.resolutions import BLOB, HERE, scale, source
 
 BARE_KEYS = tuple(replace(key, has_default=False) for key in SCALE_KEYS)
@@ -178,13 +178,21 @@ def test_what_is_missing_says_how_to_build_it() -> None:
     }
 
 
-def test_choosing_parses_only_what_may_fit() -> None:
+def test_choosing_parses_only_what_may_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Artifact] = []
+    parse = Artifact.parse
+
+    def count(row: object) -> Artifact:
+        parsed.append(parse(row))
+        return parsed[-1]
+
+    monkeypatch.setattr(Artifact, "parse", count)
     one = source(*(scale(threads=n) for n in range(50)), scale(dtype="float16"), scale("sm_100a"))
     found = resolve(Request(op="scale", config={"dtype": "bf16", "threads": 7}), HERE, [one], full=False)
-    assert found.chosen is not None and len(one.op._parsed) == 1
+    assert found.chosen is not None and len(parsed) == 1
     many = source(*(scale(threads=n, rank=9 - n) for n in range(9)), scale("sm_90", rank=0))
     chosen = choose(Request(op="scale", config={"dtype": "bf16"}), HERE, [many])
-    assert chosen is not None and chosen.artifact.rank == 1 and len(many.op._parsed) == 1
+    assert chosen is not None and chosen.artifact.rank == 1 and len(parsed) == 2
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def test_a_malformed_row_is_passed_over(damage: dict[str, object]) -> None:
     """Even where it would come first; the others are chosen among as if it were not there."""
     good = source(scale(threads=64, rank=1), scale(threads=128, rank=2))
     row = {**good.op.rows[0], "key": "0" * 64, "rank": 0, **damage}
-    bad = replace(good, op=replace(good.op, rows=(row, *good.op.rows), _parsed={}, _buckets=[]))
+    bad = replace(good, op=reader_of(good.op.index, artifacts=[row, *good.op.rows]))
     request = Request(op="scale", config={"dtype": "bf16"})
     chosen, found = choose(request, HERE, [bad]), resolve(request, HERE, [bad])
     assert chosen is not None and chosen.config["threads"] == 64 and chosen == found.chosen
@@ -287,7 +295,7 @@ def test_resolution(
 
     def shuffle(s: CachedOp) -> CachedOp:
         rows = tuple(data.draw(st.permutations(list(s.op.rows))))
-        return replace(s, op=replace(s.op, rows=rows, _parsed={}, _buckets=[]))
+        return replace(s, op=reader_of(s.op.index, artifacts=list(rows)))
 
     shuffled = [shuffle(s) for s in sources]
     again = ask(*data.draw(st.permutations(shuffled)), machine=machine, **config)

@@ -22,9 +22,13 @@ bool parse_target(struct text text, struct target *target) {
   return true;
 }
 
+/* Orin and Thor: CUDA promises no binary compatibility between these and other GPUs. */
+static bool is_tegra(int major, int minor) { return (major == 8 && minor == 7) || (major == 11 && minor == 0); }
+
 bool runs_on(struct target target, struct version capability) {
   if (capability.major != target.major) return false;
-  return target.suffix == 'a' ? capability.minor == target.minor : capability.minor >= target.minor;
+  bool exact = target.suffix == 'a' || is_tegra(target.major, target.minor) || is_tegra(capability.major, capability.minor);
+  return exact ? capability.minor == target.minor : capability.minor >= target.minor;
 }
 
 int target_rank(struct target target) {
@@ -82,18 +86,16 @@ static void check_config(const struct node *node) {
   }
 }
 
-static struct artifact read(const struct node *node, int version) {
-  static const char *const names[] = {"key",       "config",    "target",     "host",     "kind", "blob",    "symbol", "rank",
-                                      "signature", "resources", "provenance", "evidence", "plan", "assumes", "program", NULL};
-  struct node assumes = at(node, "assumes"), program = at(node, "program");
-  if (assumes.value && version < 2) refuse(&assumes, "a file of version %d has no such field", version);
-  if (program.value && version < 4) refuse(&program, "a file of version %d has no such field", version);
+static struct artifact read(const struct node *node) {
+  static const char *const names[] = {"key",       "config",    "target",     "host",     "kind",    "blob",    "symbol", "rank",
+                                      "signature", "resources", "provenance", "evidence", "assumes", "program", NULL};
   known(node, names);
+  struct node assumes = at(node, "assumes"), program = at(node, "program");
   struct artifact artifact = {0};
   struct node key = at(node, "key"), config = at(node, "config"), target = at(node, "target"), kind = at(node, "kind");
   struct node blob = at(node, "blob"), symbol = at(node, "symbol"), signature = at(node, "signature");
   struct node host = at(node, "host"), rank = at(node, "rank"), resources = at(node, "resources");
-  struct node provenance = at(node, "provenance"), evidence = at(node, "evidence"), plan = at(node, "plan");
+  struct node provenance = at(node, "provenance"), evidence = at(node, "evidence");
   artifact.key = formed(&key, is_digest, "a SHA-256 digest");
   check_config(&config);
   artifact.config = config.value;
@@ -123,15 +125,11 @@ static struct artifact read(const struct node *node, int version) {
   }
   if (assumes.value) read_assumptions(&assumes, &artifact);
   if (artifact.object && !artifact.has_host) refuse(&host, "an object needs its host");
-  if (plan.value) {
-    if (artifact.object) refuse(&plan, "only a cubin has one");
-    check_plan(&plan, artifact.signature);
-  }
   if (program.value) {
-    if (artifact.object || plan.value) refuse(&program, "only a cubin without a plan has one");
+    if (artifact.object) refuse(&program, "only a cubin has a host program");
     check_program(&program, artifact.signature);
   }
-  artifact.plan = plan.value, artifact.program = program.value;
+  artifact.program = program.value;
   return artifact;
 }
 
@@ -141,5 +139,5 @@ struct artifact read_artifact(struct call *call, const struct op *op, size_t pos
   struct node of_file = {.call = call, .outer = &root, .name = text_of(file), .position = -1};
   struct node rows = {.call = call, .value = op->rows, .outer = &of_file, .name = TEXT("artifacts"), .position = -1};
   struct node row = item(&rows, position);
-  return read(&row, op->version);
+  return read(&row);
 }

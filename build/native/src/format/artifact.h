@@ -13,7 +13,7 @@ struct target {
 struct artifact {
   struct text key, target_name, symbol;
   const struct json *config, *signature;
-  const struct json *evidence, *needs, *speed, *plan, *program; /* may be NULL */
+  const struct json *evidence, *needs, *speed, *program; /* may be NULL */
   struct target target;
   bool object, has_host;
   struct host host;

@@ -67,6 +67,7 @@ bool attempt(struct call *call, body *run, void *argument) {
   jmp_buf here, *outer = call->escape;
   struct arena *memory = call->memory;
   call->escape = &here;
+  call->has_remedy = false;
   bool done = setjmp(here) == 0;
   if (done) run(call, argument);
   call->escape = outer;

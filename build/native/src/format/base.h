@@ -30,6 +30,7 @@ struct call {
   jmp_buf *escape;
   precast_status status;
   const char *message;
+  bool has_remedy; /* the message ends with what to do */
 };
 
 void arena_free(struct arena *arena);

@@ -6,8 +6,7 @@
 
 #define BLOB_LIMIT ((int64_t)1 << 30)
 #define OP_LIMIT ((int64_t)256 << 20)
-#define NEWEST 4
-#define WITH_PROGRAMS 4
+#define VERSION 1
 
 struct blob read_blob(const struct node *node) {
   known(node, (const char *[]){"sha256", "size", "stored", "encoding", NULL});
@@ -48,31 +47,28 @@ struct version version_of(struct text text) {
   return (struct version){numbers[0], numbers[1]};
 }
 
-/* The version of a file of this format; another format is refused, and a version that is not known here. */
-static int check_version(const struct node *root, const char *expected) {
+/* Fails for a file of another format or another version. */
+static void check_version(const struct node *root, const char *expected) {
   struct node format = at(root, "format"), version = at(root, "version");
   struct text name = string(&format);
   if (!is(name, expected)) refuse(&format, "%s is not '%s'", quoted(root->call, name), expected);
-  int64_t number = version.value && version.value->kind == JSON_INT ? version.value->number : 0;
-  if (!version.value || (version.value->kind != JSON_INT && version.value->kind != JSON_BIG))
-    count_of(&version, 0);
-  if (number < 1 || number > NEWEST) {
-    bool newer = number > NEWEST || (version.value->kind == JSON_BIG && version.value->real > 0);
-    refuse(&version, "this reader knows versions 1 to %d, not %.0f: %s", NEWEST,
-           version.value->kind == JSON_BIG ? version.value->real : (double)number,
-           newer ? "upgrade precast, and its libprecast" : "rebuild the cache");
-  }
-  return (int)number;
+  const struct json *value = version.value;
+  if (!value || (value->kind != JSON_INT && value->kind != JSON_BIG)) count_of(&version, 0); /* fails */
+  double number = value->kind == JSON_INT ? (double)value->number : value->real;
+  if (number == VERSION) return;
+  root->call->has_remedy = true;
+  fail(root->call, PRECAST_CACHE_ERROR, "the cache has format version %.0f; this libprecast reads version %d: %s", number,
+       VERSION, number > VERSION ? "upgrade libprecast" : "rebuild the cache");
 }
 
-/* What a cache holds for a host: its runtime library, and Python's call path, which is of no use here. A cache of device
- * code alone has no library. */
+/* What a cache holds for a host: its runtime library, and Python's call path, which libprecast does not use. A cache of
+ * cubins alone has no library. */
 static struct runtime read_runtime(const struct node *node) {
   known(node, (const char *[]){"soname", "host", "blob", "fastcall", NULL});
   struct node soname = at(node, "soname"), host = at(node, "host"), blob = at(node, "blob"), path = at(node, "fastcall");
   struct runtime runtime = {.host = read_host(&host), .has_library = blob.value || soname.value || !path.value};
   if (runtime.has_library) {
-    runtime.soname = formed(&soname, is_soname, "a runtime library's name");
+    runtime.soname = formed(&soname, is_soname, "the name of a runtime library");
     runtime.blob = read_blob(&blob);
   }
   if (path.value) read_blob(&path);
@@ -93,7 +89,7 @@ const struct index *read_index(struct call *call, struct text data) {
   struct node root = root_of(call, parse_json(call, data));
   struct index *index = take(call, 1, sizeof *index);
   object(&root, UINT32_MAX);
-  int version = check_version(&root, "precast-cache");
+  check_version(&root, "precast-cache");
   known(&root, (const char *[]){"format", "version", "name", "toolchain", "runtimes", "dictionary", "ops", NULL});
   struct node ops = at(&root, "ops"), name = at(&root, "name"), toolchain = at(&root, "toolchain");
   struct node runtimes = at(&root, "runtimes"), dictionary = at(&root, "dictionary");
@@ -113,10 +109,8 @@ const struct index *read_index(struct call *call, struct text data) {
   index->toolchain = toolchain.value;
   list(&runtimes, RUNTIMES);
   for (; index->runtime_count < runtimes.value->size; ++index->runtime_count) {
-    struct node one = item(&runtimes, index->runtime_count);
-    index->runtimes[index->runtime_count] = read_runtime(&one);
-    if (version < WITH_PROGRAMS && !index->runtimes[index->runtime_count].has_library)
-      refuse(&runtimes, "a file of version %d has a library for each host", version);
+    struct node runtime = item(&runtimes, index->runtime_count);
+    index->runtimes[index->runtime_count] = read_runtime(&runtime);
   }
   if (!dictionary.value) refuse(&dictionary, "missing");
   index->has_dictionary = dictionary.value->kind != JSON_NULL;
@@ -160,7 +154,7 @@ static struct key read_key(const struct node *node) {
   return key;
 }
 
-/* An artifact is known by its key, so no two may have the same one. */
+/* A key identifies an artifact, so no two artifacts may have the same key. */
 static void refuse_repeats(const struct node *rows) {
   struct member *keys = take(rows->call, rows->value->size, sizeof *keys);
   size_t count = 0, slots = 16;
@@ -186,7 +180,7 @@ const struct op *read_op(struct call *call, struct text data, struct text name) 
   struct node root = root_of(call, parse_json(call, data));
   struct op *op = take(call, 1, sizeof *op);
   object(&root, UINT32_MAX);
-  op->version = check_version(&root, "precast-op");
+  check_version(&root, "precast-op");
   known(&root, (const char *[]){"format", "version", "op", "doc", "keys", "artifacts", "tuning", NULL});
   struct node own = at(&root, "op"), doc = at(&root, "doc"), keys = at(&root, "keys");
   struct node rows = at(&root, "artifacts"), tuning = at(&root, "tuning");

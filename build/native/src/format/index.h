@@ -29,7 +29,7 @@ struct runtime {
   struct blob blob;
 };
 
-/* What the root says of an op. */
+/* The entry of an op in the root. */
 struct op_entry {
   struct text sha256;
   size_t size, artifacts;
@@ -45,13 +45,12 @@ struct index {
   const struct json *ops; /* op_entry_of reads one */
 };
 
-/* One op. Its artifacts are read when they are looked at: an op may have thousands, and a lookup needs a few. */
+/* One op. An op may have thousands of artifacts and a lookup needs a few, so read_artifact parses one at a time. */
 struct op {
   struct text name;
   const struct key *keys;
   size_t key_count;
   const struct json *rows, *tuning; /* tuning may be NULL */
-  int version;
 };
 
 const struct index *read_index(struct call *call, struct text data);

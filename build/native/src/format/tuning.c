@@ -68,7 +68,7 @@ static struct tiling read_tiling(const struct node *node, const struct table *ta
     size_t axis = 0;
     if (!is_name(one.name)) refuse(&one, "not the name of an axis");
     while (axis < table->axis_count && !equal(table->axes[axis], one.name)) ++axis;
-    if (axis == table->axis_count) refuse(&one, "it cuts an axis that the problem does not have");
+    if (axis == table->axis_count) refuse(&one, "the tile has an axis that the problem does not have");
     tiling.tile[axis] = size;
   }
   tiling.at_once = positive(&at_once);
@@ -77,7 +77,7 @@ static struct tiling read_tiling(const struct node *node, const struct table *ta
 
 static void add_axis(const struct node *node, struct table *table, struct text name) {
   if (table->axis_count == AXES || !is_name(name))
-    refuse(node, "not a problem: sizes by name, at least one and at most 32");
+    refuse(node, "expected a problem: sizes by name, at least 1 and at most 32");
   table->axes[table->axis_count++] = name;
 }
 
@@ -90,44 +90,6 @@ static bool repeats(const struct text *words, size_t count, struct call *call) {
   for (size_t i = 1; i < count; ++i)
     if (equal(sorted[i - 1], sorted[i])) return true;
   return false;
-}
-
-/* A single measurement, as files before version 3 have them. */
-static void read_single(const struct node *node, struct growing *growing) {
-  struct call *call = node->call;
-  struct table *table = take(call, 1, sizeof *table);
-  known(node, (const char *[]){"gpu", "capability", "problem", "times", "tilings", NULL});
-  struct node problem = at(node, "problem"), times = at(node, "times"), tilings = at(node, "tilings");
-  object(&times, VARIANTS);
-  double *microsecond = take(call, times.value->size, sizeof *microsecond);
-  table->keys = take(call, times.value->size, sizeof *table->keys);
-  struct tiling *made = take(call, times.value->size, sizeof *made);
-  for (size_t i = 0; i < times.value->size; ++i) {
-    struct node one = entry(&times, i);
-    if (!is_digest(one.name)) refuse(&one, "not an artifact's key");
-    microsecond[i] = microseconds(&one);
-    table->keys[i] = one.name;
-  }
-  table->variant_count = times.value->size;
-  read_machine(node, table);
-  object(&problem, UINT32_MAX);
-  int64_t *sizes = take(call, problem.value->size, sizeof *sizes);
-  for (size_t i = 0; i < problem.value->size; ++i) { /* sorted, as all objects are */
-    struct node one = entry(&problem, i);
-    sizes[i] = count_of(&one, INT64_MAX);
-    add_axis(&problem, table, one.name);
-  }
-  if (!problem.value->size) refuse(&problem, "not a problem: sizes by name, at least one and at most 32");
-  if (tilings.value) object(&tilings, VARIANTS);
-  for (size_t i = 0; tilings.value && i < tilings.value->size; ++i) {
-    struct node one = entry(&tilings, i);
-    size_t place = 0;
-    while (place < table->variant_count && !equal(table->keys[place], one.name)) ++place;
-    if (place == table->variant_count) refuse(&one, "this artifact was not measured");
-    made[place] = read_tiling(&one, table);
-  }
-  table->tilings = made;
-  *add_row(growing) = (struct row){table, sizes, microsecond};
 }
 
 /* Many measurements with the same axes and the same variants. */
@@ -157,7 +119,7 @@ static void read_table(const struct node *node, struct growing *growing) {
   table->tilings = tilings;
   if (!table->axis_count || !table->variant_count || repeats(table->axes, table->axis_count, call) ||
       repeats(table->keys, table->variant_count, call))
-    refuse(node, "expected each axis and each variant once, and one or more of both");
+    refuse(node, "expected at least one axis and one variant, each once");
   for (size_t i = 0; i < table->axis_count; ++i) /* where each axis of the file stands among the sorted ones */
     for (order[i] = 0; !equal(table->axes[order[i]], json_text(&axes.value->items[i])); ++order[i]) {
     }
@@ -167,7 +129,7 @@ static void read_table(const struct node *node, struct growing *growing) {
     known(&one, (const char *[]){"problem", "times", NULL});
     struct node problem = at(&one, "problem"), times = at(&one, "times");
     if (list(&problem, AXES)->value->size != table->axis_count || list(&times, VARIANTS)->value->size != table->variant_count)
-      refuse(&one, "expected %zu sizes and %zu times", table->axis_count, table->variant_count);
+      refuse(&one, "expected a size for each axis and a time for each variant");
     int64_t *sizes = take(call, table->axis_count, sizeof *sizes);
     double *microsecond = take(call, table->variant_count, sizeof *microsecond);
     for (size_t n = 0; n < table->axis_count; ++n) {
@@ -208,14 +170,8 @@ struct rows read_tuning(struct call *call, const struct op *op) {
   qsort(known_keys, key_count, sizeof *known_keys, by_text);
   for (size_t i = 0; i < count; ++i) {
     struct node one = item(&list_node, i);
-    bool several = find(one.value, TEXT("rows"));
-    if (several && op->version < 3) refuse(&one, "a file of version %d has no tables", op->version);
     size_t before = growing.count;
-    if (several) {
-      read_table(&one, &growing);
-    } else {
-      read_single(&one, &growing);
-    }
+    read_table(&one, &growing);
     const struct table *table = growing.count > before ? growing.rows[before].table : NULL;
     for (size_t n = 0; table && n < table->variant_count; ++n)
       if (!bsearch(&table->keys[n], known_keys, key_count, sizeof *known_keys, by_text))

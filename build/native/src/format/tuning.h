@@ -1,4 +1,4 @@
-/* Tuning: what variants that differ in tuned keys only were measured to take. */
+/* Tuning: measured times of variants that differ in tuned keys only. */
 #ifndef PRECAST_TUNING_H
 #define PRECAST_TUNING_H
 

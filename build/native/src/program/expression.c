@@ -5,10 +5,7 @@
 #include "program.h"
 
 #define DEPTH 12
-#define PLAN_DEPTH 8
-#define PLAN_NUMBER ((int64_t)1 << 62)
-#define PLAN_FUNCTIONS 8 /* the first ones */
-#define FIRST 3          /* the number of the first function */
+#define FIRST 3 /* the number of the first function */
 
 static const char *const FUNCTIONS[] = {"add", "sub", "mul",   "floor_div", "ceil_div", "mod",      "min",
                                         "max", "and", "shift", "at_least",  "low",      "float_mul"};
@@ -33,14 +30,13 @@ static int dim_of(struct text text, const char *word) {
 }
 
 /* A name, and perhaps what of it. */
-static bool is_leaf(struct text text, bool of_plan) {
+static bool is_leaf(struct text text) {
   size_t end = 0;
   while (end < text.size && text.data[end] != '.') ++end;
   if (!is_name((struct text){text.data, end})) return false;
   if (end == text.size) return true;
   struct text what = {text.data + end + 1, text.size - end - 1};
-  if (dim_of(what, "shape") >= 0 || dim_of(what, "strides") >= 0) return true;
-  return !of_plan && (is(what, "data") || is(what, "span") || is(what, "bits"));
+  return dim_of(what, "shape") >= 0 || dim_of(what, "strides") >= 0 || is(what, "data") || is(what, "span") || is(what, "bits");
 }
 
 static bool changes(struct text leaf) { return ends(leaf, ".data") || ends(leaf, ".bits"); }
@@ -73,32 +69,27 @@ bool find_leaf(const struct arguments *arguments, struct text name, struct leaf 
 static void check_leaf(const struct node *node, const struct vocabulary *words) {
   struct text name = json_text(node->value);
   struct leaf leaf = {0, LEAF_DATA, 0};
-  bool known = find_leaf(&words->arguments, name, &leaf);
-  if (known && words->of_plan) /* its sizes are those of tensors, and integers */
-    known = leaf.kind != LEAF_NUMBER || !is(words->arguments.items[leaf.argument].dtype, "bool");
-  if (!known) refuse(node, "%s is nothing of the signature", quoted(node->call, name));
-  if (words->decides && changes(name)) refuse(node, "%s decides no launch", quoted(node->call, name));
+  if (!find_leaf(&words->arguments, name, &leaf)) refuse(node, "%s is not in the signature", quoted(node->call, name));
+  if (words->decides && changes(name)) refuse(node, "%s must not decide a launch", quoted(node->call, name));
 }
 
 static void check(const struct node *node, const struct vocabulary *words, int depth) {
   const struct json *value = node->value;
   if (!value) refuse(node, "missing");
-  if (value->kind == JSON_INT && (!words->of_plan || (value->number < PLAN_NUMBER && value->number > -PLAN_NUMBER))) return;
-  if (value->kind == JSON_TEXT && is_leaf(json_text(value), words->of_plan)) {
+  if (value->kind == JSON_INT) return;
+  if (value->kind == JSON_TEXT && is_leaf(json_text(value))) {
     check_leaf(node, words);
     return;
   }
-  if (value->kind == JSON_LIST && value->size == 3 && value->items[0].kind == JSON_TEXT &&
-      depth < (words->of_plan ? PLAN_DEPTH : DEPTH)) {
-    int number = function_number(json_text(&value->items[0]));
-    if (number && (!words->of_plan || number < FIRST + PLAN_FUNCTIONS)) {
+  if (value->kind == JSON_LIST && value->size == 3 && value->items[0].kind == JSON_TEXT && depth < DEPTH) {
+    if (function_number(json_text(&value->items[0]))) {
       struct node left = item(node, 1), right = item(node, 2);
       check(&left, words, depth + 1);
       check(&right, words, depth + 1);
       return;
     }
   }
-  refuse(node, "expected a number, a leaf such as 'x.shape[0]', or a function with two");
+  refuse(node, "expected a number, a leaf such as 'x.shape[0]', or a function and two expressions");
 }
 
 void check_expression(const struct node *node, const struct vocabulary *words) { check(node, words, 0); }

@@ -1,5 +1,4 @@
-/* The form of host programs and of launch plans. loader/format/program/host_program.py and loader/format/launch_plan.py
- * have the same. */
+/* The form of host programs. loader/format/program/host_program.py has the same. */
 #include "program.h"
 
 #define STEPS 8
@@ -47,13 +46,13 @@ static void check_word(const struct node *node, int64_t size, const struct vocab
   if (!parts || value->size != 3 || !is_between(&parts[0], 0, BYTES - 1) || !is_between(&parts[1], 1, 8) ||
       (parts[1].number & (parts[1].number - 1)))
     refuse(node, "expected an offset, a width of 1, 2, 4 or 8 bytes, and an expression");
-  if (parts[0].number + parts[1].number > size) refuse(node, "it ends after its parameter");
+  if (parts[0].number + parts[1].number > size) refuse(node, "the word ends after its parameter");
   struct node expression = item(node, 2);
   check_expression(&expression, words);
 }
 
 static int64_t check_parameter(const struct node *node, struct arguments arguments) {
-  struct vocabulary words = {arguments, false, false};
+  struct vocabulary words = {arguments, false};
   known(node, (const char *[]){"size", "words", NULL});
   struct node size = at(node, "size"), parts = at(node, "words");
   int64_t bytes = count_of(&size, BYTES);
@@ -67,7 +66,7 @@ static int64_t check_parameter(const struct node *node, struct arguments argumen
 
 static void check_step(const struct node *node, struct arguments arguments) {
   static const char *const names[] = {"kernel", "grid", "block", "cluster", "shared", "overlap", "when", "parameters", NULL};
-  struct vocabulary words = {arguments, false, true};
+  struct vocabulary words = {arguments, true};
   known(node, names);
   struct node kernel = at(node, "kernel"), shared = at(node, "shared"), overlap = at(node, "overlap");
   struct node when = at(node, "when"), parameters = at(node, "parameters");
@@ -112,31 +111,5 @@ void check_program(const struct node *node, const struct json *signature) {
     check_step(&one, arguments);
   }
   count_of(&limit, (int64_t)1 << 62);
-  check_shapes(node, arguments, find(signature, TEXT("symbols")));
-}
-
-static bool is_passed(struct arguments arguments, struct text name) {
-  for (size_t i = arguments.count; i-- > 0;) {
-    struct argument one = arguments.items[i];
-    if (equal(one.name, name) && !is(one.kind, "env_stream")) return is(one.kind, "tensor") || is(one.kind, "scalar");
-  }
-  return false;
-}
-
-void check_plan(const struct node *node, const struct json *signature) {
-  struct arguments arguments = arguments_of(node->call, signature);
-  struct vocabulary words = {arguments, true, true};
-  known(node, (const char *[]){"grid", "block", "cluster", "shared", "parameters", NULL});
-  struct node shared = at(node, "shared"), parameters = at(node, "parameters");
-  check_extent(node, "grid", &words);
-  check_extent(node, "block", &words);
-  check_extent(node, "cluster", &words);
-  check_expression(&shared, &words);
-  list(&parameters, PARAMETERS);
-  for (size_t i = 0; i < parameters.value->size; ++i) {
-    struct node one = item(&parameters, i);
-    struct text name = string(&one);
-    if (!is_passed(arguments, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
-  }
   check_shapes(node, arguments, find(signature, TEXT("symbols")));
 }

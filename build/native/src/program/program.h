@@ -1,4 +1,4 @@
-/* Host programs and launch plans: what a call of a cubin does, as an op's file says it. */
+/* Host programs: what a call of a cubin does, as an op's file describes it. */
 #ifndef PRECAST_PROGRAM_H
 #define PRECAST_PROGRAM_H
 
@@ -18,19 +18,17 @@ struct arguments {
 
 struct arguments arguments_of(struct call *call, const struct json *signature);
 
-/* What an expression may be made of. A launch plan has fewer functions and leaves, and nests less; what decides a launch
- * may not depend on addresses or real numbers. */
+/* The leaves that an expression may have. One that decides a launch may not depend on addresses or real numbers. */
 struct vocabulary {
   struct arguments arguments;
-  bool of_plan, decides;
+  bool decides;
 };
 
 /* Fails unless the node is a sound expression. */
 void check_expression(const struct node *node, const struct vocabulary *words);
 
-/* Fails unless the node is a sound program, or a plan, for a signature. */
+/* Fails unless the node is a sound program for a signature. */
 void check_program(const struct node *node, const struct json *signature);
-void check_plan(const struct node *node, const struct json *signature);
 
 /* What a leaf stands for: a number of an argument that a call passes. */
 enum leaf_kind { LEAF_DATA, LEAF_SPAN, LEAF_SHAPE, LEAF_STRIDE, LEAF_BITS, LEAF_NUMBER };

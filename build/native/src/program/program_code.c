@@ -5,27 +5,37 @@
 #include <string.h>
 
 #include "dlpack_codes.h"
-#include "program_writer.h"
+#include "program.h"
 
 enum { MAGIC = 0x50524731, END = 0, CONSTANT = 1, LEAF = 2, CPU = 1, CUDA = 2 };
 enum { NONE, TENSOR, INTEGER, BOOLEAN, FLOAT32, FLOAT64 };
+
+struct writer {
+  struct call *call;
+  const struct artifact *artifact;
+  struct arguments arguments;
+  const struct json *symbols;
+  int64_t *slots;                     /* by the arguments: where the numbers of each begin */
+  struct builder words, texts, queue; /* the queue: the expressions of words, which follow all steps */
+};
+
+/* An expression that follows all steps, and where to write its position. */
+struct later {
+  size_t at;
+  const struct json *expression;
+};
 
 struct dtype {
   int64_t code, bits, lanes;
 };
 
-void unusable(const struct writer *writer, struct text name, const char *why) {
-  fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: %s: %s; rebuild the cache", writer->artifact->key.data,
-       quoted(writer->call, name), why);
-}
-
 static size_t count_words(const struct writer *writer) { return writer->words.size / sizeof(int64_t); }
 
-void put_word(struct writer *writer, int64_t word) {
+static void put_word(struct writer *writer, int64_t word) {
   put_text(&writer->words, (struct text){(const char *)&word, sizeof word});
 }
 
-int64_t keep_text(struct writer *writer, struct text text) {
+static int64_t keep_text(struct writer *writer, struct text text) {
   int64_t place = (int64_t)writer->texts.size;
   put_text(&writer->texts, text);
   put_text(&writer->texts, (struct text){"", 1});
@@ -98,7 +108,9 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   else if (scalar && is(argument->dtype, "float32")) kind = FLOAT32;
   else if (scalar && is(argument->dtype, "float64")) kind = FLOAT64;
   else if (scalar && is_whole(argument->dtype)) kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
-  else unusable(writer, argument->name, "native code reads no such argument");
+  else
+    fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: libprecast cannot pass the argument %s; rebuild the cache",
+         writer->artifact->key.data, quoted(writer->call, argument->name));
   put_word(writer, kind);
   put_word(writer, keep_text(writer, argument->name));
   put_word(writer, keep_text(writer, argument->dtype));
@@ -122,8 +134,6 @@ static int64_t slot_of(const struct writer *writer, const struct leaf *leaf) {
   return leaf->kind == LEAF_STRIDE ? slot + (int64_t)argument->shape->size : slot;
 }
 
-static void put_leaf(struct writer *writer, const struct leaf *leaf) { put_word(writer, LEAF | slot_of(writer, leaf) << 8); }
-
 static void put_operations(struct writer *writer, const struct json *expression) {
   if (expression->kind == JSON_INT) {
     put_word(writer, CONSTANT);
@@ -131,7 +141,7 @@ static void put_operations(struct writer *writer, const struct json *expression)
   } else if (expression->kind == JSON_TEXT) {
     struct leaf leaf = {0, LEAF_DATA, 0};
     find_leaf(&writer->arguments, json_text(expression), &leaf);
-    put_leaf(writer, &leaf);
+    put_word(writer, LEAF | slot_of(writer, &leaf) << 8);
   } else {
     put_operations(writer, &expression->items[1]);
     put_operations(writer, &expression->items[2]);
@@ -144,19 +154,12 @@ static void put_expression(struct writer *writer, const struct json *expression)
   put_word(writer, END);
 }
 
-void put_extents(struct writer *writer, const struct json *step) {
+static void put_extents(struct writer *writer, const struct json *step) {
   for (int i = 0; i < 3; ++i) {
     const struct json *extent = find(step, text_of((const char *[]){"grid", "block", "cluster"}[i]));
     for (size_t n = 0; n < 3; ++n) put_expression(writer, &extent->items[n]);
   }
   put_expression(writer, find(step, TEXT("shared")));
-}
-
-void put_place(struct writer *writer, int64_t offset, int64_t width, struct later later) {
-  put_word(writer, offset), put_word(writer, width);
-  later.at = count_words(writer);
-  put_word(writer, 0);
-  put_text(&writer->queue, (struct text){(const char *)&later, sizeof later});
 }
 
 static void put_step(struct writer *writer, const struct json *step) {
@@ -172,7 +175,10 @@ static void put_step(struct writer *writer, const struct json *step) {
     put_word(writer, words->size);
     for (size_t n = 0; n < words->size; ++n) {
       const struct json *parts = words->items[n].items;
-      put_place(writer, parts[0].number, parts[1].number, (struct later){.expression = &parts[2]});
+      put_word(writer, parts[0].number), put_word(writer, parts[1].number);
+      struct later later = {count_words(writer), &parts[2]};
+      put_word(writer, 0);
+      put_text(&writer->queue, (struct text){(const char *)&later, sizeof later});
     }
   }
 }
@@ -205,7 +211,7 @@ static int64_t put_calling(struct writer *writer, struct text op) {
 struct text program_code(struct call *call, struct text op, const struct artifact *artifact) {
   struct writer writer = {.call = call, .artifact = artifact, .words = {.call = call}, .texts = {.call = call}};
   writer.queue.call = call;
-  const struct json *steps = artifact->program ? find(artifact->program, TEXT("steps")) : NULL;
+  const struct json *steps = find(artifact->program, TEXT("steps"));
   int64_t slot = 0, passed = 0;
   writer.arguments = arguments_of(call, artifact->signature), writer.symbols = find(artifact->signature, TEXT("symbols"));
   writer.slots = take(call, writer.arguments.count, sizeof *writer.slots);
@@ -214,8 +220,8 @@ struct text program_code(struct call *call, struct text op, const struct artifac
   keep_text(&writer, TEXT(""));
   put_word(&writer, MAGIC), put_word(&writer, 0), put_word(&writer, 0);
   put_word(&writer, put_calling(&writer, op));
-  put_word(&writer, artifact->program ? find(artifact->program, TEXT("limit"))->number : 0);
-  put_word(&writer, passed), put_word(&writer, writer.symbols->size), put_word(&writer, steps ? steps->size : 1);
+  put_word(&writer, find(artifact->program, TEXT("limit"))->number);
+  put_word(&writer, passed), put_word(&writer, writer.symbols->size), put_word(&writer, steps->size);
   for (size_t i = 0; i < writer.symbols->size; ++i) {
     const struct json *symbol = &writer.symbols->members[i].value;
     struct text dtype = json_text(find(symbol, TEXT("dtype")));
@@ -229,16 +235,14 @@ struct text program_code(struct call *call, struct text op, const struct artifac
     writer.slots[i] = slot;
     slot = put_argument(&writer, &one, slot);
   }
-  for (size_t i = 0; steps && i < steps->size; ++i) put_step(&writer, &steps->items[i]);
-  if (!steps) put_plan(&writer);
+  for (size_t i = 0; i < steps->size; ++i) put_step(&writer, &steps->items[i]);
   size_t count = writer.queue.size / sizeof(struct later);
   for (size_t i = 0; i < count; ++i) {
     struct later later;
     memcpy(&later, writer.queue.data + i * sizeof later, sizeof later);
     int64_t place = (int64_t)count_words(&writer);
     memcpy(writer.words.data + later.at * sizeof place, &place, sizeof place);
-    if (later.expression) put_expression(&writer, later.expression);
-    else put_leaf(&writer, &later.leaf), put_word(&writer, END);
+    put_expression(&writer, later.expression);
   }
   int64_t sizes[2] = {(int64_t)count_words(&writer), (int64_t)writer.texts.size};
   memcpy(writer.words.data + sizeof(int64_t), sizes, sizeof sizes);

@@ -1,4 +1,4 @@
-/* Program code: a signature and a program or plan as the bytes that build/link/host_program runs. */
+/* Program code: a signature and a host program as the bytes that build/link/host_program runs. */
 #ifndef PRECAST_PROGRAM_CODE_H
 #define PRECAST_PROGRAM_CODE_H
 

@@ -15,11 +15,11 @@ static void decode_index(struct call *call, void *argument) {
   decoding->cache->index = read_index(call, decoding->data);
 }
 
-/* Run a reader; its error gets the path of the file. */
+/* Run a reader; its error gets the path of the file, and a remedy if it has none. */
 static void of_file(struct call *call, const char *path, body *read, struct decoding *decoding) {
   if (attempt(call, read, decoding)) return;
   if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
-  fail(call, PRECAST_CACHE_ERROR, "%s: %s. Rebuild or reinstall the cache", path, call->message);
+  fail(call, PRECAST_CACHE_ERROR, "%s: %s%s", path, call->message, call->has_remedy ? "" : ". Rebuild or reinstall the cache");
 }
 
 void open_cache(struct call *call, struct cache *cache, const char *pins) {

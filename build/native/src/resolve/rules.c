@@ -222,8 +222,8 @@ const char *objections(struct call *call, const struct artifact *artifact, const
   *count = 0;
   meaning(&reasons, count, artifact, required);
   described(&reasons, count, artifact, required);
-  if (!artifact->object && !artifact->plan && !artifact->program)
-    put(reason(&reasons, count), "a cubin without a launch plan: tools can read it, nothing can launch it");
+  if (!artifact->object && !artifact->program)
+    put(reason(&reasons, count), "a cubin without a host program: it is for tools to read and cannot be launched");
   architecture(&reasons, count, artifact, machine);
   hosts(&reasons, count, artifact, index, machine);
   toolchain(&reasons, count, index, machine);
