@@ -28,7 +28,7 @@ FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
 VERSION = 4
 """The newest version. A file says the least version that has all its fields: 2 where an artifact has ``assumes``, 3
-where there are tables of measurements, 4 where an artifact has a ``program``, or a host has no library."""
+where there are tables of measurements, 4 where an artifact has a ``program``."""
 
 _FIRST, _WITH_ASSUMPTIONS, _WITH_TABLES, _WITH_PROGRAMS = 1, 2, 3, 4
 INDEX_LIMIT = 16 << 20
@@ -37,37 +37,23 @@ TUNING_LIMIT = 100_000
 
 
 class Runtime(Immutable, kw_only=True):
-    """What a cache holds for one host processor: the small library that every object is linked against, by its name,
-    and the call path. Kernels are called without a call path, too; a cache of cubins alone needs no library.
-    """
+    """The small library that every object for one host processor is linked against, by its name. A cache of cubins
+    alone has none."""
 
     host: Host
-    soname: str = ""
-    blob: Blob | None = None
-    fastcall: Blob | None = None
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """All that a cache keeps for this host, beside its artifacts."""
-        return tuple(blob for blob in (self.blob, self.fastcall) if blob)
+    soname: str
+    blob: Blob
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"host": self.host.to_json()}
-        if self.blob:
-            data |= {"blob": self.blob.to_json(), "soname": self.soname}
-        return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
+        return {"host": self.host.to_json(), "blob": self.blob.to_json(), "soname": self.soname}
 
     @classmethod
     def parse(cls, value: object) -> Runtime:
-        data = fields.known(fields.as_object(value), ("soname", "host", "blob", "fastcall"))
-        host = fields.parsed(data, "host", Host.parse)
-        if "blob" not in data and "soname" not in data and "fastcall" in data:
-            return cls(host=host, fastcall=fields.parsed(data, "fastcall", Blob.parse))
+        data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
         return cls(
             soname=fields.matching(data, "soname", SONAME, "a runtime library's name"),
-            host=host,
+            host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
-            fastcall=fields.parsed(data, "fastcall", Blob.parse, None),
         )
 
 
@@ -100,16 +86,12 @@ class Index(Immutable, kw_only=True):
     ops: dict[str, OpEntry]
     dictionary: Blob | None = None
 
-    def fastcall(self, arch: str) -> Blob | None:
-        """The call path for a host processor."""
-        return next((r.fastcall for r in self.runtimes if r.host.arch == arch), None)
-
     def encode(self) -> bytes:
         """The bytes of ``index.json``: sorted and free of time and place, so that the same index has the same bytes."""
         return encode(
             {
                 "format": FORMAT,
-                "version": _FIRST if all(r.blob for r in self.runtimes) else _WITH_PROGRAMS,
+                "version": _FIRST,
                 "name": self.name,
                 "toolchain": self.toolchain,
                 "runtimes": [r.to_json() for r in sorted(self.runtimes, key=lambda r: r.host.arch)],
@@ -122,19 +104,16 @@ class Index(Immutable, kw_only=True):
     def decode(cls, data: bytes) -> Index:
         """Read ``index.json``; a format or version this reader does not know is refused."""
         root = fields.as_object(fields.read_json(data, limit=INDEX_LIMIT))
-        version = check_version(root, FORMAT, newest=VERSION)
+        check_version(root, FORMAT, newest=VERSION)
         fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops"))
         ops = fields.table(root, "ops", OpEntry.parse, most=100_000)
         for op in ops:
             if not OP_NAME.admits(op):
                 raise FormatError("not the name of an op", f"ops.{op[:80]}")
-        runtimes = fields.items(root, "runtimes", Runtime.parse, most=8)
-        if version < _WITH_PROGRAMS and not all(r.blob for r in runtimes):
-            raise FormatError(f"a file of version {version} has a library for each host", "runtimes")
         return cls(
             name=fields.matching(root, "name", CACHE_NAME, "a cache name"),
             toolchain=fields.table(root, "toolchain", fields.text, most=256),
-            runtimes=runtimes,
+            runtimes=fields.items(root, "runtimes", Runtime.parse, most=8),
             dictionary=fields.parsed(root, "dictionary", lambda v: None if v is None else Blob.parse(v)),
             ops=ops,
         )

@@ -12,8 +12,6 @@ import pytest
 
 from tests.helpers.attacks import Refused, edit, forge_op
 
-PATH = {"encoding": "raw", "sha256": "0" * 64, "size": 1, "stored": 1}
-
 
 @pytest.mark.parametrize(("version", "words"), [(0, "rebuild the cache"), (5, "upgrade precast")])
 def test_another_version(path: Path, refused: Refused, version: int, words: str) -> None:
@@ -22,13 +20,9 @@ def test_another_version(path: Path, refused: Refused, version: int, words: str)
 
 
 def test_a_host_without_its_library(path: Path, refused: Refused) -> None:
-    """Only since version 4 a host may have a call path alone; and never nothing."""
     edit(path / "index.json", lambda index: index["runtimes"][0].pop("blob"))
     refused(path, "missing in 'runtimes[0].blob'")
-    edit(path / "index.json", lambda index: index["runtimes"][0].update(fastcall=PATH))
     edit(path / "index.json", lambda index: index["runtimes"][0].pop("soname"))
-    refused(path, "runtimes")
-    edit(path / "index.json", lambda index: index["runtimes"][0].pop("fastcall"))
     refused(path, "missing in 'runtimes[0].soname'")
 
 
