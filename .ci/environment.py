@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 STAMP = ".ready"
+BUILD_REQUIREMENTS = ("hatchling", "apache-tvm-ffi")  # of both distributions, which are built in the environment itself
 
 NO_TORCH = """\
 No CPU build of torch {version} was found, and this machine has no GPU: pip would install the CUDA build, with
@@ -70,9 +71,10 @@ def fail(message: str) -> int:
 
 
 def files(requirements: Iterable[str]) -> list[Path]:
-    """The files on which an environment depends: pins, metadata, this script, and wheels given as files."""
+    """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
     metadata = ("pyproject.toml", "hatch_build.py", "loader/pyproject.toml", "loader/version.py")
-    fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), Path(__file__)]
+    native = sorted((ROOT / "loader" / "native").rglob("*.[ch]"))  # an editable install compiles the call path
+    fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), *native, Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]
 
 
@@ -107,7 +109,7 @@ def install(folder: Path, requirements: list[str], torch: bool) -> None:
             raise LookupError(NO_TORCH.format(version=version))
         run_pip(folder, "install", *source, requirement)
     if "-e" in requirements:
-        run_pip(folder, "install", pinned("hatchling"))
+        run_pip(folder, "install", *map(pinned, BUILD_REQUIREMENTS))
     run_pip(folder, "install", "--no-build-isolation", *requirements)
 
 

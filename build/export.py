@@ -85,7 +85,7 @@ def export(
         runtime = next((r for r in cache.index.runtimes if artifact.host and r.host.arch == artifact.host.arch), None)
         if runtime is None:
             raise StoreError(f"cache {cache.name!r} has no runtime library for this variant: build it again")
-        files[runtime.soname] = cache.read(runtime.blobs[0])
+        files[runtime.soname] = cache.read(runtime.blob)
         files["example.cpp"] = example(name, runtime.soname, artifact).encode()
     files.update(_numbered(name, "cubin", cubins))
     sass = _sass(toolchain, cubins)

@@ -21,7 +21,7 @@ from precast.build.errors import StoreError
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.linker import Linker
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
-from precast.build.link.toolchain import Toolchain, by_host, find_toolchain
+from precast.build.link.toolchain import PROGRAMS, Toolchain, by_host, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import variant_key
@@ -145,11 +145,12 @@ def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Var
 
 
 def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> None:
-    made = by_host(cache.index).get(host)
+    hosts_made = by_host(cache.index)
+    made = hosts_made.get(host, hosts_made.get(""))
     if made is None:
         hosts = ", ".join(r.host.arch for r in cache.index.runtimes) or "no host"
         raise StoreError(f"{cache} is for {hosts}, and this machine is {host}: run this on such a machine")
-    found = differences(toolchain.versions, made)
+    found = differences({t: v for t, v in toolchain.versions.items() if t in made or t not in PROGRAMS}, made)
     if found:
         lines = "\n".join(f"  {line}" for line in found)
         raise StoreError(
@@ -159,14 +160,11 @@ def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> N
 
 
 def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
-    """How this host's runtime library differs, if it does."""
-    held = next(r for r in cache.index.runtimes if r.host.arch == runtime.host.arch)
-    runtime = runtime if held.blob else runtime.callpath_alone
-    made = tuple(code for code in (runtime.code, runtime.fastcall) if code)
-    kept = tuple(cache.read(blob) for blob in held.blobs)
-    if (held.soname, kept) == (runtime.soname, made):
+    """How this host's runtime library differs, if it does. A cache of device code has none."""
+    held = next((r for r in cache.index.runtimes if r.host.arch == runtime.host.arch), None)
+    if held is None or (held.soname, cache.read(held.blob)) == (runtime.soname, runtime.code):
         return {}
-    digests = (" and ".join(digest(code)[:12] for code in codes) for codes in (kept, made))
+    digests = (held.blob.sha256[:12], digest(runtime.code)[:12])
     return {f"the runtime library for {held.host.arch}": " is now ".join(digests)}
 
 

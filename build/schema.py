@@ -42,10 +42,7 @@ def schema_of(name: str) -> Schema:
 
 def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
-    library = {"soname": text_of(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob, "fastcall": blob}
-    runtime: Schema = {
-        "anyOf": [object_of(library, optional=("fastcall",)), object_of({n: library[n] for n in ("host", "fastcall")})]
-    }
+    runtime = object_of({"soname": text_of(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
     entry = object_of(
         {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(1_000_000)}
     )

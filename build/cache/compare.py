@@ -22,6 +22,6 @@ def differing_facts(one: Artifact, other: Artifact) -> list[str]:
 
 
 def runtime_facts(runtime: Runtime) -> tuple[str, ...]:
-    """The name of a runtime library, the host that it needs, and the digests of all that belongs to it."""
+    """The name of a runtime library, the host that it needs, and its digest."""
     host = runtime.host
-    return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)
+    return runtime.soname, host.arch, host.glibc, runtime.blob.sha256

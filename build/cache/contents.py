@@ -151,7 +151,7 @@ class CacheContents:
     def blobs(self) -> dict[str, Blob]:
         """Every blob that the index vouches for, by its digest."""
         named = [a.blob for a in self.artifacts.values()]
-        named += [blob for runtime in self.index.runtimes for blob in runtime.blobs]
+        named += [runtime.blob for runtime in self.index.runtimes]
         named += [self.index.dictionary] if self.index.dictionary else []
         return {blob.sha256: blob for blob in named}
 

@@ -137,9 +137,9 @@ def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Vari
 def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The hosts whose libraries cannot be loaded because their runtime library is missing or damaged."""
     for runtime in cache.index.runtimes:
-        for blob in runtime.blobs:
-            if blob.sha256 in damaged:
-                yield runtime.host.arch, f"the runtime library of its host cannot be used: {damaged[blob.sha256]}"
+        if runtime.blob.sha256 in damaged:
+            reason = damaged[runtime.blob.sha256]
+            yield runtime.host.arch, f"the runtime library of its host cannot be used: {reason}"
 
 
 def _reason(

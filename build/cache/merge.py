@@ -121,11 +121,8 @@ def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
         for runtime in cache.index.runtimes:
             held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
             if runtime_facts(held) != runtime_facts(runtime):
-                one, two = (f"{r.soname} ({r.blobs[0].sha256[:12]})" for r in (held, runtime))
-                yield (
-                    f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
-                    "or its call path is another"
-                )
+                one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
+                yield f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}"
 
 
 def _of_ops(caches: Sequence[CacheContents]) -> Iterator[str]:
@@ -165,19 +162,15 @@ def _of_keys(caches: Sequence[CacheContents]) -> Iterator[str]:
 
 
 def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
-    return {host: tools for cache in caches for host, tools in by_host(cache.index).items()}
+    hosts = {host: tools for cache in caches for host, tools in by_host(cache.index).items()}
+    device_code = hosts.pop("", {})  # the same packages as those of any host
+    return hosts or {"": device_code}
 
 
 def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
     found = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
     return [
-        RuntimeLibrary(
-            soname=r.soname,
-            code=cache.read(r.blob) if r.blob else b"",
-            host=r.host,
-            fastcall=cache.read(r.fastcall) if r.fastcall else b"",
-        )
-        for _, (cache, r) in sorted(found.items())
+        RuntimeLibrary(soname=r.soname, code=cache.read(r.blob), host=r.host) for _, (cache, r) in sorted(found.items())
     ]
 
 

@@ -14,6 +14,7 @@ from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.inputs import shortened
 from precast.build.link.runtime import RuntimeLibrary
+from precast.build.link.toolchain import PROGRAMS
 from precast.build.measurements.fit import Fitted, Listed, code_digest, fit
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
@@ -85,10 +86,11 @@ def pack(
         lambda artifact: code_digest(contents[artifact.blob.sha256]),
     )
     tuned = {op: replace(of, tuning=fitted.rows.get(op, ())) for op, of in ops.items()}
-    if not any(b.artifact.kind == "object" for b in built):
-        runtime = runtime.callpath_alone
+    runtimes = [runtime]
+    if not any(b.artifact.kind == "object" for b in built):  # device code depends on nothing of this host
+        runtimes, versions = [], {tool: text for tool, text in versions.items() if tool not in PROGRAMS}
     return Packed(
-        pack_ops(plan.name, versions, [runtime], tuned, contents, threads=threads, reuse=reuse, dictionary=dictionary),
+        pack_ops(plan.name, versions, runtimes, tuned, contents, threads=threads, reuse=reuse, dictionary=dictionary),
         fitted,
     )
 
@@ -170,8 +172,8 @@ def pack_ops(
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index of them.
 
-    The libraries of a host's runtime are not compressed: every process opens them, and to decompress them takes longer
-    than to open a kernel.
+    Runtime libraries are not compressed: every process opens one, and to decompress it takes longer than to open a
+    kernel.
     """
     dictionary = train(contents, reuse) if dictionary is None else dictionary
     stored = store_all(contents, dictionary, threads, reuse)
@@ -179,18 +181,9 @@ def pack_ops(
     uncompressed_blobs = [shared] if shared else []
     listed_runtimes = []
     for runtime in runtimes:
-        code, fastcall = (store_raw(data) if data else None for data in (runtime.code, runtime.fastcall))
-        found = [one for one in (code, fastcall) if one]
-        uncompressed_blobs += found
-        if found:
-            listed_runtimes.append(
-                Runtime(
-                    soname=runtime.soname,
-                    host=runtime.host,
-                    blob=code.blob if code else None,
-                    fastcall=fastcall.blob if fastcall else None,
-                )
-            )
+        code = store_raw(runtime.code)
+        uncompressed_blobs.append(code)
+        listed_runtimes.append(Runtime(soname=runtime.soname, host=runtime.host, blob=code.blob))
     listed_ops = {
         op: OpIndex.of(
             op=op,

@@ -9,47 +9,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import (
-    POINTER,
-    Structure,
-    c_char,
-    c_int32,
-    c_int64,
-    c_ubyte,
-    c_uint8,
-    c_uint16,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import Structure, c_char, c_int32, c_int64, c_ubyte, c_uint32, c_uint64
 from typing import Any
 
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
+from precast.loader.launch.dlpack import Tensor
+from precast.loader.launch.tvm_ffi_abi import TENSOR, AnyValue, number_value, pointer_value, take_error
 
-_INT, _BOOL, _FLOAT, _TENSOR, _HEADER = 1, 2, 3, 7, 24  # TVM-FFI's type indices; the size of an object's header
 _LAUNCHES, _KERNELS, _PARAMETERS, _BYTES, _NAME = 8, 8, 64, 4096, 1024
 _STACKS = (0x5A, 0xA5)  # what the stack is full of before a call, and before the same call again
-
-
-class _Tensor(Structure):
-    _fields_ = (
-        ("data", c_uint64), ("device_type", c_int32), ("device_id", c_int32), ("rank", c_int32), ("code", c_uint8),
-        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
-        ("byte_offset", c_uint64),
-    )  # fmt: skip
-
-
-class _Value(ctypes.Union):
-    _fields_ = (("integer", c_int64), ("real", ctypes.c_double), ("pointer", c_void_p))
-
-
-class _Any(Structure):
-    _fields_ = (("kind", c_int32), ("padding", c_uint32), ("value", _Value))
-
-
-class _Text(Structure):
-    _fields_ = (("data", POINTER(c_char)), ("size", ctypes.c_size_t))
 
 
 class _Launch(Structure):
@@ -85,13 +54,13 @@ class Rehearser:
 
     def call(self, arguments: list[Any]) -> dict[str, Any]:
         """What one call would launch, or the error that it raises. ``set`` marks the bytes that the host code wrote."""
-        packed = (_Any * max(1, len(arguments)))()
-        kept = [_pack(argument, packed[place]) for place, argument in enumerate(arguments)]
+        values, kept = zip(*map(_pack, arguments), strict=True) if arguments else ((), ())
+        packed = (AnyValue * max(1, len(values)))(*values)
         seen = []
         for stack in _STACKS:
-            result = _Any()
+            result = AnyValue()
             if self._runtime.rehearse(self._entry, packed, len(arguments), ctypes.byref(result), stack):
-                return {"error": self._error()}
+                return {"error": list(take_error(self._ffi))}
             seen.append([self._launch(one) for one in self._record.launches[: self._record.count]])
         del kept
         first, second = seen
@@ -113,35 +82,20 @@ class Rehearser:
             "parameters": bytes(one.parameters)[: self._lengths[one.kernel] if known else 0],
         }
 
-    def _error(self) -> list[str]:
-        handle = c_void_p()
-        self._ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
-        if not handle.value:
-            return ["", ""]
-        texts = (_Text * 2).from_address(handle.value + _HEADER)
-        return [ctypes.string_at(text.data, text.size).decode() for text in texts]
-
 
 def _written(first: bytes, second: bytes) -> bytes:
     """1 for each byte that was written: the same on both stacks."""
     return bytes(a == b for a, b in zip(first, second, strict=True))
 
 
-def _pack(argument: Any, out: _Any) -> Any:
-    """Write one argument. The caller keeps the returned objects alive during the call."""
+def _pack(argument: Any) -> tuple[AnyValue, Any]:
+    """One argument, and what must live while it is used."""
     if isinstance(argument, dict):
         shape, strides = ((c_int64 * max(1, len(n)))(*n) for n in (argument["shape"], argument["strides"]))
         device, dtype = argument["device"], argument["dtype"]
-        tensor = _Tensor(argument["data"], *device, len(argument["shape"]), *dtype, shape, strides, 0)
-        out.kind, out.value.pointer = _TENSOR, ctypes.addressof(tensor)
-        return tensor, shape, strides
-    if isinstance(argument, bool):
-        out.kind, out.value.integer = _BOOL, argument
-    elif isinstance(argument, int):
-        out.kind, out.value.integer = _INT, argument
-    elif isinstance(argument, float):
-        out.kind, out.value.real = _FLOAT, argument
-    return None
+        tensor = Tensor(argument["data"], *device, len(argument["shape"]), *dtype, shape, strides, 0)
+        return pointer_value(TENSOR, ctypes.addressof(tensor)), (tensor, shape, strides)
+    return (AnyValue() if argument is None else number_value(argument)), None
 
 
 def main() -> None:

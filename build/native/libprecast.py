@@ -9,12 +9,13 @@ from pathlib import Path
 
 from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import scratch_folder
-from precast.build.link.runtime import HOST_PROGRAM, run
+from precast.build.link.runtime import run
 from precast.build.link.toolchain import ffi_headers, program
 from precast.build.native.tables import tables
 
-FOLDER = Path(__file__).parent
-HEADER = FOLDER / "include" / "precast.h"
+# Beside the loader's own modules, in the repository; the builder's wheel puts them there, too.
+NATIVE = Path(__file__).resolve().parents[2] / "loader" / "native"
+HEADER = NATIVE / "include" / "precast.h"
 COMPILE = (
     "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0",
     "-fstack-protector-strong", "-ffile-prefix-map=/=",
@@ -43,14 +44,13 @@ def abi() -> int:
 
 
 def sources() -> list[Path]:
-    """The C files: its own, and those that run host programs, but for the door that the call path has to these.
+    """The C files: its own, and those that run host programs.
 
     >>> names = [path.name for path in sources()]
-    >>> "json.c" in names, "launches.c" in names, "callpath.c" in names
+    >>> "json.c" in names, "launches.c" in names, "launcher.c" in names
     (True, True, False)
     """
-    shared = (path for path in HOST_PROGRAM.glob("*.c") if path.name != "callpath.c")
-    return [*sorted((FOLDER / "src").rglob("*.c")), *sorted(shared)]
+    return sorted(path for folder in ("libprecast", "host_program") for path in (NATIVE / folder).rglob("*.c"))
 
 
 def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: str = "gcc") -> None:

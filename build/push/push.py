@@ -47,7 +47,7 @@ def push_cache(
     if isinstance(found, ImageReference):
         with Web(patience, progress.tell) as web:
             push = RegistryPush(web, Registry(web, found, login), mount, progress.advance)
-            hosts = contents.hosts if any(r.blob for r in contents.index.runtimes) else tuple(PLATFORMS)
+            hosts = contents.hosts or tuple(PLATFORMS)
             exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})
         sent, kept = push.sent, push.kept
     else:

@@ -12,11 +12,11 @@ from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.compare import difference
 from precast.build.rehearsal.draw import LARGEST, Draw
+from precast.build.rehearsal.leaves import leaves_of
 from precast.build.rehearsal.recorder import Recorded, RecordedLaunch, Recorder
 from precast.loader.format.program.expression import Expression, leaves_in
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
-from precast.loader.launch.arguments import bind, leaves_of_call
 
 _FEW = 100  # one in so many calls
 
@@ -54,11 +54,10 @@ class Caller:
         for passed, recorded in zip(arguments, answers, strict=True):
             if recorded.error:
                 raise PlanError(f"{self.symbol}: the object refuses {passed}: {': '.join(recorded.error)}; report this")
-        bound = (bind(self.symbol, self.signature, passed) for passed in arguments)
         return _undisturbed(
             [
-                Call(passed, leaves_of_call(self.signature, one), recorded)
-                for passed, one, recorded in zip(arguments, bound, answers, strict=True)
+                Call(passed, leaves_of(self.signature, passed), recorded)
+                for passed, recorded in zip(arguments, answers, strict=True)
             ]
         )
 

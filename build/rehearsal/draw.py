@@ -7,8 +7,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.format.signature import Argument, Dim, Signature
-from precast.loader.launch.arguments import DEVICES, View, limits
+from precast.loader.launch.dlpack import DEVICES
+from precast.loader.launch.tvm_ffi_abi import limits
 
 TAME = (1 << 31) - 1  # as many elements as a tensor has in a tame call
 LARGEST, _FARTHEST = 1 << 34, 1 << 37  # the largest extent of a shape, and the largest stride
@@ -19,7 +21,7 @@ _EMPTY = 0.03  # how often a size may be 0
 
 def is_tame(arguments: Iterable[Any]) -> bool:
     """Whether no tensor has more than ``TAME`` elements, an extent of 0 counted as 1."""
-    return all(math.prod(max(1, n) for n in one.shape) <= TAME for one in arguments if isinstance(one, View))
+    return all(math.prod(max(1, n) for n in one.shape) <= TAME for one in arguments if isinstance(one, DrawnTensor))
 
 
 class Draw:
@@ -115,7 +117,7 @@ class Draw:
             strides = tuple(draw.randrange(1 << 20) if n == 1 and draw.random() < 0.5 else s
                             for n, s in zip(shape, strides, strict=True))  # fmt: skip
             step = max(argument.alignment, 1)
-            return View(
+            return DrawnTensor(
                 data=(place + 1 << 40) + draw.randrange(1 << 26) * step,
                 shape=shape,
                 strides=strides,

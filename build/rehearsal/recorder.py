@@ -21,7 +21,7 @@ from precast.build.link import elf
 from precast.build.link.linker import FLAGS, host_libraries
 from precast.build.link.runtime import COMPILE, SHARED, run
 from precast.build.link.toolchain import Toolchain
-from precast.loader.launch.arguments import View
+from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.launch.dlpack import dtype_code
 
 SOURCE = Path(__file__).with_name("recorder.c")
@@ -152,7 +152,7 @@ def _recorder_library(gcc: str | Path, source: Path) -> bytes:
 
 
 def _for_child(value: Any) -> Any:
-    if not isinstance(value, View):
+    if not isinstance(value, DrawnTensor):
         return value
     plain = {"data": value.data, "shape": value.shape, "strides": value.strides, "device": value.device}
     return {**plain, "dtype": dtype_code(value.dtype)}

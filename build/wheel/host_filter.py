@@ -18,7 +18,7 @@ def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> di
     """
     index = cache.index
     runtimes = tuple(r for r in index.runtimes if r.host.arch == host)
-    needed = {blob.sha256 for runtime in runtimes for blob in runtime.blobs}
+    needed = {runtime.blob.sha256 for runtime in runtimes}
     needed.update([index.dictionary.sha256] if index.dictionary else [])
     ops = {}
     for op, listed in cache.ops.items():

@@ -95,8 +95,8 @@ def _files_for(contents: CacheContents, files: Mapping[str, bytes], host: str | 
 
 def _needed(contents: CacheContents, host: str | None = None) -> list[Host]:
     """What the libraries of a cache need, or those of one host; nothing, where there is device code alone."""
-    libraries = [a.host for a in contents.artifacts.values() if a.host and host in (None, a.host.arch)]
-    return [*libraries, *(r.host for r in contents.index.runtimes if host in (None, r.host.arch))] if libraries else []
+    libraries = [a.host for a in contents.artifacts.values() if a.host]
+    return [h for h in (*libraries, *(r.host for r in contents.index.runtimes)) if host in (None, h.arch)]
 
 
 def platform_tag(needed: Iterable[Host]) -> str:

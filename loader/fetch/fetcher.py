@@ -219,7 +219,7 @@ class _Fetch:
 def _blobs(cache: Cache) -> tuple[Blob, ...]:
     """Every blob that a cache names, by the parts of its ops' files that are read."""
     named = [artifact.blob for op in cache.index.ops for artifact in cache.op(op).artifacts]
-    named += [blob for runtime in cache.index.runtimes for blob in runtime.blobs]
+    named += [runtime.blob for runtime in cache.index.runtimes]
     named += [cache.index.dictionary] if cache.index.dictionary else []
     return tuple({blob.sha256: blob for blob in named}.values())
 

@@ -30,37 +30,23 @@ TUNING_LIMIT = 100_000
 
 
 class Runtime(Immutable, kw_only=True):
-    """What a cache holds for one host processor: the small library that every object is linked against, by its name,
-    and the call path. Kernels are called without a call path, too; a cache of cubins alone needs no library.
-    """
+    """The small library that every object for one host processor is linked against, by its name. A cache of cubins
+    alone has none."""
 
     host: Host
-    soname: str = ""
-    blob: Blob | None = None
-    fastcall: Blob | None = None
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The blobs that a cache holds for this host, beside its artifacts."""
-        return tuple(blob for blob in (self.blob, self.fastcall) if blob)
+    soname: str
+    blob: Blob
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"host": self.host.to_json()}
-        if self.blob:
-            data |= {"blob": self.blob.to_json(), "soname": self.soname}
-        return {**data, "fastcall": self.fastcall.to_json()} if self.fastcall else data
+        return {"host": self.host.to_json(), "blob": self.blob.to_json(), "soname": self.soname}
 
     @classmethod
     def parse(cls, value: object) -> Runtime:
-        data = fields.known(fields.as_object(value), ("soname", "host", "blob", "fastcall"))
-        host = fields.parsed(data, "host", Host.parse)
-        if "blob" not in data and "soname" not in data and "fastcall" in data:
-            return cls(host=host, fastcall=fields.parsed(data, "fastcall", Blob.parse))
+        data = fields.known(fields.as_object(value), ("soname", "host", "blob"))
         return cls(
             soname=fields.matching(data, "soname", SONAME, "the name of a runtime library"),
-            host=host,
+            host=fields.parsed(data, "host", Host.parse),
             blob=fields.parsed(data, "blob", Blob.parse),
-            fastcall=fields.parsed(data, "fastcall", Blob.parse, None),
         )
 
 
@@ -92,10 +78,6 @@ class Index(Immutable, kw_only=True):
     runtimes: tuple[Runtime, ...]
     ops: dict[str, OpEntry]
     dictionary: Blob | None = None
-
-    def fastcall(self, arch: str) -> Blob | None:
-        """The call path for a host processor."""
-        return next((r.fastcall for r in self.runtimes if r.host.arch == arch), None)
 
     def encode(self) -> bytes:
         """The bytes of ``index.json``. Equal indexes have equal bytes: they are sorted, without times or paths."""

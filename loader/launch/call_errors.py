@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import sys
 from collections.abc import Sequence
 
 from precast.loader.errors import LaunchError
 from precast.loader.launch.library import load_ffi
+from precast.loader.launch.tvm_ffi_abi import take_error
 
 _PLACE = re.compile(r"argument #([0-9]{1,3})\b(?! \()")
 _KNOWN: tuple[type[Exception], ...] = (
@@ -54,12 +54,5 @@ def naming(message: str, names: Sequence[str]) -> str:
 
 def raised() -> str:
     """The kind and the text of the error that TVM-FFI holds for this thread; it is cleared."""
-    ffi, error = load_ffi(), ctypes.c_void_p()
-    ffi.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
-    if not error.value:
-        return "no error was set"
-    # TVMFFIObject is 24 bytes; then the cell: kind and message, a pointer and a length each.
-    words = ctypes.cast(error.value + 24, ctypes.POINTER(ctypes.c_size_t))
-    kind, message = (ctypes.string_at(words[at], words[at + 1]).decode("utf-8", "replace") for at in (0, 2))
-    ffi.TVMFFIObjectDecRef(error)
-    return f"{kind}: {message}"
+    kind, message = take_error(load_ffi())
+    return f"{kind}: {message}" if kind or message else "no error was set"

@@ -6,6 +6,7 @@ import ctypes
 import re
 
 CUDA = 2  # kDLCUDA
+DEVICES = {"cpu": 1, "cuda": CUDA}
 _DTYPE = re.compile(r"(float|bfloat|int|uint|bool)([0-9]{0,3})(_[a-z0-9]+?)?(?:x([0-9]{1,3}))?", re.ASCII)
 CODES = {
     "int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6, "_e3m4": 7, "_e4m3": 8, "_e4m3b11fnuz": 9, "_e4m3fn": 10,
@@ -26,8 +27,14 @@ class Tensor(ctypes.Structure):
         ("lanes", ctypes.c_uint16),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_uint64),
+        ("byte_offset", ctypes.c_uint64),
     )
+
+
+class ManagedTensor(ctypes.Structure):
+    """``DLManagedTensor``, which a capsule holds."""
+
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 def compact(shape: list[int]) -> list[int]:

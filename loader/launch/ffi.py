@@ -11,6 +11,7 @@ from typing import Any
 from precast.loader.errors import LaunchError, LoadError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.library import Library, load_ffi
+from precast.loader.launch.tvm_ffi_abi import Text
 
 _DISABLE = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
 
@@ -20,8 +21,8 @@ def entry(library: Library, symbol: str) -> Callable[..., Any]:
     return function_at(library.address(symbol), library)
 
 
-def function_at(address: int, library: Library) -> Callable[..., Any]:
-    """The TVM-FFI entry at an address, as tvm_ffi calls it."""
+def function_at(address: int, library: Library | None = None) -> Callable[..., Any]:
+    """The TVM-FFI entry at an address, as tvm_ffi calls it; it keeps a library alive."""
     function: Callable[..., Any] = import_tvm_ffi().Function.__from_extern_c__(address, keep_alive_object=library)
     return function
 
@@ -33,9 +34,9 @@ def program_function(entry: int, program: int) -> Callable[..., Any]:
     """
     tvm_ffi, ffi, handle = import_tvm_ffi(), load_ffi(), ctypes.c_void_p()
     name = f"precast.host_program.{program:x}".encode()
-    text = (ctypes.c_void_p * 2)(ctypes.cast(ctypes.c_char_p(name), ctypes.c_void_p), len(name))
-    made = ffi.TVMFFIFunctionCreate(ctypes.c_void_p(program), ctypes.c_void_p(entry), None, ctypes.byref(handle))
-    if made or ffi.TVMFFIFunctionSetGlobal(text, handle, 1):
+    text = Text(data=name, size=len(name))
+    failed = ffi.TVMFFIFunctionCreate(ctypes.c_void_p(program), ctypes.c_void_p(entry), None, ctypes.byref(handle))
+    if failed or ffi.TVMFFIFunctionSetGlobal(ctypes.byref(text), handle, 1):
         raise LoadError("TVM-FFI takes no function for a host program: free some memory")
     ffi.TVMFFIObjectDecRef(handle)
     tvm_ffi.error.register_error(LaunchError.__name__, LaunchError)  # what a host program raises by that name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
 from precast.loader.format.artifact import Artifact
@@ -16,8 +16,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 
 if TYPE_CHECKING:
-    from precast.loader.launch.cubin import Launcher
-    from precast.loader.launch.programs.native_program import NativeProgram
+    from precast.loader.launch.native_program import NativeProgram
 
 
 class _Doc:
@@ -95,9 +94,9 @@ class Kernel:
         return inspect.Signature([kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self.names])
 
     @property
-    def launcher(self) -> Launcher | NativeProgram | None:
-        """What launches a cubin; None for an object, whose host code launches it."""
-        return cast("Launcher", self._function) if self.artifact.kind == "cubin" else None
+    def launcher(self) -> NativeProgram | None:
+        """The host program that launches a cubin; None for an object, whose own host code launches it."""
+        return None
 
     @property
     def obstacle(self) -> str | None:

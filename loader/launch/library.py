@@ -92,11 +92,11 @@ class Libraries:
             self.load_runtime(cache, runtime)
             return Library(sha256, self.open_bytes(cache.read(artifact.blob), sha256, label))
 
-        return self._variants.get((sha256, runtime.soname, runtime.blobs[0].sha256), make)
+        return self._variants.get((sha256, runtime.soname, runtime.blob.sha256), make)
 
     def load_runtime(self, cache: Cache, runtime: Runtime) -> Library:
         """Open a runtime library. The linker finds it by its name alone, so one name must not have two contents."""
-        soname, blob = runtime.soname, runtime.blobs[0]
+        soname, blob = runtime.soname, runtime.blob
         sha256 = blob.sha256
 
         def make() -> Library:
@@ -118,7 +118,7 @@ class Libraries:
 def runtime_for(cache: Cache, arch: str) -> Runtime:
     """The runtime library that a cache holds for a host processor."""
     for runtime in cache.index.runtimes:
-        if runtime.host.arch == arch and runtime.blob:
+        if runtime.host.arch == arch:
             return runtime
     raise LoadError(f"cache {cache.name!r} has no runtime library for {arch}: build the cache on such a host")
 

@@ -18,36 +18,28 @@ from precast.loader.format.signature import Argument, Dim, Signature
 from precast.loader.launch.call_errors import raised
 from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
 from precast.loader.launch.library import load_ffi
+from precast.loader.launch.tvm_ffi_abi import (
+    ARRAY,
+    NONE,
+    POINTER,
+    TENSOR,
+    AnyValue,
+    Text,
+    number_value,
+    pointer_value,
+)
 from precast.loader.machine.driver import Driver
 
 ADDRESS = 1 << 30  # no memory is there; aligned for every type
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: loading a module is allowed during the capture
 _NON_BLOCKING = 1
 _SIZE = 128
-_NONE, _INT, _FLOAT, _POINTER, _TENSOR, _ARRAY = 0, 1, 3, 4, 7, 71
 
 
 class NotWarmedUp(PrecastError):
     """A kernel could not be warmed up without a real call; the message is the reason."""
 
     code = "PCL14"
-
-
-class _Bytes(ctypes.Structure):
-    """``TVMFFIByteArray`` of ``<tvm/ffi/c_api.h>``."""
-
-    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
-
-
-class _Word(ctypes.Union):
-    _fields_ = (("number", ctypes.c_int64), ("real", ctypes.c_double), ("pointer", ctypes.c_void_p))
-
-
-class AnyValue(ctypes.Structure):
-    """``TVMFFIAny`` of ``<tvm/ffi/c_api.h>``."""
-
-    _anonymous_ = ("word",)
-    _fields_ = (("kind", ctypes.c_int32), ("padding", ctypes.c_uint32), ("word", _Word))
 
 
 def warm_up(address: int, signature: Signature, driver: Driver, ordinal: int) -> None:
@@ -107,25 +99,22 @@ class Arguments:
     def _value(self, argument: Argument) -> AnyValue:
         kind = argument.kind
         if kind == "tensor":
-            return AnyValue(kind=_TENSOR, word=_Word(pointer=ctypes.addressof(self._tensor(argument))))
+            return pointer_value(TENSOR, ctypes.addressof(self._tensor(argument)))
         if kind == "scalar":
             if argument.dtype.startswith(("float", "bfloat")):
-                return AnyValue(kind=_FLOAT, word=_Word(real=1.0))
-            return AnyValue(
-                kind=_INT, word=_Word(number=0 if argument.dtype == "bool" else _multiple(argument.divisibility))
-            )
+                return number_value(1.0)
+            return number_value(0 if argument.dtype == "bool" else _multiple(argument.divisibility))
         if kind in ("pointer", "stream"):
-            return AnyValue(kind=_POINTER, word=_Word(pointer=self._stream if kind == "stream" else ADDRESS))
+            return pointer_value(POINTER, self._stream if kind == "stream" else ADDRESS)
         if kind == "none":
-            return AnyValue(kind=_NONE)
+            return AnyValue(kind=NONE)
         if kind == "tuple":
             array = _Array([self._value(member) for member in argument.members])
             self._kept.append(array)
             return array.value
         if kind == "const" and isinstance(argument.value, (int, float)):
             real = isinstance(argument.value, float)
-            word = _Word(real=argument.value) if real else _Word(number=int(argument.value))
-            return AnyValue(kind=_FLOAT if real else _INT, word=word)
+            return number_value(argument.value if real else int(argument.value))
         raise NotWarmedUp(
             f"an argument of kind {kind!r} ({argument.name}) has no placeholder: call it once with a real one"
         )
@@ -164,7 +153,7 @@ class _Array:
 
     def __init__(self, members: list[AnyValue]) -> None:
         self._ffi, make, self.value = load_ffi(), ctypes.c_void_p(), AnyValue()
-        if self._ffi.TVMFFIFunctionGetGlobal(ctypes.byref(_Bytes(data=b"ffi.Array", size=9)), ctypes.byref(make)) == 0:
+        if self._ffi.TVMFFIFunctionGetGlobal(ctypes.byref(Text(data=b"ffi.Array", size=9)), ctypes.byref(make)) == 0:
             packed = (AnyValue * max(1, len(members)))(*members)
             status = self._ffi.TVMFFIFunctionCall(make, packed, len(members), ctypes.byref(self.value))
             self._ffi.TVMFFIObjectDecRef(make)
@@ -173,7 +162,7 @@ class _Array:
         raise NotWarmedUp(f"a tuple could not be made ({raised()}): call the kernel once with a real one")
 
     def __del__(self) -> None:
-        if self.value.kind == _ARRAY:
+        if self.value.kind == ARRAY:
             self._ffi.TVMFFIObjectDecRef(ctypes.c_void_p(self.value.pointer))
 
 

@@ -130,7 +130,7 @@ def _reasons(
 def _runtime_hosts(candidate: Candidate) -> list[Any]:
     built = candidate.artifact.host
     runtimes = candidate.source.index.runtimes
-    return [r.host for r in runtimes if r.blob and built is not None and r.host.arch == built.arch]
+    return [r.host for r in runtimes if built is not None and r.host.arch == built.arch]
 
 
 @functools.lru_cache(maxsize=256)

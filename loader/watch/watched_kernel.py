@@ -10,8 +10,7 @@ from precast.loader.launch.kernel import Kernel
 if TYPE_CHECKING:
     import logging
 
-    from precast.loader.launch.cubin import Launcher
-    from precast.loader.launch.programs.native_program import NativeProgram
+    from precast.loader.launch.native_program import NativeProgram
     from precast.loader.resolve.cache import Cache
     from precast.loader.watch.dumper import Dumper
 
@@ -39,7 +38,7 @@ class WatchedKernel(Kernel):
             raise
 
     @property
-    def launcher(self) -> Launcher | NativeProgram | None:
+    def launcher(self) -> NativeProgram | None:
         """What launches a cubin; None for an object."""
         return self._inner.launcher
 

@@ -56,8 +56,7 @@ def forged(cache: Path, path: Path, changes: Mapping[str, bytes]) -> Path:
         contents[uncompressed(code).sha256] = code
         artifacts.append(replace(artifact, blob=uncompressed(code)))
     (held,) = opened.index.runtimes
-    code, fastcall = (opened.read(blob) for blob in held.blobs)
-    runtime = RuntimeLibrary(soname=held.soname, code=code, host=held.host, fastcall=fastcall)
+    runtime = RuntimeLibrary(soname=held.soname, code=opened.read(held.blob), host=held.host)
     ops = {op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(artifacts)) for op, of in opened.ops.items()}
     files = pack_ops(opened.index.name, opened.index.toolchain, [runtime], ops, contents, threads=1)
     for name, data in files.items():

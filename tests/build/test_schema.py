@@ -366,9 +366,10 @@ def test_host_programs(path: tuple[Any, ...], to: Any) -> None:
     assert not takes("op", wrong)
 
 
-def test_a_host_with_a_call_path_alone() -> None:
-    data = an_index()
-    del data["runtimes"][0]["blob"], data["runtimes"][0]["soname"]
-    data["runtimes"][0]["fastcall"] = BLOB.to_json()
-    assert takes("index", data)
-    assert Index.decode(json.dumps(data).encode()).runtimes[0].blobs == (BLOB,)
+def test_a_runtime_library_has_a_name_and_a_blob() -> None:
+    for name in ("soname", "blob", "host"):
+        data = an_index()
+        del data["runtimes"][0][name]
+        assert not takes("index", data)
+        with pytest.raises(FormatError, match="missing"):
+            Index.decode(json.dumps(data).encode())

@@ -58,7 +58,7 @@ def test_the_same_inputs_give_the_same_bytes(user: Path, tmp_path: Path, precast
         assert precast("wheel", cache, "-o", wheel, SOURCE_DATE_EPOCH="1700000000").returncode == 0
     assert tree(wheels[0]) == tree(wheels[1])
     (wheel,) = wheels[0].glob("*.whl")
-    runtime = Cache(caches[0]).index.runtimes[0].blobs[0]
+    runtime = Cache(caches[0]).index.runtimes[0].blob
     with zipfile.ZipFile(wheel) as archive:
         blobs = {Path(entry.filename).name: entry for entry in archive.infolist() if "/blobs/" in entry.filename}
     assert runtime.stored == runtime.size, "what every process opens needs no decompressing"

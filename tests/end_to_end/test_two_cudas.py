@@ -53,7 +53,7 @@ def test_both_are_built_and_held_by_one_process(user: Path, tmp_path: Path, prec
     for cuda, name in RUNTIMES.items():
         assert {tool for tool in index[cuda].toolchain if tool in RUNTIMES.values()} == {name}
         assert index[cuda].toolchain[name].startswith(f"{cuda}.")
-        code = Cache(caches[cuda]).read(index[cuda].runtimes[0].blobs[0])
+        code = Cache(caches[cuda]).read(index[cuda].runtimes[0].blob)
         assert not {symbol for symbol in elf.undefined(code) if symbol.startswith(("cuda", "_cuda", "cuD"))}
     assert index[12].runtimes[0].soname != index[13].runtimes[0].soname
     done = subprocess.run([sys.executable, "-c", USE, *caches.values()], capture_output=True, text=True, check=False)

@@ -135,4 +135,4 @@ def test_a_driver_that_refuses(recorded: Path, tmp_path: Path, name: str) -> Non
 
 def test_the_digest_is_the_shims(recorded: Path) -> None:
     cache = Cache(recorded)
-    assert digest(cache.read(cache.index.runtimes[0].blobs[0])) == cache.index.runtimes[0].blobs[0].sha256
+    assert digest(cache.read(cache.index.runtimes[0].blob)) == cache.index.runtimes[0].blob.sha256

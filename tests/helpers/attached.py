@@ -64,7 +64,7 @@ def write_cache(
 ) -> Path:
     """A cache with a kernel for each config of a function's op: those of its objects with these numbers."""
     writer = CacheWriter(name="keys")
-    writer.runtime(*native.runtime(), fastcall=native.fastcall())
+    writer.runtime(*native.runtime())
     listed = list(configs)
     defaults: dict[str, Any] = {VERSION: listed[0][VERSION], SOURCE: listed[0][SOURCE], COMPILER: listed[0][COMPILER]}
     keys = [

@@ -18,7 +18,6 @@ from typing import Any
 
 import zstandard
 
-from precast.build.link.runtime import callpath_sources
 from precast.loader.format.artifact import Artifact, Blob, Host
 from precast.loader.format.config import Key, canonical, to_value
 from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest, encode
@@ -82,14 +81,6 @@ class Native:
         path = self.folder / "echo.so"
         if not path.exists():
             compiler(NATIVE / "echo.c", f"-I{ffi_folder() / 'include'}", "-o", path, ffi_folder() / "lib/libtvm_ffi.so")
-        return path.read_bytes()
-
-    def fastcall(self) -> bytes:
-        """The call path that a builder puts into a cache."""
-        path = self.folder / "fastcall.so"
-        if not path.exists():
-            needs = ffi_folder() / "lib/libtvm_ffi.so"
-            compiler(*callpath_sources(), "-fvisibility=hidden", f"-I{ffi_folder() / 'include'}", "-o", path, needs)
         return path.read_bytes()
 
     def launches(self) -> Path:
@@ -171,10 +162,9 @@ class CacheWriter:
         """Keep a dictionary, which later blobs may use."""
         self.dictionary = (self.keep(data, "raw"), data)
 
-    def runtime(self, soname: str, code: bytes, host: Host = HOST, fastcall: bytes = b"") -> None:
-        """Keep a runtime library, and a call path."""
-        kept = self.keep(fastcall) if fastcall else None
-        self.runtimes.append(Runtime(soname=soname, host=host, blob=self.keep(code), fastcall=kept))
+    def runtime(self, soname: str, code: bytes, host: Host = HOST) -> None:
+        """Keep a runtime library."""
+        self.runtimes.append(Runtime(soname=soname, host=host, blob=self.keep(code)))
 
     def op(self, op: str, artifacts: Iterable[Artifact], keys: tuple[Key, ...] = SCALE_KEYS) -> None:
         """List the artifacts of an op."""
@@ -202,10 +192,10 @@ class CacheWriter:
         return path
 
 
-def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0, fastcall: bool = True) -> CacheWriter:
+def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0) -> CacheWriter:
     """Op ``scale`` for three dtypes and two targets, two tunings each; and ``twice``, which takes no config."""
     writer = CacheWriter(name=name)
-    writer.runtime(*native.runtime(factor), fastcall=native.fastcall() if fastcall else b"")
+    writer.runtime(*native.runtime(factor))
     rows = []
     for place, dtype in enumerate(("bfloat16", "float16", "float32")):
         for rank, threads in enumerate((256, 128)):
@@ -219,10 +209,10 @@ def demo(native: Native, *, name: str = "demo", factor: int = 2, offset: int = 0
     return writer
 
 
-def echo_cache(native: Native, folder: Path, code: bytes = b"") -> tuple[Cache, Artifact]:
-    """A cache with a call path, and one entry of it that does what its first argument says."""
+def echo_cache(native: Native, folder: Path) -> tuple[Cache, Artifact]:
+    """A cache with an entry that does what its first argument says."""
     writer = CacheWriter()
-    writer.runtime(*native.runtime(), fastcall=code or native.fastcall())
+    writer.runtime(*native.runtime())
     signature = Signature(
         arguments=tuple(Argument(name=name, kind="scalar", dtype="int64") for name in ("wish", "x", "y"))
     )

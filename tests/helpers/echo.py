@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from precast.loader.format.target import Capability
-from precast.loader.launch.fastcall import unsupported
+from precast.loader.launch.callpath import is_turned_off, missing
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machine
 
@@ -21,7 +21,7 @@ RETURN_INT, RETURN_FLOAT, RETURN_BOOL, RETURN_TEXT, RETURN_TENSOR, LEAVE_NO_ERRO
 RAISE = 10
 
 # Tests of the call path itself: a Python that it does not serve, such as a free-threaded one, calls through tvm_ffi.
-needs_call_path = pytest.mark.skipif(unsupported() is not None, reason=f"no call path: {unsupported()}")
+needs_call_path = pytest.mark.skipif(is_turned_off() or missing() is not None, reason=f"no call path: {missing()}")
 
 
 def outcome(kernel: Kernel, *args: Any) -> Any:

@@ -21,9 +21,7 @@ from tests.helpers.caches import SCALE_KEYS, artifact
 AARCH64 = Path(__file__).parents[1] / "build" / "cache" / "aarch64"
 X86, ARM = Host(arch="x86_64", glibc="2.28"), Host(arch="aarch64", glibc="2.17")
 RUNTIMES = {
-    X86: RuntimeLibrary(
-        soname=f"libprecast-rt-{86:016x}.so", code=b"\x7fELF x86-64 runtime" * 99, host=X86, fastcall=b"call path"
-    ),
+    X86: RuntimeLibrary(soname=f"libprecast-rt-{86:016x}.so", code=b"\x7fELF x86-64 runtime" * 99, host=X86),
     ARM: RuntimeLibrary(
         soname="libprecast-rt-00000000aa64aa64.so", code=(AARCH64 / "runtime.so").read_bytes(), host=ARM
     ),

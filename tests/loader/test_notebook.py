@@ -50,7 +50,7 @@ def hostile_artifact(writer: CacheWriter, native: Native, target: str = "sm_90a"
 def hostile(native: Native, tmp_path: Path, use: Use) -> Path:
     """A cache of hostile texts, and beside it one that cannot be read, in a folder of a hostile name."""
     writer = CacheWriter(name="hostile")
-    writer.runtime(*native.runtime(), fastcall=native.fastcall())
+    writer.runtime(*native.runtime())
     writer.op("scale", [hostile_artifact(writer, native), hostile_artifact(writer, native, "sm_100a")], keys=SCALE_KEYS)
     writer.ops["scale"] = replace(writer.ops["scale"], doc=HOSTILE)
     cache = writer.write(tmp_path / "hostile")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from precast.kernels.authoring.errors import SourceError
-from precast.loader.launch.dlpack import CUDA, Tensor, dtype_code
+from precast.loader.launch.dlpack import CUDA, ManagedTensor, Tensor, dtype_code
 
 _STORAGE = 1 << 40  # between the addresses of two storages
 _ADDRESS = 1 << 20  # the address of every tensor without memory: aligned for any assumption, and never read
@@ -28,16 +28,10 @@ class Handed:
         return new(ctypes.addressof(managed), b"dltensor", None)
 
 
-class _Managed(ctypes.Structure):
-    """DLPack's ``DLManagedTensor``."""
-
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+_KEPT: list[ManagedTensor] = []
 
 
-_KEPT: list[_Managed] = []
-
-
-def _managed(tensor: Any) -> _Managed:
+def _managed(tensor: Any) -> ManagedTensor:
     dtype = dtype_code(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:
         raise SourceError(f"a tensor of {tensor.dtype} cannot be exported through DLPack: view it as another type")
@@ -53,7 +47,7 @@ def _managed(tensor: Any) -> _Managed:
         shape=numbers(*tensor.shape),
         strides=numbers(*tensor.stride()),
     )
-    return _Managed(tensor=handed)
+    return ManagedTensor(tensor=handed)
 
 
 @contextlib.contextmanager

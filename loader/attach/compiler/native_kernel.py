@@ -25,7 +25,7 @@ from typing import Any
 from precast.loader.attach.compiler.host_values import TensorView
 from precast.loader.errors import FormatError
 from precast.loader.format.signature import Argument
-from precast.loader.launch.dlpack import Tensor
+from precast.loader.launch.dlpack import ManagedTensor
 from precast.loader.launch.kernel import Kernel
 
 _NUMBERS = (int, float)  # bool is an int
@@ -148,12 +148,6 @@ def _wrong(argument: Argument, value: object, expected: str) -> TypeError:
     return TypeError(f"{argument.name} is a {kind.__module__}.{kind.__qualname__}: expected {expected}")
 
 
-class _Managed(ctypes.Structure):
-    """DLPack's ``DLManagedTensor``, without an owner."""
-
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
 _api = ctypes.PyDLL(None)
 _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -173,7 +167,7 @@ class _Exported:
                 argument, view, f"a view that this version of the DSL keeps as a DLPack capsule; {_HINT}"
             ) from None
         self._view = view
-        self._managed = _Managed(tensor=_Managed.from_address(address).tensor)
+        self._managed = ManagedTensor(tensor=ManagedTensor.from_address(address).tensor)
 
     def __dlpack__(self, **options: Any) -> Any:
         return _api.PyCapsule_New(ctypes.addressof(self._managed), _CAPSULE, None)

@@ -24,7 +24,7 @@ def test_none_in_the_index(path: Path, refused: Refused) -> None:
 
 
 def test_its_blob_is_gone(path: Path, refused: Refused) -> None:
-    (path / "blobs" / Cache(path).index.runtimes[0].blobs[0].sha256).unlink()
+    (path / "blobs" / Cache(path).index.runtimes[0].blob.sha256).unlink()
     assert isinstance(refused(path, "is missing"), loader.IntegrityError)
 
 

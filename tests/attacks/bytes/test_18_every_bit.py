@@ -66,7 +66,7 @@ def flips(file: Path) -> Iterator[int]:
 
 def test_every_bit_of_the_blobs(small: Path) -> None:
     cache = Cache(small)
-    blobs = [cache.index.runtimes[0].blobs[0], cache.op("scale").artifacts[0].blob]
+    blobs = [cache.index.runtimes[0].blob, cache.op("scale").artifacts[0].blob]
     assert {b.sha256 for b in blobs} == {p.name for p in (small / "blobs").iterdir()}
     count = 0
     for blob in blobs:
@@ -113,7 +113,7 @@ def test_every_truncation(small: Path) -> None:
                 other = Cache(small)
                 other.op("scale")
                 other.read(blob)
-                other.read(index.runtimes[0].blobs[0])
+                other.read(index.runtimes[0].blob)
         file.write_bytes(whole)
 
 
@@ -174,7 +174,7 @@ def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: Libp
     assert {ask(libprecast, small, pins) for _ in flips(small / "index.json")} <= {CACHE_ERROR, INTEGRITY_ERROR}
     assert {ask(libprecast, small, pins) for _ in flips(small / "ops" / "scale.json")} == {INTEGRITY_ERROR}
     cache = Cache(small)
-    for blob in (cache.index.runtimes[0].blobs[0], cache.op("scale").artifacts[0].blob):
+    for blob in (cache.index.runtimes[0].blob, cache.op("scale").artifacts[0].blob):
         for place in flips(small / "blobs" / blob.sha256):
             told = ""
             try:

@@ -45,4 +45,4 @@ def test_a_folder_of_blobs(path: Path) -> None:
     cache = Cache(path)
     (path / "blobs").chmod(0o777)
     with pytest.raises(CacheError, match="blobs can be written by everyone"):
-        cache.read(cache.index.runtimes[0].blobs[0])
+        cache.read(cache.index.runtimes[0].blob)

@@ -18,7 +18,7 @@ from precast import loader
 from precast.loader.format.artifact import Artifact, Host
 from precast.loader.format.assumptions import Assumptions
 from precast.loader.format.config import Key, to_json, to_value
-from precast.loader.format.index import OpIndex, Runtime
+from precast.loader.format.index import OpIndex
 from precast.loader.format.target import Capability
 from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
@@ -179,8 +179,6 @@ def caches(draw: st.DrawFn, folder: Path, purpose: Purpose) -> tuple[list[Path],
         writer = CacheWriter(name=f"cache-{place}", toolchain=draw(TOOLCHAINS))
         if draw(st.integers(0, 9)) < 9:
             writer.runtime(f"libprecast-rt-{place:016x}.so", b"not code", draw(HOSTS))
-        else:
-            writer.runtimes.append(Runtime(host=draw(HOSTS), fastcall=writer.keep(b"not code", "raw")))
         count = draw(st.integers(1, 5))
         listed = tuple(draw(artifacts_of(writer, keys, 10 * place + number, purpose)) for number in range(count))
         tuning = draw(measurements([one.key for one in listed]))

@@ -19,11 +19,12 @@ from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.format.index import digest
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Argument, Signature, Symbol
-from precast.loader.launch.arguments import bind, limits
+from precast.loader.launch.tvm_ffi_abi import limits
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches, in_threads
 from tests.helpers.gpu.programs import CALLS, PROGRAM, PROGRAMS, SIGNATURE, STEP, X, call, expected, wrong_calls
+from tests.helpers.gpu.signature_check import bind
 from tests.helpers.native.libprecast_api import LAUNCH_ERROR, CallFailed, Library, value_of
 
 SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -24,6 +24,7 @@ from precast.build.rehearsal import fit, recorder
 from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
 from precast.build.rehearsal.draw import Draw
+from precast.build.rehearsal.leaves import DrawnTensor, leaves_of
 from precast.build.rehearsal.recorder import Recorded, Recorder
 from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.kernels.authoring.launch_plan import LaunchPlan
@@ -32,7 +33,7 @@ from precast.loader.format.config import Value
 from precast.loader.format.program.host_program import HostProgram
 from precast.loader.format.signature import Signature
 from precast.loader.format.target import Target
-from precast.loader.launch.arguments import View, bind, leaves_of_call
+from tests.helpers.gpu.signature_check import bind
 
 pytestmark = pytest.mark.slow
 TARGET = Target.parse("sm_90a")
@@ -156,7 +157,7 @@ def test_what_is_derived_is_what_an_author_would_write(made: list[Made]) -> None
         written = one.launch_plan.program(one.signature, kernel)
         draw = Draw(one.signature, "other", tame=True)
         for _ in range(300):
-            leaves = leaves_of_call(one.signature, bind("op", one.signature, draw.call()))
+            leaves = leaves_of(one.signature, draw.call())
             assert program.launches(leaves) == written.launches(leaves)
 
 
@@ -230,7 +231,7 @@ def spoilt(call: list[Any], draw: random.Random) -> list[Any]:
             return draw.choice([call[:-1], [*call, 1], []])
         place = draw.randrange(len(call))
         value = call[place]
-        if not isinstance(value, View) or not value.shape:
+        if not isinstance(value, DrawnTensor) or not value.shape:
             call[place] = draw.choice([None, 1, True, 2.5, -(2**63), value])
             continue
         shape, strides = list(value.shape), list(value.strides)
@@ -252,7 +253,7 @@ def spoilt(call: list[Any], draw: random.Random) -> list[Any]:
 
 @pytest.mark.parametrize("number", range(len(CONFIGS)))
 def test_arguments_are_refused_in_the_words_of_the_object(made: list[Made], number: int) -> None:
-    """The loader's own checks, which a cubin is launched behind, against the host code of the same kernel."""
+    """The checks that native code is tested against, against the host code of the same kernel."""
     one, op, draw = made[number], CONFIGS[number][0], random.Random(number)
     drawn = Draw(one.signature, "spoilt", tame=False)
     calls = [spoilt(drawn.call(), draw) for _ in range(600)]

@@ -12,7 +12,8 @@ from precast.loader.errors import LaunchError
 from precast.loader.format.program.expression import FUNCTIONS, Expression
 from precast.loader.format.program.host_program import HostProgram, Parameter, Step, Word
 from precast.loader.format.signature import Argument, Signature, Symbol
-from precast.loader.launch.arguments import View, bind, leaves_of_call, within
+from precast.loader.watch.plain_value import View
+from tests.helpers.gpu.signature_check import bind, leaves_of_call, within
 
 if TYPE_CHECKING:
     import torch

@@ -66,14 +66,12 @@ def test_a_constant_that_is_no_plain_value_is_refused() -> None:
         Argument.parse({"name": "c", "kind": "const", "value": [1]})
 
 
-def test_resources_and_call_paths_are_read_back() -> None:
+def test_resources_and_runtime_libraries_are_read_back() -> None:
     used = Resources(kernel="k", registers=32, shared=1024, stack=0, local=8)
     one = replace(scale(), resources=(used,))
     assert Artifact.parse(json.loads(json.dumps(one.to_json()))) == one
-    bare = Runtime(soname="libprecast-rt-0000000000000000.so", host=HOST, blob=BLOB)
-    both = replace(bare, fastcall=BLOB)
-    assert (bare.blobs, both.blobs) == ((BLOB,), (BLOB, BLOB))
-    index = Index(name="demo", toolchain={}, runtimes=(both,), ops={})
+    runtime = Runtime(soname="libprecast-rt-0000000000000000.so", host=HOST, blob=BLOB)
+    index = Index(name="demo", toolchain={}, runtimes=(runtime,), ops={})
     assert Index.decode(index.encode()) == index
 
 

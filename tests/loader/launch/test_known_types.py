@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
+import shutil
 import sys
 import weakref
 from pathlib import Path
 
 import pytest
 
+import precast.loader.native
+from precast.loader.launch import library
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
 from tests.helpers.caches import Native, echo_cache
@@ -17,9 +21,21 @@ from tests.helpers.exchange import Fake
 
 
 @pytest.fixture
-def fresh(native: Native, tmp_path: Path) -> Kernel:
-    """A kernel whose call path has met no type yet."""
-    cache, chosen = echo_cache(native, tmp_path / "echo", native.fastcall() + str(tmp_path).encode())
+def fresh(native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """A kernel whose call path has met no type yet: a copy of the library, which the linker opens anew."""
+    name = "precast.loader.native._callpath"
+    library.load_ffi()
+    original = importlib.util.find_spec(name)
+    assert original is not None and original.origin is not None
+    copy = Path(shutil.copy(original.origin, tmp_path))
+    spec = importlib.util.spec_from_file_location(name, copy)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(precast.loader.native, "_callpath", module, raising=False)
+    monkeypatch.delitem(sys.modules, "precast.loader.launch.native_kernel", raising=False)
+    cache, chosen = echo_cache(native, tmp_path / "echo")
     kernel = KernelOpener(lambda device: HOPPER).open(cache, "echo", chosen)
     kernel(0)  # the first call goes to tvm_ffi
     return kernel

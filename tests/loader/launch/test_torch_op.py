@@ -28,7 +28,7 @@ HOPPER = Machine(arch=platform.machine(), capability=Capability(9, 0))
 
 def make(native: Native, folder: Path, offset: int = 0, written: bool = True) -> Kernel:
     writer = CacheWriter()
-    writer.runtime(*native.runtime(), fastcall=native.fastcall())
+    writer.runtime(*native.runtime())
     x, y = (Argument(name=n, kind="tensor", dtype="float32", shape=("n",), device="cpu") for n in ("x", "y"))
     signature = Signature(arguments=(x, y, Argument(name="factor", kind="scalar", dtype="float32")))
     made = artifact(writer.keep(native.entry("scale", offset=offset)), {"dtype": "float32"})

@@ -108,7 +108,7 @@ def test_a_dictionary_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_every_truncation_of_a_blob(path: Path, cache: Cache) -> None:
-    blob = cache.index.runtimes[0].blobs[0]
+    blob = cache.index.runtimes[0].blob
     file = path / "blobs" / blob.sha256
     whole = file.read_bytes()
     for length in range(0, len(whole), 37):
@@ -132,7 +132,7 @@ def test_a_flipped_bit_is_an_error(path: Path, data: st.DataObject) -> None:
             for listed in cache.op(op).artifacts:
                 assert digest(cache.read(listed.blob)) == listed.blob.sha256
         for runtime in cache.index.runtimes:
-            assert digest(cache.read(runtime.blobs[0])) == runtime.blobs[0].sha256
+            assert digest(cache.read(runtime.blob)) == runtime.blob.sha256
         sound = True
     except loader.PrecastError:
         sound = False

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.loader.format.signature import Argument
-from precast.loader.launch.arguments import View
 from precast.loader.watch.dump import Block, Passed
 from precast.loader.watch.memory import GpuFailed, bytes_of, look_at, merged_blocks
+from precast.loader.watch.plain_value import View
 
 
 def no_driver() -> Any:

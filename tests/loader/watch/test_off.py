@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.launch.fast_kernel import FastCalls, FastObject
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
 from precast.loader.session import Session
@@ -47,13 +46,14 @@ def test_a_log_that_is_switched_off_imports_no_logging(path: Path) -> None:
 @needs_call_path
 def test_the_kernel_is_the_native_one(path: Path) -> None:
     """Its class, and what a call of it runs: the type of the call path, with no method of ours before it."""
+    from precast.loader.launch.native_kernel import NativeKernel, ObjectKernel
+    from precast.loader.native._callpath import Launcher
+
     session = Session(str(path), machines=Machines(HOPPER))
     kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
     assert session.watch is None
-    assert isinstance(kernel, FastObject) and not isinstance(kernel, WatchedKernel)
-    launcher = type(kernel).__mro__[1]
-    assert type(kernel).__mro__[2:5] == (FastObject, FastCalls, Kernel)
-    assert type(kernel).__call__ is launcher.__call__ and launcher.__module__ != Kernel.__module__
+    assert type(kernel).__mro__[:4] == (ObjectKernel, NativeKernel, Launcher, Kernel)
+    assert type(kernel).__call__ is Launcher.__call__
 
 
 def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +66,9 @@ def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeyp
 
 @needs_call_path
 def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from precast.loader.launch.native_kernel import ObjectKernel
+
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
     session = Session(str(path), machines=Machines(HOPPER))
-    assert isinstance(session.lookup("scale", {"dtype": "bf16"}).kernel, FastObject)
+    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    assert type(kernel) is ObjectKernel

@@ -1,1 +1,0 @@
-"""How the host programs of cubins are run: by native code, or packed for cuda-python."""

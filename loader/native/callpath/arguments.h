@@ -1,0 +1,38 @@
+/* The arguments of a call, packed as tvm_ffi packs them: each kind that is packed here becomes exactly what tvm_ffi would
+ * make of it. Any other kind is refused, and the call goes to tvm_ffi itself. */
+#pragma once
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include "python.h"
+
+enum { ARGUMENTS = 64, EXTENTS = 512, OBJECTS = 256 };
+enum { NO_DEVICE = -1 };
+
+/* Where tensors are: the device of the first one that is not on the CPU (NO_DEVICE while there is none), the stream that
+ * its owner works on, and the exchange of the owner. */
+typedef struct {
+  DLDevice device;
+  void *stream;
+  const DLPackExchangeAPI *exchange;
+} environment;
+
+/* One call: what its arguments became. Shapes and strides are copied, since another thread may resize a tensor once
+ * the interpreter is released. */
+typedef struct {
+  PyObject *kernel;
+  TVMFFIAny args[ARGUMENTS];
+  DLTensor tensors[ARGUMENTS];
+  int64_t extents[EXTENTS];
+  TVMFFIObjectHandle objects[OBJECTS]; /* what tuples, and the tensors in them, became */
+  int tensor_count, extent_count, object_count;
+  environment environment;
+} packed_call;
+
+/* Begin a call of a kernel. */
+void start_call(packed_call *call, PyObject *kernel);
+
+/* Pack the next argument; false for one of another kind, and then there may be a Python error to clear. */
+int pack_argument(packed_call *call, PyObject *argument, TVMFFIAny *packed);
+
+/* Release the objects of a call. */
+void end_call(packed_call *call);

@@ -1,0 +1,244 @@
+/* Launches: what a checked call launches, worked out from its numbers and given to the driver. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "opened_program.h"
+
+const char *const HOST_PROGRAM_DRIVER_NAMES[HOST_PROGRAM_DRIVER_COUNT] = {
+    "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel", "cuKernelGetParamInfo", "cuKernelSetAttribute",
+    "cuCtxGetDevice", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+    "cuLaunchKernelEx", "cuGetErrorName", "cuGetErrorString",
+};
+
+enum { SMALL = 48 << 10, LARGEST = 232448 }; /* shared memory: as much as a kernel may have without being asked, and the most */
+enum { MAX_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };  /* attributes of a kernel */
+enum { CLUSTER = 4, OVERLAP = 6, NO_CONTEXT = 201 }; /* attributes of a launch; a status */
+
+typedef struct {
+  int32_t id, padding;
+  union {
+    int32_t number;
+    uint32_t cluster[3];
+    unsigned char bytes[64];
+  } value;
+} launch_attribute;
+struct launch_config {
+  uint32_t grid[3], block[3], shared;
+  void *stream;
+  launch_attribute *attributes;
+  uint32_t count;
+};
+
+static int failed(const host_program *p, const char *what, int status) {
+  const char *name = NULL, *words = NULL;
+  char message[512];
+  p->driver.error_name(status, &name), p->driver.error_text(status, &words);
+  snprintf(message, sizeof message, "CUDA error %d (%s): %s, from %s", status, name ? name : "?", words ? words : "?", what);
+  return raise_error(p, "CUDADialectError", message);
+}
+
+static int64_t floored(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+
+static int64_t float_product(int64_t a, int64_t b) {
+  uint32_t x = (uint32_t)a, y = (uint32_t)b, z;
+  float left, right;
+  memcpy(&left, &x, 4), memcpy(&right, &y, 4);
+  left *= right;
+  if (left != left) return 0x7fc00000; /* one NaN for all, whatever the processor would make */
+  memcpy(&z, &left, 4);
+  return z;
+}
+
+/* The number that the expression at an offset is; sound is cleared where it divides by what is not positive. */
+static int64_t evaluate(const call *c, int64_t at, int *sound) {
+  const int64_t *code = c->program->code + at;
+  int64_t stack[DEPTH], *top = stack - 1;
+  for (;;) {
+    int64_t word = *code++;
+    int operation = (int)(word & 255);
+    if (operation == END) return *top;
+    if (operation == CONSTANT) { *++top = *code++; continue; }
+    if (operation == LEAF) { *++top = c->slots[word >> 8]; continue; }
+    int64_t b = *top--, a = *top;
+    switch (operation) {
+      case ADD: a = (int64_t)((uint64_t)a + (uint64_t)b); break;
+      case SUB: a = (int64_t)((uint64_t)a - (uint64_t)b); break;
+      case MUL: a = (int64_t)((uint64_t)a * (uint64_t)b); break;
+      case FLOOR_DIV: case CEIL_DIV: case MOD:
+        if (b <= 0) { *sound = 0; a = 0; break; }
+        if (operation == FLOOR_DIV) a = floored(a, b);
+        else if (operation == CEIL_DIV) a = floored(a, b) + (a % b != 0);
+        else a -= floored(a, b) * b;
+        break;
+      case MIN: a = a < b ? a : b; break;
+      case MAX: a = a > b ? a : b; break;
+      case AND: a &= b; break;
+      case SHIFT: a = (int64_t)((uint64_t)a >> (b & 63)); break;
+      case AT_LEAST: a = a >= b; break;
+      case LOW: if (b >= 1 && b < 64) a = (int64_t)((uint64_t)a << (64 - b)) >> (64 - b); break;
+      case FLOAT_MUL: a = float_product(a, b); break;
+    }
+    *top = a;
+  }
+}
+
+static void lock(host_program *p) { while (atomic_flag_test_and_set_explicit(&p->loading, memory_order_acquire)) sched_yield(); }
+static void unlock(host_program *p) { atomic_flag_clear_explicit(&p->loading, memory_order_release); }
+
+/* Load the device code, and hold what it says of its parameters against the program: wrongly packed parameters would be
+ * read as addresses. */
+static int load(host_program *p) {
+  int status = 0;
+  if (!p->library) {
+    status = p->driver.load(&p->library, p->cubin, NULL, NULL, 0, NULL, NULL, 0);
+    if (status) return p->library = NULL, failed(p, "cuLibraryLoadData", status);
+  }
+  for (int i = 0; i < p->step_count; ++i) {
+    const step *s = &p->steps[i];
+    void *kernel;
+    if (atomic_load(&p->kernels[i])) continue;
+    if ((status = p->driver.kernel(&kernel, p->library, text(p, s->name)))) return failed(p, "cuLibraryGetKernel", status);
+    for (int k = 0; k <= s->parameter_count; ++k) {
+      size_t offset, size;
+      int more = !p->driver.parameter(kernel, (size_t)k, &offset, &size);
+      if (more != (k < s->parameter_count) || (more && ((int64_t)size < s->sizes[k] || (int64_t)size >= s->sizes[k] + 8)))
+        return raise_error(p, "RuntimeError", "the device code takes other parameters than the host program packs: rebuild the cache");
+    }
+    atomic_store(&p->kernels[i], kernel);
+  }
+  return 0;
+}
+
+/* A kernel that may use so much shared memory on a device, and clusters of any size. */
+static int prepare(host_program *p, int i, int device, int shared, void **kernel) {
+  *kernel = atomic_load_explicit(&p->kernels[i], memory_order_acquire);
+  if (*kernel && atomic_load_explicit(&p->prepared[i][device], memory_order_acquire) > shared) return 0;
+  int status = 0, handle = 0;
+  lock(p);
+  int found = load(p);
+  *kernel = atomic_load(&p->kernels[i]);
+  if (!found && atomic_load(&p->prepared[i][device]) <= shared) {
+    status = p->driver.device(&handle, device);
+    if (!status && shared > SMALL) status = p->driver.set(MAX_SHARED, shared, *kernel, handle);
+    if (!status) status = p->driver.set(NON_PORTABLE_CLUSTER, 1, *kernel, handle);
+    if (!status) atomic_store(&p->prepared[i][device], shared + 1);
+  }
+  unlock(p);
+  return found ? found : status ? failed(p, "cuKernelSetAttribute", status) : 0;
+}
+
+/* Make a device's primary context current where another is; entered says whether it did. */
+static int enter(host_program *p, int device, int *entered) {
+  *entered = 0;
+  if (!p->driver.current) return raise_error(p, "LaunchError", "there was no CUDA driver when the kernel was opened: install it");
+  int current, handle, status = p->driver.current(&current);
+  if (status && status != NO_CONTEXT && status != 3) return failed(p, "cuCtxGetDevice", status);
+  int is_current = !status;
+  if ((status = p->driver.device(&handle, device))) return failed(p, "cuDeviceGet", status);
+  if (is_current && current == handle) return 0;
+  void *context = atomic_load(&p->contexts[device]);
+  if (!context) {
+    if ((status = p->driver.retain(&context, handle))) return failed(p, "cuDevicePrimaryCtxRetain", status);
+    atomic_store(&p->contexts[device], context);
+  }
+  if ((status = p->driver.push(context))) return failed(p, "cuCtxPushCurrent", status);
+  return *entered = 1, 0;
+}
+
+static int refuse(const host_program *p, const char *what, const int64_t *found, const char *most) {
+  char message[256];
+  snprintf(message, sizeof message, "the %s would be (%lld, %lld, %lld), of at most %s and at least 1: give other sizes", what,
+           (long long)found[0], (long long)found[1], (long long)found[2], most);
+  return raise_error(p, "LaunchError", message);
+}
+
+static int unsound(const host_program *p) {
+  return raise_error(p, "LaunchError", "the host program divides by zero, or by less: give other sizes");
+}
+
+static int extent(const call *c, const int64_t *at, int *sound, int64_t x, int64_t y, int64_t z, int64_t *out) {
+  const int64_t most[3] = {x, y, z};
+  int fits = 1;
+  for (int i = 0; i < 3; ++i) out[i] = evaluate(c, at[i], sound), fits &= 1 <= out[i] && out[i] <= most[i];
+  return fits;
+}
+
+static int make(const call *c, int number, void *stream) {
+  host_program *p = (host_program *)c->program;
+  const step *s = &p->steps[number];
+  int sound = 1;
+  int64_t grid[3], block[3], cluster[3];
+  if (!evaluate(c, s->when, &sound) && sound) return 0;
+  int fits = extent(c, s->extents, &sound, INT32_MAX, 65535, 65535, grid);
+  int block_fits = extent(c, s->extents + 3, &sound, 1024, 1024, 64, block);
+  int cluster_fits = extent(c, s->extents + 6, &sound, 16, 16, 16, cluster);
+  int64_t shared = evaluate(c, s->shared, &sound);
+  if (!sound) return unsound(p);
+  if (!fits) return refuse(p, "grid", grid, "(2147483647, 65535, 65535)");
+  if (!block_fits) return refuse(p, "block", block, "(1024, 1024, 64)");
+  if (!cluster_fits) return refuse(p, "cluster", cluster, "(16, 16, 16)");
+  if (shared < 0 || shared > LARGEST) {
+    char message[128];
+    snprintf(message, sizeof message, "%lld bytes of shared memory, of at most %d: give other sizes", (long long)shared, LARGEST);
+    return raise_error(p, "LaunchError", message);
+  }
+  _Alignas(16) unsigned char bytes[BYTES + 8 * PARAMETERS];
+  void *parameters[PARAMETERS + 1], *kernel;
+  unsigned char *next = bytes;
+  for (int i = 0; i < s->parameter_count; ++i) {
+    parameters[i] = next;
+    memset(next, 0, (size_t)s->sizes[i]);
+    const int64_t *word = p->code + s->words[i];
+    for (int64_t k = 0; k < s->word_counts[i]; ++k, word += 3) {
+      int64_t value = evaluate(c, word[2], &sound);
+      memcpy(next + word[0], &value, (size_t)word[1]); /* little-endian, as every host of these GPUs is */
+    }
+    next += (s->sizes[i] + 7) / 8 * 8;
+  }
+  if (!sound) return unsound(p);
+  int status = prepare(p, number, c->device, (int)shared, &kernel);
+  if (status) return status;
+  launch_attribute attributes[2];
+  struct launch_config config = {.stream = stream, .shared = (uint32_t)shared, .attributes = attributes};
+  for (int i = 0; i < 3; ++i) config.grid[i] = (uint32_t)grid[i], config.block[i] = (uint32_t)block[i];
+  if (cluster[0] * cluster[1] * cluster[2] != 1) {
+    launch_attribute *a = &attributes[config.count++];
+    memset(a, 0, sizeof *a);
+    a->id = CLUSTER;
+    for (int i = 0; i < 3; ++i) a->value.cluster[i] = (uint32_t)cluster[i];
+  }
+  if (s->overlap) {
+    launch_attribute *a = &attributes[config.count++];
+    memset(a, 0, sizeof *a);
+    a->id = OVERLAP, a->value.number = 1;
+  }
+  status = p->driver.launch(&config, kernel, parameters, NULL);
+  return status ? failed(p, "cuLaunchKernelEx", status) : 0;
+}
+
+int host_program_call(void *self, const TVMFFIAny *values, int32_t count, TVMFFIAny *result) {
+  host_program *p = self;
+  call c;
+  int entered, status = host_program_check(&c, p, values, count);
+  result->type_index = kTVMFFINone, result->zero_padding = 0, result->v_int64 = 0;
+  if (status) return status;
+  if (c.device < 0 || c.device >= DEVICES)
+    return raise_error(p, "ValueError", "there is no such device: pass tensors of one of this machine's");
+  if ((status = enter(p, c.device, &entered))) return status;
+  void *stream = p->stream(kDLCUDA, c.device), *context;
+  for (int i = 0; !status && i < p->step_count; ++i) status = make(&c, i, stream);
+  if (entered) p->driver.pop(&context);
+  return status;
+}
+
+int host_program_ready(host_program *p, int32_t device) {
+  int entered, status;
+  void *kernel, *context;
+  if (device < 0 || device >= DEVICES)
+    return raise_error(p, "ValueError", "there is no such device: name one of this machine's");
+  if ((status = enter(p, device, &entered))) return status;
+  for (int i = 0; !status && i < p->step_count; ++i) status = prepare(p, i, device, 0, &kernel);
+  if (entered) p->driver.pop(&context);
+  return status;
+}

@@ -1,0 +1,78 @@
+#include "cubin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_program.h"
+#include "program_code.h"
+
+/* An opened program, by what it is made of: its code, its cubin, and the libraries that it calls. None is ever closed: a
+ * stream may still run its code. */
+struct opened {
+  char code[DIGEST + 1], cubin[DIGEST + 1];
+  struct host_program_callees callees;
+  struct host_program *program;
+  struct opened *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened *programs;
+
+/* What a host program calls. Where there is no driver, nothing is: then no kernel comes to its launch. */
+static struct host_program_callees callees_of(struct call *call, struct precast_caches *caches) {
+  struct host_program_callees callees = {.raise = caches->ffi.raise, .stream = caches->ffi.stream};
+  if (!open_driver(&caches->driver)) return callees;
+  for (int i = 0; i < HOST_PROGRAM_DRIVER_COUNT; ++i) {
+    callees.driver[i] = driver_function(&caches->driver, HOST_PROGRAM_DRIVER_NAMES[i]);
+    if (!callees.driver[i])
+      fail(call, PRECAST_LOAD_ERROR,
+           "cubins are launched through a driver for CUDA 12.4 or newer, and this one has no %s: update it, or use objects", HOST_PROGRAM_DRIVER_NAMES[i]);
+  }
+  return callees;
+}
+
+struct opening {
+  struct precast_caches *caches;
+  struct cache *cache;
+  struct text op;
+  const struct artifact *artifact;
+  struct host_program *program;
+};
+
+static void open_locked(struct call *call, void *argument) {
+  struct opening *opening = argument;
+  const struct artifact *artifact = opening->artifact;
+  const char *cubin = terminated(call, artifact->blob.sha256);
+  struct host_program_callees callees = callees_of(call, opening->caches);
+  struct text code = program_code(call, opening->op, artifact), bytes = bytes_once(call, opening->cache, &artifact->blob);
+  char digest[DIGEST + 1], error[256] = "";
+  sha256(code.data, code.size, digest);
+  for (struct opened *one = programs; one && !opening->program; one = one->next)
+    if (!strcmp(one->code, digest) && !strcmp(one->cubin, cubin) && !memcmp(&one->callees, &callees, sizeof callees))
+      opening->program = one->program;
+  if (!opening->program) {
+    if (!bytes.data) bytes = read_bytes(call, opening->cache, &artifact->blob);
+    struct opened *made = calloc(1, sizeof *made);
+    if (!made) fail(call, PRECAST_OUT_OF_MEMORY, "there is not enough memory: free some");
+    made->program = host_program_open(code.data, code.size, bytes.data, bytes.size, &callees, error, sizeof error);
+    if (!made->program) {
+      free(made);
+      fail(call, PRECAST_LOAD_ERROR, "%.12s: %s: rebuild the cache", artifact->key.data, error);
+    }
+    memcpy(made->code, digest, DIGEST);
+    memcpy(made->cubin, cubin, DIGEST);
+    made->callees = callees, made->next = programs, programs = made;
+    opening->program = made->program;
+  }
+  if (bytes.data) mark_checked(call, opening->cache, artifact->blob.sha256);
+}
+
+void *open_program(struct call *call, struct precast_caches *caches, struct cache *cache, struct text op,
+                   const struct artifact *artifact) {
+  struct opening opening = {caches, cache, op, artifact, NULL};
+  pthread_mutex_lock(&lock);
+  bool done = attempt(call, open_locked, &opening);
+  pthread_mutex_unlock(&lock);
+  if (!done) fail_again(call);
+  return opening.program;
+}
