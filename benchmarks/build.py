@@ -58,9 +58,9 @@ def add(n: int):
 LOOP = """
 import json, sys, tempfile, time
 from pathlib import Path
-from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.compiler.capture import Catcher
-from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.schema import call
 

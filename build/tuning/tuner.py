@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from precast.build.disk.scratch import write_atomically
-from precast.build.launches import Lost, Trial
 from precast.build.measurements.fit import completed
 from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
+from precast.build.on_gpu.launches import Lost, Trial
 from precast.build.tuning.contest import Contest, Contestant
 from precast.kernels.authoring.declare import Problem
 from precast.loader.errors import FormatError
@@ -33,7 +33,7 @@ A first launch holds some of the host's time, which tells nothing of what is sho
 
 
 class Timer(Protocol):
-    """What times one candidate on one problem: ``precast.build.launches.Launches``."""
+    """What times one candidate on one problem: ``precast.build.on_gpu.launches.Launches``."""
 
     def trial(
         self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool, enough: float

@@ -18,8 +18,8 @@ from precast.build.gpu.profile import Profiles
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_files
 from precast.build.plan.shard import Shard, part_of
-from precast.build.report import Report
-from precast.build.reproduce import reproduce
+from precast.build.results.report import Report
+from precast.build.results.reproduce import reproduce
 from precast.build.store.store import Store
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Assumptions
