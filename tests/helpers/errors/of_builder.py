@@ -16,7 +16,7 @@ from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.observation import Observation
-from precast.build.inputs.sources import source_files
+from precast.build.inputs.sources import source_digest
 from precast.build.interpreter import Interpreter
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -110,7 +110,7 @@ def toolchain(stage: Stage) -> object:
 
 
 def object_(stage: Stage) -> object:
-    return source_files("mine.kernels:norm", [stage.folder])
+    return source_digest("mine.kernels:norm", [stage.folder])
 
 
 def link(stage: Stage) -> object:

@@ -19,11 +19,11 @@ from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
-from precast.build.plan.planner import plan_files
 from precast.build.results.report import Report
 from precast.build.store.store import Store
 from precast.loader.format.target import Target
 from tests.helpers.builds import HEAD
+from tests.helpers.plans import plan_files
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
