@@ -58,9 +58,9 @@ def add(n: int):
 LOOP = """
 import json, sys, tempfile, time
 from pathlib import Path
-from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.compiler.capture import Catcher
-from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.schema import call
 
@@ -109,9 +109,9 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
     """A manifest with so many variants of another, spread over its plan; and the work as the plain loop takes it."""
     import yaml
 
-    from precast.build.plan.planner import plan_files
+    from precast.build.toolchains.plans import plans_of_files
 
-    plan = plan_files([manifest])
+    (plan,) = plans_of_files([manifest])
     chosen = plan.variants[:: max(1, len(plan.variants) // variants)][:variants]
     first = chosen[0]
     rows = [json.loads(json.dumps(v.to_json())) for v in chosen if v.target == first.target]
@@ -125,10 +125,11 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
 
 def planned(manifest: Path, store: Path) -> Path:
     """The store, with what the kernels say of themselves noted: a plain loop plans nothing, and a build only once."""
-    from precast.build.plan.planner import plan_files
     from precast.build.store.store import Store
+    from precast.build.toolchains.plans import Toolchains, groups_of_files
 
-    plan_files([manifest], notes=Store(store).notes)
+    (group,) = groups_of_files([manifest])
+    group.plan(Toolchains(), notes=Store(store).notes)
     return store
 
 

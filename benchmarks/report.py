@@ -16,7 +16,7 @@ from typing import Any
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
-from precast.build.web_report.shown import shown
+from precast.build.web_report.page_data import page_data
 from precast.loader.format.artifact import Resources
 from precast.loader.format.config import Key
 from precast.loader.format.target import Capability
@@ -93,7 +93,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="precast-report-") as name, browser.browser(1400, 1500) as driver:
         path = Path(name, "report.html")
-        found = shown(CacheContents.open(cache(Path(name), given.artifacts)))
+        found = page_data(CacheContents.open(cache(Path(name), given.artifacts)))
         path.write_text(page(found))
         opened = []
         for _ in range(5):

@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from precast.build.assemble import assemble
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.pack import pack
 from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
+from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor, Local
 from precast.build.compile.outcome import Failed, Outcome, entry_names
 from precast.build.compile.worker import answers_here
@@ -26,10 +26,11 @@ from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.build.report import Built, Report, State, Step
+from precast.build.results.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
 from precast.build.store.history import note_built
 from precast.build.store.key import key_parts, record_key, variant_key
+from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
@@ -60,28 +61,27 @@ class Options:
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
     """Compile what the store lacks, and write the cache of everything that compiled.
 
-    A place that cannot hold the cache is refused first. A variant that fails is reported and left out, unless
-    ``fail_fast`` is set: then the first failure ends the build and the old cache stays. Nothing is written where
-    nothing compiled.
+    The output folder is checked first. A variant that fails is reported and left out, unless ``fail_fast`` is set: then
+    the first failure ends the build and the old cache stays. Nothing is written where nothing compiled.
     """
     check_output(cache)
     options = options or Options()
     show = show or (lambda step: None)
     toolchain = find_toolchain(plan.interpreter)
     sources = SourceDigests(plan.search, store.notes, plan.interpreter)
-    store.answers = answers_here(plan.search, store.notes, plan.interpreter)
+    lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
-    wanted = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
-    records = {v.identity_on_gpu: store.record_key(*one) for v, one in zip(plan.variants, wanted, strict=True)}
+    requests = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
+    records = {v.identity_on_gpu: lookup.record_key(*r) for v, r in zip(plan.variants, requests, strict=True)}
     inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary)
     if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
-        store.mark_used(wanted)
-        store.share(wanted)
+        lookup.mark_used(requests)
+        lookup.share(requests)
         store.finish()
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
-    store.prepare(wanted)
-    run = _Run(plan, keys, store, sources, toolchain, options, show)
+    lookup.prefetch(requests)
+    run = _Run(plan, keys, lookup, sources, toolchain, options, show)
     report = run.go()
     if report.failed and (options.fail_fast or not run.records):
         store.finish()
@@ -93,7 +93,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         threads=default_jobs(), reuse=BlobReuse(cache, store.notes), dictionary=options.dictionary,
     )  # fmt: skip
     write_cache(cache, packed.files)
-    store.share(wanted)
+    lookup.share(requests)
     store.finish()
     if report.complete:
         records = {identity: record.key for identity, record in run.records.items()}
@@ -109,7 +109,7 @@ class _Run:
 
     plan: Plan
     keys: Mapping[str, str]
-    store: Store
+    lookup: Lookup
     sources: SourceDigests
     toolchain: Toolchain
     options: Options
@@ -117,11 +117,11 @@ class _Run:
     records: dict[str, Record] = field(default_factory=dict)
     runtime: RuntimeLibrary | None = None
     done: int = 0
-    _same: dict[str, list[str]] = field(default_factory=dict)  # identities on GPUs by the key that they share
+    _by_key: dict[str, list[str]] = field(default_factory=dict)  # identities on GPUs by the key that they share
 
     def __post_init__(self) -> None:
         for name, key in self.keys.items():
-            self._same.setdefault(key, []).append(name)
+            self._by_key.setdefault(key, []).append(name)
 
     def go(self) -> Report:
         """Fill ``records`` from the store and by compiling, and report."""
@@ -129,12 +129,12 @@ class _Run:
         built: list[Built] = []
         failed: list[Failed] = []
         self.runtime = link_runtime(self.toolchain)
-        costs = Costs(self.store.notes)
+        costs = Costs(self.lookup.store.notes)
         try:
             while missing and not (failed and self.options.fail_fast):
                 batch, missing = self._for_different_gpus(missing)
                 self._compile(batch, costs, built, failed)
-                same, missing = self._served(missing)
+                same, missing = self._shared(missing)
                 reused += same
         finally:
             costs.save()
@@ -160,43 +160,43 @@ class _Run:
                     built.append(Built.of(variant, result))
                     costs.add(variant, result.seconds)
                     parts = key_parts(variant, self.toolchain, self.sources.digest(variant.source))
-                    note_built(self.store.notes, variant, parts, result.key)
+                    note_built(self.lookup.store.notes, variant, parts, result.key)
                     self.records[variant.identity_on_gpu] = _needed_bytes(variant, result)
                     self._step(variant, "built", seconds=result.seconds)
 
     def _for_different_gpus(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
-        """What is to be compiled now, and what may not need to be.
+        """The variants to compile now, and those that may not need to be compiled.
 
-        What a kernel asks of its GPU is known only once it has compiled. So of the same variant for several GPUs one is
-        compiled first; the next round compiles one for each set of other answers to what it asked.
+        Which facts of its GPU a kernel requests is known only once it has compiled. So of the same variant for several
+        GPUs one is compiled first; the next round compiles one for each further set of values of those facts.
         """
         now: list[Variant] = []
         later: list[Variant] = []
         begun: set[str] = set()
         for variant in missing:
             key = self.keys[variant.identity_on_gpu]
-            asked = {name for record in self._records_of(key) for name in record.assumed}
-            answers = record_key(key, self._profile(variant).answers(asked))
-            (later if answers in begun else now).append(variant)
-            begun.add(answers)
+            requested = {name for record in self._records_of(key) for name in record.assumed}
+            expected = record_key(key, self._profile(variant).answers(requested))
+            (later if expected in begun else now).append(variant)
+            begun.add(expected)
         return now, later
 
-    def _served(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
-        """The variants that the record of another GPU serves, which gave the same answers; and the others."""
-        served: list[Variant] = []
+    def _shared(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
+        """The variants for which the record of another GPU with the same facts can be used; and the others."""
+        shared: list[Variant] = []
         for variant in missing:
             profile = self._profile(variant)
             for record in self._records_of(self.keys[variant.identity_on_gpu]):
                 if profile.gives(record.assumed):
                     self.records[variant.identity_on_gpu] = record
-                    served.append(variant)
+                    shared.append(variant)
                     self._step(variant, "reused")
                     break
-        return served, [v for v in missing if v.identity_on_gpu not in self.records]
+        return shared, [v for v in missing if v.identity_on_gpu not in self.records]
 
     def _records_of(self, key: str) -> list[Record]:
-        """The records that there are by now of the variants with a key, each for other GPUs."""
-        return [self.records[name] for name in self._same[key] if name in self.records]
+        """The records so far of the variants with a key, each for other GPUs."""
+        return [self.records[name] for name in self._by_key[key] if name in self.records]
 
     def _profile(self, variant: Variant) -> Profile:
         return self.plan.profiles.of(variant.target, variant.profile)
@@ -205,9 +205,10 @@ class _Run:
         reused: list[Variant] = []
         missing: list[Variant] = []
         for variant in self.plan.variants:
-            record = self.store.get(self.keys[variant.identity_on_gpu], self._profile(variant))
+            record = self.lookup.find(self.keys[variant.identity_on_gpu], self._profile(variant))
             if record is not None and not _is_of(variant, record):
-                self.store.refuse(self.store.record_file(record.key), f"it is not the record of {variant}")
+                store = self.lookup.store
+                store.refuse(store.record_file(record.key), f"it is not the record of {variant}")
                 record = None
             if record is None or not record.serves(variant.emit):
                 missing.append(variant)
@@ -222,7 +223,7 @@ class _Run:
         if not missing:
             return
         assert self.runtime is not None
-        self.store.sweep()
+        self.lookup.store.sweep()
         sweep_temporary()
         linkers = ThreadPoolExecutor(_LINKERS, thread_name_prefix="link")
         waiting: dict[Future[Record | Failed], Variant] = {}
@@ -243,7 +244,7 @@ class _Run:
             options.memory,
             costs.of(missing),
             lambda variant: self._step(variant, "started"),
-            self.store.answers,
+            self.lookup.answers,
         )
         return executor.compile(self.plan, missing, seconds=options.seconds)
 
@@ -258,7 +259,7 @@ class _Run:
         if (file := self.sources.changed(variant.source)) is not None:
             reason = f"{file.name} has changed since the build began: build again"
             return Failed(variant=variant, reason=reason, code=ChangedInputError.code)
-        self.store.put(self.keys[variant.identity_on_gpu], record)
+        self.lookup.store.put(self.keys[variant.identity_on_gpu], record)
         return record
 
     def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, failed: Failed | None = None) -> None:

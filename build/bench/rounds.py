@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from precast.build.bench.report import Report, Row
-from precast.build.launches import Launches, Lost
+from precast.build.on_gpu.launches import Launches, Lost
 from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.artifact import Artifact

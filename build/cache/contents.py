@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from precast.build.cache.assumed import asked_by
+from precast.build.cache.build_assumptions import asked_by
 from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant
 from precast.loader.attach.return_structure import first_op

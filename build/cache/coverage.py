@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from precast.build.cache.assumed import asked_by
+from precast.build.cache.build_assumptions import asked_by
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
 from precast.build.cache.freshness import stale
 from precast.build.inputs.input_answers import InputAnswers

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from precast.build.cache.assumed import for_gpus, gpus_of
+from precast.build.cache.build_assumptions import for_gpus, gpus_of
 from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.compare import differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.build.cache.assumed import assumptions_of, record_of
 from precast.build.cache.blob_reuse import BlobReuse
+from precast.build.cache.build_assumptions import assumptions_of, record_of
 from precast.build.cache.compress import store_all, store_raw, train
 from precast.build.cache.freshness import INPUTS
 from precast.build.cache.index_writer import cache_files

@@ -24,7 +24,7 @@ _KIND = "caches"
 # The code that decides the bytes of a cache, beside what METHOD says.
 _PACKERS = (
     "precast.build.cache.pack",
-    "precast.build.cache.assumed",
+    "precast.build.cache.build_assumptions",
     "precast.build.cache.index_writer",
     "precast.build.measurements.fit",
     "precast.loader.format.index",

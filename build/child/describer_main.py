@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
-from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_gpu import install_fake_gpu
 from precast.build.child.serve import Answer, serve
+from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import Attachment, attach
@@ -52,8 +52,8 @@ def record_without_gpu(
     attachment = attach(
         libraries, mode="record", missing="skip", recording=recording, without_compiler=without_compiler
     )
-    from precast.build.child.fake_cuda import install_fake_cuda
-    from precast.build.child.fake_modules import install_fake_modules
+    from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+    from precast.build.child.stand_in.fake_modules import install_fake_modules
 
     install_fake_cuda()
     install_fake_modules(place for library in attachment.libraries.values() for place in library.native_modules)
@@ -63,9 +63,9 @@ def record_without_gpu(
 @contextlib.contextmanager
 def without_gpu() -> Iterator[None]:
     """While the block runs, tensors have no memory; small ones that are made of values keep these."""
-    from precast.build.child.known_values import KnownValues
+    from precast.build.child.stand_in.tensor_values import TensorValues
 
-    with without_memory(), KnownValues(), own_operators():
+    with without_memory(), TensorValues(), own_operators():
         yield
 
 

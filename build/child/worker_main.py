@@ -18,10 +18,10 @@ from typing import Any
 from precast.build.child.compiler.capture import Catcher, Caught
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
-from precast.build.child.fact_recorder import FactRecorder
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.observer import Observer
 from precast.build.child.serve import Answer, failure, refusal, serve
+from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
@@ -38,7 +38,7 @@ def main() -> None:
 
 def start(settings: Mapping[str, Any]) -> Answer:
     """Start the compiler with a GPU's profile, and give the function that compiles."""
-    from precast.build.child.fake_gpu import install_fake_gpu, toolkit
+    from precast.build.child.stand_in.fake_gpu import install_fake_gpu, toolkit
 
     facts = FactRecorder(settings["profile"]["name"], settings["profile"]["facts"])
     install_fake_gpu(facts)
@@ -204,8 +204,8 @@ def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _on_no_gpu() -> Iterator[None]:
-    from precast.build.child.fake_cuda import install_fake_cuda
     from precast.build.child.record_main import without_gpu
+    from precast.build.child.stand_in.fake_cuda import install_fake_cuda
 
     install_fake_cuda()  # for good: this process compiles one variant
     with without_gpu():

@@ -99,7 +99,16 @@ class Pool:
             while not self._stop.is_set() and (task := self._schedule.first()) is not None:
                 if self._budget.admit():
                     try:
-                        _WorkerRun(self, task).run()
+                        with self._worker(task.group) as worker:
+                            _WorkerRun(
+                                worker,
+                                task,
+                                schedule=self._schedule,
+                                limits=self._limits,
+                                budget=self._budget,
+                                stop=self._stop,
+                                put=self._events.put,
+                            ).run()
                     finally:
                         self._schedule.leave(task.group)
                         self._budget.release()
@@ -142,83 +151,90 @@ class Pool:
 class _WorkerRun:
     """One worker from its start to its end, with the one or two tasks that it has not answered yet."""
 
-    def __init__(self, pool: Pool, first: Task) -> None:
-        self._pool, self._schedule, self._limits = pool, pool._schedule, pool._limits
+    def __init__(
+        self,
+        worker: Worker,
+        first: Task,
+        *,
+        schedule: Schedule,
+        limits: Limits,
+        budget: MemoryBudget,
+        stop: threading.Event,
+        put: Callable[[Event], None],
+    ) -> None:
+        self._worker, self._schedule, self._limits, self._budget = worker, schedule, limits, budget
+        self._stop, self._put = stop, put
         self._group = first.group
-        self._given: deque[Task] = deque([first])
+        self._tasks: deque[Task] = deque([first])
         self._sent = 0
         self._served = 0
         self._leaves = False  # there is no memory for it
 
     def run(self) -> None:
         """Serve the group until it is empty, or the worker is lost or has grown too large."""
-        with self._pool._worker(self._group) as worker:
-            if not self._start(worker):
+        if not self._start():
+            return
+        while self._tasks and not self._stop.is_set():
+            self._send()
+            try:
+                reply = self._worker.receive(self._limits.seconds + _GRACE)
+            except ChildLost as lost:
+                self._lost(lost)
                 return
-            while self._given and not self._pool._stop.is_set():
-                self._send(worker)
-                try:
-                    reply = worker.receive(self._limits.seconds + _GRACE)
-                except ChildLost as lost:
-                    self._lost(lost)
-                    return
-                self._leaves = self._leaves or not self._fits(worker, reply)
-                self._answered(worker, reply)
-                if not self._given and not self._leaves and (task := self._schedule.next(self._group)) is not None:
-                    self._given.append(task)
+            self._leaves = self._leaves or not self._fits(reply)
+            self._answered(reply)
+            if not self._tasks and not self._leaves and (task := self._schedule.next(self._group)) is not None:
+                self._tasks.append(task)
 
-    def _start(self, worker: Worker) -> bool:
+    def _start(self) -> bool:
         try:
-            worker.ready(self._limits.start)
+            self._worker.ready(self._limits.start)
         except ChildLost as lost:
-            if not self._pool._stop.is_set():
+            if not self._stop.is_set():
                 reason = f"a worker for {self._group[0]} did not start: {lost}"
-                for task in (*self._given, *self._schedule.drop(self._group)):
+                for task in (*self._tasks, *self._schedule.drop(self._group)):
                     self._put(Failed(variant=task.variant, reason=reason, details=lost.output, code=lost.code))
             return False
         return True
 
-    def _send(self, worker: Worker) -> None:
-        """Keep one request ahead of the one that the worker is at, so that it never waits for the next."""
-        if len(self._given) == 1 and not self._leaves:
+    def _send(self) -> None:
+        """Send one request ahead of the current one, so that the worker never waits for the next."""
+        if len(self._tasks) == 1 and not self._leaves:
             ahead = self._schedule.next(self._group, ahead=True)
             if ahead is not None:
-                self._given.append(ahead)
-        while self._sent < len(self._given):
-            request = Message(request_for(self._given[self._sent].variant, self._limits.seconds))
+                self._tasks.append(ahead)
+        while self._sent < len(self._tasks):
+            request = Message(request_for(self._tasks[self._sent].variant, self._limits.seconds))
             if self._sent and len(request.encode()) > _AHEAD_LIMIT:
                 return
-            worker.send(request)
+            self._worker.send(request)
             self._sent += 1
             if self._sent == 1:
-                self._put(Started(self._given[0].variant))
+                self._put(Started(self._tasks[0].variant))
 
-    def _answered(self, worker: Worker, reply: Message) -> None:
-        task = self._given.popleft()
+    def _answered(self, reply: Message) -> None:
+        task = self._tasks.popleft()
         self._sent -= 1
         self._served += 1
-        self._put(outcome_of(task.variant, reply, worker.output if "error" in reply.header else ""))
+        self._put(outcome_of(task.variant, reply, self._worker.output if "error" in reply.header else ""))
         if self._sent:
-            self._put(Started(self._given[0].variant))
+            self._put(Started(self._tasks[0].variant))
 
     def _lost(self, lost: ChildLost) -> None:
-        """Fail the variant that was being compiled if the worker was new; else retry it. What waited is given back."""
-        if self._pool._stop.is_set():
+        """Fail the variant that was being compiled if the worker was new; else retry it. Give back the waiting one."""
+        if self._stop.is_set():
             return
-        task, *waiting = self._given
+        task, *waiting = self._tasks
         self._schedule.give_back(*waiting)
         if self._served and not task.fresh:
             self._schedule.give_back(task.again())
         else:
             self._put(Failed(variant=task.variant, reason=str(lost), details=lost.output, code=lost.code))
 
-    def _fits(self, worker: Worker, reply: Message) -> bool:
+    def _fits(self, reply: Message) -> bool:
         """Whether the worker may stay: it, and the largest process that it forks, must fit beside the others."""
         peak = reply.header.get("memory")
-        return self._pool._budget.measured(max(resident(worker.pid), peak if isinstance(peak, int) else 0))
-
-    def _put(self, event: Event) -> None:
-        self._pool._events.put(event)
+        return self._budget.measured(max(resident(self._worker.pid), peak if isinstance(peak, int) else 0))
 
 
 def watch(events: Iterator[Event], started: Callable[[Variant], None]) -> Iterator[Outcome]:

@@ -50,15 +50,6 @@ def source_digest(source: str, search: Sequence[Path]) -> str:
     return SourceDigests(search).digest(source)
 
 
-def source_files(source: str, search: Sequence[Path]) -> tuple[Path, ...]:
-    """The files in the search folders that ``module:function`` reaches: what another machine needs to compile it.
-
-    >>> source_files("precast.kernels.authoring.registry:load", [])
-    ()
-    """
-    return SourceDigests(search).files(source)
-
-
 class SourceDigests:
     """The sources of one build: each file is read once, so that all keys are of the same moment."""
 

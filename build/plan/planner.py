@@ -25,36 +25,6 @@ from precast.loader.format.target import Target
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def plan_files(
-    paths: Sequence[Path],
-    *,
-    targets: Sequence[str] = (),
-    name: str = "",
-    limit: float = TIME_LIMIT,
-    profiles: Profiles | None = None,
-    notes: Memo | None = None,
-    passed: Mapping[str, str] = _NOTHING,
-    emit: Sequence[str] = (),
-    retarget: Sequence[str] = (),
-) -> Plan:
-    """The plan of some manifests together, which name no toolchain.
-
-    ``limit`` is how many seconds importing their kernels may take. ``profiles`` are the GPUs to build for, in place of
-    those that the manifests name. A kernel that ``notes`` describe is not imported. ``passed`` has variables for every
-    entry; what an entry's own ``env`` sets comes before them. ``emit`` has the kinds of artifact, in place of
-    those that the manifests name. ``retarget`` holds texts such as ``sm_100a=sm_103a``: what the manifests list for
-    the first target is planned for the second, and nothing else is.
-    """
-    return plan_of(
-        read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget),
-        targets=[Target.parse(t) for t in targets],
-        name=name,
-        limit=limit,
-        profiles=profiles,
-        notes=notes,
-    )
-
-
 def read_manifests(
     paths: Sequence[Path],
     *,

@@ -28,7 +28,7 @@ from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
 from precast.build.plan.matrix import Row, matrix_of
 from precast.build.plan.program import Program, Script
-from precast.build.plan.recorded_manifest import entry_values
+from precast.build.plan.recordings.recorded_manifest import entry_values
 from precast.build.plan.yaml.reader import Node
 from precast.loader.attach import SHIPPED, NotInstalled, library_named
 from precast.loader.attach.recording import Recorded

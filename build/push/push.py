@@ -9,7 +9,7 @@ from pathlib import Path
 from precast.build.cache.contents import CacheContents
 from precast.build.push.folder_push import folder_files, push_to_folder, push_to_hub
 from precast.build.push.layering import layers_of
-from precast.build.push.pushed import Pushed
+from precast.build.push.push_result import PushResult
 from precast.build.push.registry_push import RegistryPush
 from precast.loader.fetch.credentials import Login, registry_login
 from precast.loader.fetch.image import INDEX_DIGEST, NAME, PLATFORMS
@@ -28,7 +28,7 @@ def push_cache(
     patience: Patience = PATIENCE,
     progress: Progress | None = None,
     login: Callable[[str], Login | None] = registry_login,
-) -> Pushed:
+) -> PushResult:
     """Push a cache, of which every byte is checked first, to where a reference says.
 
     The same cache gives the same layers, and what is there is not sent again.
@@ -60,4 +60,4 @@ def push_cache(
         else:
             sent, kept = push_to_folder(found, files)
             exact = found
-    return Pushed(reference=str(exact), name=name, digest=digest, layers=len(layers), sent=sent, kept=kept)
+    return PushResult(reference=str(exact), name=name, digest=digest, layers=len(layers), sent=sent, kept=kept)

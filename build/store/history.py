@@ -1,4 +1,4 @@
-"""History: what a variant was made of when it was last built, to say why it is built again."""
+"""History: the inputs of each variant when it was last built, to explain why it is built again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.gpu.profile import Profile
 from precast.build.plan.variant import Variant
-from precast.build.store.store import Store
+from precast.build.store.lookup import Lookup
 from precast.loader.format.config import canonical
 
 _KIND = "history"
@@ -18,7 +18,7 @@ _CODE = ("source", "seam")  # digests of code: named by its files where these ar
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that a variant was made of, and that is another now; "" for what was not, or is not, there.
+    """An input of a variant that has changed since it was built. A value of "" means that it was, or is, missing.
 
     >>> str(Change("file:search/tiles.json", "60e05bd1b195af2f", ""))
     'file:search/tiles.json: 60e05bd1b195af2f, now nothing'
@@ -34,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a variant is reused; if not, what has changed since it was built. Nothing changed: it was never built."""
+    """Whether a variant is reused; if not, what has changed since it was built: nothing if it was never built."""
 
     variant: Variant
     reused: bool
@@ -53,30 +53,30 @@ class Verdict:
 
 
 def note_built(memo: Memo, variant: Variant, parts: Mapping[str, Any], record: str) -> None:
-    """Remember what a variant's key was made of, and the key of its record."""
+    """Remember the parts of a variant's key, and the key of its record."""
     memo.put(_KIND, memo_key(variant.identity_on_gpu), {"parts": _flat(parts), "record": record})
 
 
-def explain(store: Store, variant: Variant, key: str, parts: Mapping[str, Any], profile: Profile) -> Verdict:
-    """Whether a build would reuse a variant, or why not. The store's answers are those of this moment."""
-    if store.get(key, profile) is not None:
+def explain(lookup: Lookup, variant: Variant, key: str, parts: Mapping[str, Any], profile: Profile) -> Verdict:
+    """Whether a build would reuse a variant at this moment, or why not."""
+    if lookup.find(key, profile) is not None:
         return Verdict(variant, reused=True)
-    noted = store.notes.get(_KIND, memo_key(variant.identity_on_gpu))
+    noted = lookup.store.notes.get(_KIND, memo_key(variant.identity_on_gpu))
     if not isinstance(noted, dict) or not isinstance(noted.get("parts"), dict):
         return Verdict(variant, reused=False)
     then, now = {str(name): str(value) for name, value in noted["parts"].items()}, _flat(parts)
-    changes = [*_inputs(store, str(noted.get("record")), profile), *_differing(then, now)]
+    changes = [*_inputs(lookup, str(noted.get("record")), profile), *_differing(then, now)]
     named = [change for change in changes if change.name.partition(".")[0] not in _CODE]
     return Verdict(variant, reused=False, changes=tuple(named or changes))
 
 
-def _inputs(store: Store, record_key: str, profile: Profile) -> Iterator[Change]:
-    """What the last record read, or asked of its GPU, and what is another now."""
-    record = store.read(record_key) if len(record_key) == 64 and record_key.isalnum() else None
-    if record is None or store.answers is None:
+def _inputs(lookup: Lookup, record_key: str, profile: Profile) -> Iterator[Change]:
+    """The inputs and the facts of the GPU that have changed since the last record."""
+    record = lookup.store.read(record_key) if len(record_key) == 64 and record_key.isalnum() else None
+    if record is None:
         return
     for inputs in (record.inputs, record.installed):
-        answers = store.answers.answers(inputs.names)
+        answers = lookup.answers.answers(inputs.names)
         for name in inputs.changed(answers):
             yield Change(name, _short(inputs.answers[name]), _short(answers[name]))
     for name, answer in profile.answers(record.assumed).items():
@@ -102,7 +102,7 @@ def _flat(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _short(answer: str | None) -> str:
-    """An answer for people: the end of a long digest says no more than its beginning."""
+    """A value for people: of a digest the first letters are enough."""
     if answer is None:
         return ""
     return " ".join(word[:12] if len(word) >= 40 else word for word in answer.split())

@@ -1,7 +1,7 @@
 """Keys: a variant's key changes when, and only when, something changes that can change its bytes.
 
-What it reads, and asks of its GPU, is known only once it has compiled. Its key has therefore two stages:
-``variant_key`` is known before, and gives the names of the facts and inputs that were asked for; with their answers it
+What it reads, and which facts of its GPU it requests, is known only once it has compiled. Its key has therefore two
+stages: ``variant_key`` is known before, and gives the names of the requested facts and inputs; with their values it
 becomes ``record_key``.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from precast.build.errors import ToolError
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import LOCK, Toolchain
@@ -63,30 +64,36 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
 
 
 @functools.cache
-def seam_digests(library: str) -> Mapping[str, str]:
+def seam_digests(library: str) -> Mapping[str, str | None]:
     """The digest of each file that decides how a compile function of an attached library is run.
 
-    Each is read once, so that all keys of a build are of the same moment.
+    None stands for a library that this Python does not declare: only a toolchain has it, whose lock is in the key. Each
+    file is read once, so that all keys of a build are of the same moment.
 
-    >>> sorted(seam_digests("quack"))[-1]
-    'precast.loader.attach.return_structure'
+    >>> "precast.loader.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
+    (True, None)
     """
-    names = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
-    names |= dict(Installed().entry_points("precast.libraries"))
-    return {module: _file_digest(module) for module in (*_SEAM, names.get(library, "")) if module}
+    declared = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
+    declared |= dict(Installed().entry_points("precast.libraries"))
+    digests: dict[str, str | None] = {module: _file_digest(module) for module in _SEAM}
+    if library in declared:
+        return {**digests, declared[library]: _file_digest(declared[library])}
+    return {**digests, library: None}
 
 
 def _file_digest(module: str) -> str:
-    """The digest of a module's file; empty for a module that is not found here."""
+    """The digest of a module's file; raises ToolError where there is no such file, since the key must cover it."""
     try:
         spec = find_spec(module)
     except ImportError:
-        return ""
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest() if spec and spec.origin else ""
+        spec = None
+    if spec is None or spec.origin is None:
+        raise ToolError(f"module {module} is not found: reinstall the distribution that declares it")
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
 def record_key(key: str, assumed: Mapping[str, Answer], inputs: Mapping[str, str | None] = MappingProxyType({})) -> str:
-    """The key of a variant that got these answers, of its GPU and of its inputs; the same key where it asked nothing.
+    """The key of a variant with these facts of its GPU and these inputs; the same key where it requested nothing.
 
     >>> record_key("0" * 64, {}) == "0" * 64
     True

@@ -6,12 +6,11 @@ continues without it and warns once.
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,6 @@ from typing import Any
 
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import RemoteError
-from precast.build.gpu.profile import Profile
-from precast.build.store.asked import Asked, decode_asked
-from precast.build.store.store import Store
 from precast.loader.errors import ConfigError, FormatError
 
 LIMIT = 256 << 20  # bytes of one file; records have less than a hundredth of that
@@ -36,86 +32,6 @@ class Patience:
 
     file: float = 60.0
     end: float = 120.0
-
-
-class SharedStore(Store):
-    """A store that fetches from a remote what it lacks, and sends it what was built here, now or before."""
-
-    def __init__(self, path: Path, remote: Remote, warn: Callable[[str], None]) -> None:
-        super().__init__(path, warn)
-        self._remote = remote
-        self._absent: set[str] = set()
-        self._sent_or_fetched: set[str] = set()
-
-    def prepare(self, wanted: Iterable[tuple[str, Profile]]) -> None:
-        """Fetch what the remote has of these variants, several files at a time."""
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            for _ in pool.map(lambda one: self.get(*one), wanted):
-                pass
-
-    def share(self, wanted: Iterable[tuple[str, Profile]]) -> None:
-        """Send what is here of these variants and not there; one listing says what is there.
-
-        Only intact files are sent: other machines would refuse one that is damaged.
-        """
-        if self._remote.read_only:
-            return
-        names = {name: of for key, profile in wanted for name, of in self._here(key, profile)}
-        unsure = names.keys() - self._sent_or_fetched
-        listed = self._remote.names() if unsure else None
-        if listed is None:
-            return
-        for name in sorted(unsure - listed):
-            data = super()._load(*names[name])
-            with contextlib.suppress(FormatError):
-                if data is not None:
-                    self._check(*names[name], data)
-                    self._send(name, data)
-
-    def finish(self) -> None:
-        """Wait until all that was sent has arrived."""
-        self._remote.finish()
-
-    def _load(self, key: str, kind: str) -> bytes | None:
-        data = super()._load(key, kind)
-        name = _name(key, kind)
-        if data is not None or name in self._absent:
-            return data
-        try:
-            data = self._remote.fetch(name)
-            if data is not None:
-                self._check(key, kind, data)
-                super()._keep(key, kind, data)
-                self._sent_or_fetched.add(name)
-                return data
-        except FormatError as error:
-            self._warn(f"{self._remote}/{name} is refused: {error}; the variant is built here, and replaces it")
-        self._absent.add(name)
-        return None
-
-    def _keep(self, key: str, kind: str, data: bytes) -> None:
-        super()._keep(key, kind, data)
-        self._send(_name(key, kind), data)
-
-    def _send(self, name: str, data: bytes) -> None:
-        self._sent_or_fetched.add(name)
-        self._remote.send(name, data)
-
-    def _here(self, key: str, profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:
-        """The names of this variant's files in the folder, each with its key and kind."""
-        asked = super()._load(key, "asked")
-        with contextlib.suppress(FormatError):
-            asked_sets = (Asked(),) if asked is None else decode_asked(asked)
-            if asked is not None:
-                yield _name(key, "asked"), (key, "asked")
-            for names in asked_sets:
-                record = self.key_now(key, profile, names)
-                if record is not None and self._file(record, "record").is_file():
-                    yield _name(record, "record"), (record, "record")
-
-
-def _name(key: str, kind: str) -> str:
-    return f"{key[:2]}/{key}.{kind}"
 
 
 class Remote:

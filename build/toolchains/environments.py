@@ -21,8 +21,8 @@ from precast.build.disk.last_use import mark_used
 from precast.build.disk.scratch import scratch_folder, sweep
 from precast.build.errors import ToolchainError
 from precast.build.interpreter import Interpreter
+from precast.build.toolchains.interpreter_info import inspect_interpreter
 from precast.build.toolchains.lock import Lock
-from precast.build.toolchains.look import look
 from precast.build.toolchains.uv import Sources, run_uv
 from precast.loader.errors import FormatError
 from precast.loader.format import fields
@@ -59,7 +59,7 @@ class Environments:
 
         ``python`` is the program that it is made with.
         """
-        digest = lock.digest(look(python).version)
+        digest = lock.digest(inspect_interpreter(python).version)
         folder = self.root / "made" / digest[:_NAME]
         with _told(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class Environments:
         if found is None or found.digest != digest or found.versions != _installed(folder):
             raise ToolchainError(f"{folder} is not what was made of its lock: something has changed it; {todo}")
         try:
-            seen = look(str(_program(folder)), own_code)
+            seen = inspect_interpreter(str(_program(folder)), own_code)
         except ToolchainError as error:
             raise ToolchainError(f"{error}; its Python may be gone: {todo}") from None
         mark_used(folder / _MARK)
@@ -137,7 +137,7 @@ def _make(folder: Path, lock: Lock, digest: str, python: str, sources: Sources) 
         listed.rename(made / "lock.txt")
         data = {
             "digest": digest,
-            "python": look(str(_program(made))).version,
+            "python": inspect_interpreter(str(_program(made))).version,
             "versions": versions,
             "size": sum(facts.st_blocks * 512 for facts in _files(made)),
         }

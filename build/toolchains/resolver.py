@@ -21,8 +21,8 @@ from precast.build.errors import ManifestError, ToolchainError
 from precast.build.interpreter import HERE
 from precast.build.link.versions import DSL, LIBRARIES, RUNTIMES, release_of
 from precast.build.plan.toolchain_spec import ToolchainSpec
+from precast.build.toolchains.interpreter_info import inspect_interpreter
 from precast.build.toolchains.lock import LIMIT, Lock
-from precast.build.toolchains.look import look
 from precast.build.toolchains.uv import Sources, run_uv, words_of
 
 _FFI = "apache-tvm-ffi"
@@ -63,7 +63,7 @@ class Resolver:
     def _fits(self, spec: ToolchainSpec, program: str) -> bool:
         """Whether a program that was found before is still there, and will do."""
         try:
-            return spec.admits_python(look(program).number)
+            return spec.admits_python(inspect_interpreter(program).number)
         except ToolchainError:
             return False
 
@@ -78,7 +78,7 @@ class Resolver:
         if spec.lock is not None:
             return read_lock(spec.lock)
         asked = [spec.dsl, spec.cuda, list(spec.requirements), _ffi()]
-        kept = self.root / "locks" / f"{memo_key(asked, look(python).version)}.txt"
+        kept = self.root / "locks" / f"{memo_key(asked, inspect_interpreter(python).version)}.txt"
         try:
             return read_lock(kept)
         except ToolchainError:

@@ -1,8 +1,8 @@
 """The tuner: every candidate of a contest is timed on every problem, and the file is written after each problem.
 
-Twice: all candidates with a few launches; then those that came near the best with many. The others keep their first
-time, and are never told faster than one that was timed with care. A candidate that ends the launching process or hangs
-is out of its contest; one that refuses a problem, or writes wrong values, is out of that problem.
+There are two timings: all candidates with a few launches, then those near the best with many. The others keep their
+first time, but never a shorter one than a candidate that was timed with care. A candidate that ends the launching
+process or hangs is left out of its contest; one that refuses a problem, or writes wrong values, of that problem.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from precast.build.disk.scratch import write_atomically
-from precast.build.launches import Lost, Trial
 from precast.build.measurements.fit import completed
 from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
+from precast.build.on_gpu.launches import Lost, Trial
 from precast.build.tuning.contest import Contest, Contestant
 from precast.kernels.authoring.declare import Problem
 from precast.loader.errors import FormatError
@@ -29,11 +29,11 @@ NEAR = 1.4
 
 HOPELESS, LONG = 3.0, 200.0
 """One whose first launch takes more than this times the best so far, and this many microseconds, is not launched again.
-A first launch holds some of the host's time, which tells nothing of what is shorter."""
+A first launch includes time of the host, so that shorter times cannot be compared."""
 
 
 class Timer(Protocol):
-    """What times one candidate on one problem: ``precast.build.launches.Launches``."""
+    """Times one candidate on one problem, as ``precast.build.on_gpu.launches.Launches`` does."""
 
     def trial(
         self, op: str, key: str, *, group: str, problem: Mapping[str, int], launches: int, check: bool, enough: float
@@ -44,7 +44,7 @@ class Timer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A candidate without a time, and why; without a problem it is out of its contest."""
+    """A candidate without a time, and the reason; without a problem it is left out of its whole contest."""
 
     contest: Contest
     contestant: Contestant
@@ -58,7 +58,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What happened at one problem of a contest: how many candidates were timed, and the best of all."""
+    """The result of one problem of a contest: how many candidates were timed, and the best of all.
+
+    ``held`` counts those whose time the file had. ``lost`` has the keys of those after which the process was ended.
+    """
 
     contest: Contest
     problem: Problem
@@ -67,6 +70,7 @@ class Round:
     best: Contestant | None = None
     microseconds: float = 0.0
     left_out: tuple[LeftOut, ...] = ()
+    lost: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         """For people, on one line."""
@@ -75,6 +79,15 @@ class Round:
         counts = f"{self.timed} timed" + (f", {self.held} known" if self.held else "")
         out = f", {len(self.left_out)} left out" if self.left_out else ""
         return f"{self.microseconds:.2f} us with {self.best}; {counts}{out}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """The times of one timing by candidate, and the candidates without one."""
+
+    times: Mapping[bytes, float]
+    left_out: tuple[LeftOut, ...]
+    lost: frozenset[str]
 
 
 def read_file(path: Path) -> TuningFile:
@@ -94,8 +107,8 @@ def read_file(path: Path) -> TuningFile:
 class Tuner:
     """Measures contests into a file.
 
-    ``gpu`` is this one, as it is now. ``keys`` are those of each op of the cache: what the file has is completed with
-    their defaults. ``check`` compares what candidates write.
+    ``gpu`` is the GPU of this machine. ``keys`` are those of each op of the cache: configs of the file are completed
+    with their defaults. ``check`` compares the outputs of candidates.
     """
 
     path: Path
@@ -111,90 +124,89 @@ class Tuner:
     _clocks: dict[str, int] | None = None
 
     def run(self, contests: Iterable[Contest]) -> TuningFile:
-        """Measure what the file does not have, and give all of it. It is written after each problem."""
+        """Measure what the file lacks, and return the whole file. It is written after each problem."""
         self.file = completed(read_file(self.path), self.keys)
         for contest in contests:
-            lost: set[str] = set()
+            lost: frozenset[str] = frozenset()
             for problem in contest.problems:
                 done = self._round(contest, problem, lost)
                 self.measured += done.timed
                 self.held += done.held
                 self.left_out += done.left_out
+                lost |= done.lost
                 self.show(done)
         return self.file
 
-    def _round(self, contest: Contest, problem: Problem, lost: set[str]) -> Round:
+    def _round(self, contest: Contest, problem: Problem, lost: frozenset[str]) -> Round:
         sizes = sizes_of(problem)
         known = self._known(contest, sizes)
-        wanted = [one for one in contest.contestants if one.identity not in known and one.key not in lost]
-        out: list[LeftOut] = []
-        first = self._times(contest, problem, wanted, QUICK, self.check, lost, out, min(known.values(), default=0.0))
-        best = min([*first.values(), *known.values()], default=0.0)
-        near = [one for one in wanted if one.identity in first and first[one.identity] <= NEAR * best]
-        second = self._times(contest, problem, near, CAREFUL, False, lost, out)
-        gone = {one.contestant.identity for one in out}
-        times = settled({name: time for name, time in first.items() if name not in gone}, second)
+        missing = [one for one in contest.contestants if one.identity not in known and one.key not in lost]
+        quick = self._timed(contest, problem, missing, QUICK, min(known.values(), default=0.0))
+        best = min([*quick.times.values(), *known.values()], default=0.0)
+        near = [one for one in missing if one.identity in quick.times and quick.times[one.identity] <= NEAR * best]
+        careful = self._timed(contest, problem, near, CAREFUL)
+        if careful.times and self._clocks is None:
+            self._read_clocks()
+        left_out = quick.left_out + careful.left_out
+        dropped = {one.contestant.identity for one in left_out}
+        times = settled({name: time for name, time in quick.times.items() if name not in dropped}, careful.times)
         if times:
             self._keep(contest, sizes, times)
-        standing = {**known, **times}
+        all_times = {**known, **times}
         by_name = {one.identity: one for one in contest.contestants}
-        winner = min((name for name in standing if name in by_name), key=lambda n: standing[n], default=None)
+        winner = min((name for name in all_times if name in by_name), key=lambda n: all_times[n], default=None)
         return Round(
             contest=contest,
             problem=problem,
             timed=len(times),
             held=len(known),
             best=None if winner is None else by_name[winner],
-            microseconds=0.0 if winner is None else standing[winner],
-            left_out=tuple(out),
+            microseconds=0.0 if winner is None else all_times[winner],
+            left_out=left_out,
+            lost=quick.lost | careful.lost,
         )
 
-    def _times(
-        self,
-        contest: Contest,
-        problem: Problem,
-        members: Iterable[Contestant],
-        launches: int,
-        check: bool,
-        lost: set[str],
-        out: list[LeftOut],
-        best: float = 0.0,
-    ) -> dict[bytes, float]:
-        """The time of each candidate. Who has none is put into ``out``, and into ``lost`` if it ended its process.
+    def _timed(
+        self, contest: Contest, problem: Problem, members: Iterable[Contestant], launches: int, best: float = 0.0
+    ) -> _Timed:
+        """Time each candidate.
 
         ``best`` is the least time that is known before; the first launches of the others may make it less.
         """
-        found: dict[bytes, float] = {}
+        quick = launches == QUICK
+        times: dict[bytes, float] = {}
+        left_out: list[LeftOut] = []
+        lost: set[str] = set()
         for one in members:
-            if launches == QUICK:
-                best = min(filter(None, (best, *found.values())), default=0.0)
-            facts = {"contest": contest, "contestant": one}
+            best = min(filter(None, (best, *times.values())), default=0.0)
             try:
-                told = self.timer.trial(
+                trial = self.timer.trial(
                     contest.op,
                     one.key,
                     group=contest.name,
                     problem=problem,
                     launches=launches,
-                    check=check,
-                    enough=max(HOPELESS * best, LONG) if launches == QUICK and best else 0.0,
+                    check=self.check and quick,
+                    enough=max(HOPELESS * best, LONG) if quick and best else 0.0,
                 )
             except Lost as error:
                 lost.add(one.key)
-                out.append(LeftOut(**facts, reason=str(error)))  # type: ignore[arg-type]
+                left_out.append(LeftOut(contest=contest, contestant=one, reason=str(error)))
                 continue
-            if told.refused or not told.microseconds > 0:
-                reason = told.refused or "it has no time"
-                out.append(LeftOut(**facts, problem=problem, reason=reason))  # type: ignore[arg-type]
-                if not told.healthy:
+            if trial.refused or not trial.microseconds > 0:
+                reason = trial.refused or "it has no time"
+                left_out.append(LeftOut(contest=contest, contestant=one, problem=problem, reason=reason))
+                if not trial.healthy:
                     lost.add(one.key)
                 continue
-            found[one.identity] = round(told.microseconds, 3)
-        if found and launches == CAREFUL and self._clocks is None:
-            self._clocks = dict(self.timer.clocks())
-            sm, memory = (self._clocks.get(name, 0) for name in ("sm_mhz", "memory_mhz"))
-            self.gpu = replace(self.gpu, sm_mhz=sm, memory_mhz=memory)
-        return found
+            times[one.identity] = round(trial.microseconds, 3)
+        return _Timed(times, tuple(left_out), frozenset(lost))
+
+    def _read_clocks(self) -> None:
+        """Read the clocks of the GPU under load, once."""
+        self._clocks = dict(self.timer.clocks())
+        sm, memory = (self._clocks.get(name, 0) for name in ("sm_mhz", "memory_mhz"))
+        self.gpu = replace(self.gpu, sm_mhz=sm, memory_mhz=memory)
 
     def _known(self, contest: Contest, sizes: Sizes) -> dict[bytes, float]:
         """The times at a problem of the candidates whose device code is what was measured."""

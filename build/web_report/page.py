@@ -7,25 +7,25 @@ import re
 from html import escape
 from pathlib import Path
 
-from precast.build.web_report.shown import Shown
+from precast.build.web_report.page_data import PageData
 
 _HERE = Path(__file__).parent
 _PLACE = re.compile(r"@(TITLE|STYLE|DATA|SCRIPT)@")
 
 
-def page(shown: Shown) -> str:
+def page(data: PageData) -> str:
     """The whole page. The same cache gives the same bytes.
 
-    >>> from precast.build.web_report.shown import Shown
-    >>> text = page(Shown(name="a</script>", digest="0", toolchain={}, stored=0, size=0, docs={}, variants=()))
+    >>> from precast.build.web_report.page_data import PageData
+    >>> text = page(PageData(name="a</script>", digest="0", toolchain={}, stored=0, size=0, docs={}, variants=()))
     >>> text.count("</script>"), "<title>a&lt;/script&gt;: precast report</title>" in text
     (2, True)
     """
-    data = json.dumps(shown.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(data.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     parts = {
-        "TITLE": f"{escape(shown.name)}: precast report",
+        "TITLE": f"{escape(data.name)}: precast report",
         "STYLE": (_HERE / "page.css").read_text(encoding="utf-8"),
         "SCRIPT": (_HERE / "page.js").read_text(encoding="utf-8"),
-        "DATA": data.replace("<", "\\u003c"),  # no text of a cache ends the element that holds it
+        "DATA": text.replace("<", "\\u003c"),  # no text of a cache ends the element that holds it
     }
     return _PLACE.sub(lambda found: parts[found[1]], (_HERE / "page.html").read_text(encoding="utf-8"))

@@ -34,7 +34,7 @@ def command(
     Exit status 1 means that one of them could not be had; the others are written, and it says why.
     """
     from precast.build.disk.output_folder import check_output_folder
-    from precast.build.export import export
+    from precast.build.results.export import export
     from precast.build.store.store import Store, default_store
     from precast.build.toolchains.plans import plans_of_files
     from precast.cli.inspect.show import NoSuchArtifact, find

@@ -44,7 +44,7 @@ def as_table(rows: list[tuple[str, Artifact]]) -> str:
 
 def _built_for(artifact: Artifact) -> str:
     """The target, and the GPUs, where artifacts of one config may differ by them."""
-    from precast.build.cache.assumed import gpus_of
+    from precast.build.cache.build_assumptions import gpus_of
 
     gpus = ", ".join(gpus_of(artifact)) if artifact.assumes else ""
     return f"{artifact.target} on {gpus}" if gpus else str(artifact.target)

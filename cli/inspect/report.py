@@ -36,11 +36,11 @@ def command(
     from precast.build.disk.scratch import write_atomically
     from precast.build.store.store import Store, default_store
     from precast.build.web_report.page import page
-    from precast.build.web_report.shown import shown
+    from precast.build.web_report.page_data import page_data
 
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise typer.BadParameter(f"--output {output}: name a file in a folder that exists")
-    found = shown(
+    found = page_data(
         CacheContents.open(cache),
         against=CacheContents.open(against) if against else None,
         bench=Report.decode(bench.read_bytes()) if bench else None,

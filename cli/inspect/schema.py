@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from precast.build.schema import schema_of
+from precast.build.schemas.cache_schema import schema_of
 from precast.cli.shared.output import as_json
 
 

@@ -79,7 +79,7 @@ def inputs_of(found: list[tuple[str, Artifact]], store: Path | None) -> list[dic
     records = Store(store or default_store())
     made = []
     for op, artifact in found:
-        record = records.made(artifact.key, op, artifact.kind)
+        record = records.record_of(artifact.key, op, artifact.kind)
         one = {"op": op, **{name: artifact.to_json()[name] for name in ("key", "config", "target", "kind")}}
         one["inputs"] = read_by_author(artifact) if record is None else record.inputs.to_json()
         made.append(one | ({} if record is None else _rest(record)))

@@ -25,7 +25,7 @@ from precast.cli.shared.toolchain_text import toolchain_to_json
 if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
     from precast.build.plan.plan import Plan
-    from precast.build.report import Report, Step
+    from precast.build.results.report import Report, Step
     from precast.build.store.store import Store
 
 _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
@@ -197,10 +197,10 @@ def open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Stor
     nearest_folder(path)  # an error before anything is compiled, where that is a file
     if not remote_cache:
         return Store(path, warn)
-    from precast.build.store.remote import Remote, SharedStore
+    from precast.build.store.remote import Remote
 
     _check_scheme(remote_cache)
-    return SharedStore(path, Remote(remote_cache, warn, read_only=read_only), warn)
+    return Store(path, warn, Remote(remote_cache, warn, read_only=read_only))
 
 
 def _check_scheme(url: str) -> None:

@@ -95,7 +95,7 @@ def _from_requests(
     files: list[Path], manifests: list[Path] | None, targets: list[str], name: str, only: str, grid: bool, json: bool
 ) -> None:
     """Print the manifest, or the grid, of what a program asked for."""
-    from precast.build.requested_manifest import (
+    from precast.build.plan.recordings.requested_manifest import (
         ONLY,
         entries_of,
         grid_of,
@@ -140,16 +140,17 @@ def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     from precast.build.link.toolchain import find_toolchain
     from precast.build.store.history import explain
     from precast.build.store.key import key_parts, variant_key
+    from precast.build.store.lookup import Lookup
     from precast.build.store.store import Store, default_store
 
     store = Store(path or default_store())
-    store.answers = answers_here(plan.search, store.notes, plan.interpreter)
+    lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
     toolchain = find_toolchain(plan.interpreter)
     sources, verdicts = SourceDigests(plan.search, store.notes, plan.interpreter), []
     for variant in plan.variants:
         source = sources.digest(variant.source)
         key, parts = variant_key(variant, toolchain, source), key_parts(variant, toolchain, source)
-        verdicts.append(explain(store, variant, key, parts, plan.profiles.of(variant.target, variant.profile)))
+        verdicts.append(explain(lookup, variant, key, parts, plan.profiles.of(variant.target, variant.profile)))
     return verdicts
 
 

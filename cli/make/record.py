@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from precast.build.disk.scratch import write_atomically
-from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
+from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count
 from precast.loader.attach import library_named
 from precast.loader.attach.recording import Recorded, read_recording, read_untracked

@@ -14,7 +14,7 @@ from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from precast.build.reproduce import Reproduction
+    from precast.build.results.reproduce import Reproduction
 
 
 def command(
@@ -44,7 +44,7 @@ def command(
     """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
-    from precast.build.reproduce import reproduce
+    from precast.build.results.reproduce import reproduce
     from precast.build.toolchains.plans import places, plans_of_files
 
     if len(paths) < 2:

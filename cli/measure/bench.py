@@ -116,7 +116,7 @@ def _measure(
 ) -> Report:
     """What is found of every artifact that was asked for and that this device runs."""
     from precast.build.bench.rounds import name_of, rounds
-    from precast.build.launches import Launches
+    from precast.build.on_gpu.launches import Launches
     from precast.cli.shared.where import chosen
     from precast.kernels.authoring.launching.cases import launchable, obstacle
     from precast.loader.errors import ConfigError

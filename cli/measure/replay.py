@@ -30,7 +30,7 @@ def command(
 
     Exit status 0: the call ended, and nothing is wrong. 1: it crashed, failed or hung, or an output is wrong.
     """
-    from precast.build.replay import check_device, find_cache, notes_of, replayed
+    from precast.build.on_gpu.replay import check_device, find_cache, notes_of, replayed
     from precast.loader.watch.dump_folder import find_call, read_dump
 
     folder = find_call(call).absolute()

@@ -149,8 +149,8 @@ def _measure(
     check: bool,
     as_json: bool,
 ) -> None:
-    from precast.build.launches import Launches
     from precast.build.measurements.tuning_file import Gpu
+    from precast.build.on_gpu.launches import Launches
     from precast.build.tuning.tuner import Tuner
     from precast.cli.measure.evidence import where_and_when
     from precast.kernels.authoring.launching.cases import obstacle, this_device, tiling

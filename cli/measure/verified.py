@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
-from precast.build.launches import Launches
+from precast.build.on_gpu.launches import Launches
 from precast.cli.measure.evidence import Known
 from precast.cli.shared.junit import ReportedCase
 from precast.cli.shared.progress import Progress

@@ -143,7 +143,7 @@ def _verify(
     jobs: int,
 ) -> list[Verified]:
     """What was found out of every artifact of some ops."""
-    from precast.build.launches import Launches
+    from precast.build.on_gpu.launches import Launches
     from precast.cli.measure.evidence import Known
     from precast.cli.measure.verified import Options, verify_each
     from precast.kernels.authoring.launching.cases import cases, this_device

@@ -7,7 +7,7 @@ from typing import Any
 
 from page_parts import table
 
-from precast.build.schema import schema_of
+from precast.build.schemas.cache_schema import schema_of
 
 LONGEST = 120
 """Characters of a pattern that a cell shows."""

@@ -36,10 +36,10 @@ def open_native(cache: Cache, op: str, artifact: Artifact) -> NativeProgram:
         What to open.
     """
     try:
-        program = artifact.host_program
+        program = artifact.program
         if program is None:
             raise LoadError(
-                f"{artifact.key[:12]} is a cubin without a launch plan, for tools to read: declare launch= in @kernel"
+                f"{artifact.key[:12]} is a cubin without a host program, for tools to read: declare launch= in @kernel"
             )
         code = program_code(op, artifact.signature, program)
     except FormatError as error:

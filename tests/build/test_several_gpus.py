@@ -16,10 +16,9 @@ from precast.build.cache.merge import merge_caches
 from precast.build.compile.executor import Local
 from precast.build.gpu.profile import Profiles
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_files
 from precast.build.plan.shard import Shard, part_of
-from precast.build.report import Report
-from precast.build.reproduce import reproduce
+from precast.build.results.report import Report
+from precast.build.results.reproduce import reproduce
 from precast.build.store.store import Store
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Assumptions
@@ -29,6 +28,7 @@ from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from tests.helpers.builds import HEAD
+from tests.helpers.plans import plan_files
 from tests.helpers.resolutions import HERE
 
 MODULE = f"""{HEAD}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from precast.build.bench.report import Report
-from precast.build.launches import Launched, Lost
+from precast.build.on_gpu.launches import Launched, Lost
 from precast.cli import main
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
@@ -56,7 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "native").mkdir()
     native = Native(tmp_path / "native")
     before = session.use(session.Session("", machines=Machines(driver=CurrentDriver(str(native.driver())))))
-    monkeypatch.setattr("precast.build.launches.Launches", Given)
+    monkeypatch.setattr("precast.build.on_gpu.launches.Launches", Given)
     monkeypatch.setattr(Given, "most", Ceilings(bandwidth=4000.0, rates={"float32": 50.0}))
     monkeypatch.setattr(Given, "timings", [timing(10.0, bytes=32_000_000, flops=1000, peers={"b": 15.0, "a": 12.5})])
     yield demo(native).write(tmp_path / "demo")

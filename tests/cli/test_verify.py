@@ -112,7 +112,7 @@ class OnTheCpu:
 @pytest.fixture
 def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let Python functions stand for the kernels of a cache, one after the other."""
-    monkeypatch.setattr("precast.build.launches.Launches", OnTheCpu)
+    monkeypatch.setattr("precast.build.on_gpu.launches.Launches", OnTheCpu)
 
     def give(*functions: Callable[..., None]) -> None:
         def cases(cache: Cache, device: Device, ops: Any) -> Iterator[Case | LeftOut]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.build.replay import find_cache, notes_of, replayed
+from precast.build.on_gpu.replay import find_cache, notes_of, replayed
 from precast.loader import session
 from precast.loader.watch.dump_folder import find_call, read_block, read_dump
 from precast.loader.watch.requests import read_requests

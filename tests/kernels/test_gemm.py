@@ -21,7 +21,6 @@ from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_files
 from precast.kernels.adapters.quack.gemm import QuackTile
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
@@ -30,6 +29,7 @@ from precast.kernels.gemm import gemm, problems, supports
 from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.plans import plan_files
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}

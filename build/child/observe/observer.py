@@ -20,8 +20,8 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_places import HIDDEN, LOOK_ON, is_installed, place_of_code
-from precast.build.child.observe.loaded import LoadedModules, is_text, loaded_libraries
+from precast.build.child.observe.code_locations import HIDDEN, LOOK_ON, is_installed, place_of_code
+from precast.build.child.observe.loaded_modules import LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.inputs.stamp import Stamp, stamp_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
-from precast.build.child.observe.code_places import is_installed, is_standard
+from precast.build.child.observe.code_locations import is_installed, is_standard
 
 
 def import_from_source() -> None:

@@ -1,6 +1,6 @@
 """The launching process: it times and verifies artifacts of a cache. A kernel that faults, or hangs, ends it alone.
 
-Started by ``precast.build.launches``.
+Started by ``precast.build.on_gpu.launches``.
 """
 
 from __future__ import annotations

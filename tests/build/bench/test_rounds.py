@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.bench.rounds import combined, rounds
-from precast.build.launches import Launched, Launches, Lost
+from precast.build.on_gpu.launches import Launched, Launches, Lost
 from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.fast_start.values import replace

@@ -11,10 +11,10 @@ pytest.importorskip("torch")
 
 HEAD = """
 import torch
-from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_cuda import install_fake_cuda
-from precast.build.child.fake_gpu import install_fake_gpu
-from precast.build.child.known_values import KnownValues
+from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.tensor_values import TensorValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.format.target import Target
@@ -104,7 +104,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     bodies = [f"def piece{i}():\n    {text}\n" for i, text in enumerate((VALUES | CUDA).values())]
     head = HEAD
     tail = f"""
-with without_memory(), KnownValues(), own_operators():
+with without_memory(), TensorValues(), own_operators():
     for i in range({len(bodies)}):
         try:
             globals()[f"piece{{i}}"]()

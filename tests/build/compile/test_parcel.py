@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from precast.build.compile import parcel as parcels
 from precast.build.compile.parcel import Parcel, differences, parcel_for, this_builder
 from precast.build.errors import ClusterError, Location
-from precast.build.inputs import sources
+from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
@@ -101,4 +101,4 @@ def test_more_files_than_can_travel(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(parcels, "_FILES", 3)
     with pytest.raises(ClusterError, match="needs 4 files of its search folders, and 3 can travel"):
         parcel(folder)
-    assert sources.source_files("mine.kernels:f", [folder / "a", folder / "b"])
+    assert SourceDigests([folder / "a", folder / "b"]).files("mine.kernels:f")

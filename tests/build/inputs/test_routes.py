@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.child.observe.loaded import loaded_libraries
+from precast.build.child.observe.loaded_modules import loaded_libraries
 from tests.helpers.inputs.observed_project import ObservedProject
 
 Step = Callable[[ObservedProject], object]

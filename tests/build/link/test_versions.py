@@ -169,7 +169,7 @@ def test_another_runtime_than_the_compilers_is_said() -> None:
 def test_the_installed_version_is_as_the_table_says(toolchain: Toolchain, runtime: RuntimeLibrary) -> None:
     """The compiler's own number of its toolkit, what its archive lacks, and what its own runtime library has."""
     code = (
-        "from precast.build.child.fake_gpu import toolkit\n"
+        "from precast.build.child.stand_in.fake_gpu import toolkit\n"
         f"with toolkit({find_toolkit()}): from cutlass import CUDA_VERSION as made\n"
         "print(made.major, made.minor, sep='.')"
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from precast.build.native.libprecast import write_library
-from precast.build.plan.planner import plan_files
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
+from tests.helpers.plans import plan_files
 from tests.helpers.source_tree import ROOT
 
 

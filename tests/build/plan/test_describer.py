@@ -15,10 +15,10 @@ from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
-from precast.build.plan.planner import plan_files
 from precast.build.plan.variant import Variant
 from precast.loader.format.config import Key
 from precast.loader.format.target import Target
+from tests.helpers.plans import plan_files
 
 SM90A = Target(9, 0, "a")
 MODULES = {
@@ -240,8 +240,8 @@ def test_the_parent_imports_neither_the_kernels_nor_the_dsl(folder: Path) -> Non
         "kernels: [{compile: 'good:norm', config: {dtype: bf16, hidden: 8}}]\n"
     )
     code = (
-        "import sys; from pathlib import Path; from precast.build.plan.planner import plan_files\n"
-        f"assert len(plan_files([Path({str(folder / 'm.yaml')!r})]).variants) == 1\n"
+        "import sys; from pathlib import Path; from precast.build.toolchains.plans import plans_of_files\n"
+        f"assert len(plans_of_files([Path({str(folder / 'm.yaml')!r})])[0].variants) == 1\n"
         "bad = {m.partition('.')[0] for m in sys.modules} & {'good', 'cutlass', 'torch', 'tvm_ffi'}\n"
         "assert not bad, bad\n"
         "kernels = ('scale', 'rmsnorm', 'device', 'operators', 'attention', 'quack', 'flashinfer')\n"

@@ -19,7 +19,7 @@ from precast.build.plan import program_recorder
 from precast.build.plan.manifest import parse_manifest, read_manifest
 from precast.build.plan.program import Call
 from precast.build.plan.program_recorder import record_programs
-from precast.build.plan.recorded_manifest import read_recorded_manifest
+from precast.build.plan.recordings.recorded_manifest import read_recorded_manifest
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 

@@ -11,10 +11,11 @@ from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.inputs.roots import Roots
-from precast.build.store.asked import Asked, encode_asked
 from precast.build.store.key import record_key
+from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.store import Store
+from precast.build.store.requested_facts import RequestedFacts, encode_requested_facts
+from precast.build.store.store import Store, compressed
 from precast.loader.format.target import Target
 from tests.helpers.builds import precast, tree
 from tests.helpers.builds import write_package as write
@@ -35,10 +36,10 @@ class Warned:
     def __init__(self, path: Path, **values: str) -> None:
         self.texts: list[str] = []
         self.store = Store(path, self.texts.append)
-        self.store.answers = InputAnswers(Roots.here([], values))
+        self.lookup = Lookup(self.store, InputAnswers(Roots.here([], values)))
 
     def get(self) -> Record | None:
-        return self.store.get(KEY, H200)
+        return self.lookup.find(KEY, H200)
 
 
 def record(inputs: Inputs | None = None, installed: Inputs = NO_INPUTS, key: str = "") -> Record:
@@ -74,16 +75,16 @@ def test_a_record_that_says_it_was_made_of_something_else_is_refused(tmp_path: P
     warned = Warned(tmp_path, TILE="1")
     key = record().key
     warned.store.put(KEY, record(inputs=variables(TILE="2"), key=key))
-    warned.store._keep(KEY, "asked", encode_asked([Asked.of(record())]))
+    warned.store.write(KEY, "asked", encode_requested_facts([RequestedFacts.of(record())]))
     assert warned.get() is None
     [text] = warned.texts
-    assert "belongs to another key" in text
+    assert "belong to another key" in text
 
 
 def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
     warned = Warned(tmp_path, TILE="1")
     warned.store.put(KEY, record())
-    warned.store._keep(KEY, "asked", b"{")
+    warned.store.write(KEY, "asked", b"{")
     assert warned.get() is None
     [text] = warned.texts
     assert f"{KEY}.asked" in text
@@ -101,7 +102,7 @@ def test_the_record_of_another_variant_costs_a_rebuild_and_a_warning(tmp_path: P
     wrong = opened.read(second.stem)
     assert wrong is not None
     symbols = [product.symbol for one in [opened.read(first.stem)] if one for product in one.products]
-    opened._keep(first.stem, "record", _compressed(replace(wrong, key=first.stem)))
+    opened.write(first.stem, "record", compressed(replace(wrong, key=first.stem)))
     done = precast(store, "build", manifest, "-o", tmp_path / "cache")
     assert done.returncode == 0
     assert f"warning: {first} is not used: it is not the record of" in done.stderr
@@ -110,9 +111,3 @@ def test_the_record_of_another_variant_costs_a_rebuild_and_a_warning(tmp_path: P
     again = opened.read(first.stem)
     assert again is not None
     assert [product.symbol for product in again.products] == symbols
-
-
-def _compressed(record: Record) -> bytes:
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=3, write_checksum=False).compress(record.encode())

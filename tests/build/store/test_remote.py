@@ -16,13 +16,15 @@ from typing import Any
 
 import pytest
 
+from precast.build.compile.worker import answers_here
 from precast.build.errors import RemoteError
 from precast.build.gpu.profile import profile_of
 from precast.build.store import remote as remotes
 from precast.build.store.key import record_key
+from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.remote import Patience, Remote, SharedStore
-from precast.build.store.store import Store
+from precast.build.store.remote import Patience, Remote
+from precast.build.store.store import Store, decode_record
 from precast.loader.errors import ConfigError
 from precast.loader.format.target import Target
 from tests.helpers.builds import tree
@@ -117,7 +119,7 @@ def test_what_one_machine_built_no_other_compiles(server: Server, tmp_path: Path
     assert tree(tmp_path / "c3") == tree(tmp_path / "c1")
     sent = server.files().cat_file(damaged)
     assert sent != good[damaged][:-9] + b"malicious", "the good one has replaced the damaged one"
-    Store(tmp_path / "s3")._check(Path(damaged).stem, "record", sent)
+    decode_record(sent, Path(damaged).stem)
 
 
 @pytest.mark.slow
@@ -172,30 +174,34 @@ def warnings() -> list[str]:
     return []
 
 
-def shared(tmp_path: Path, machine: str, warnings: list[str], **more: Any) -> SharedStore:
+def local(path: Path) -> Lookup:
+    return Lookup(Store(path), answers_here([]))
+
+
+def shared(tmp_path: Path, machine: str, warnings: list[str], **more: Any) -> Lookup:
     remote = Remote(f"file://{tmp_path}/remote", warnings.append, **more)
-    return SharedStore(tmp_path / machine, remote, warnings.append)
+    return Lookup(Store(tmp_path / machine, warnings.append, remote), answers_here([]))
 
 
 def test_a_folder_as_remote(tmp_path: Path, warnings: list[str]) -> None:
     first = shared(tmp_path, "one", warnings)
     for key in KEYS:
-        assert first.get(key, H200) is None
-        first.put(key, record(key))
-    first.finish()
+        assert first.find(key, H200) is None
+        first.store.put(key, record(key))
+    first.store.finish()
     second = shared(tmp_path, "two", warnings)
-    second.prepare([(key, H200) for key in KEYS])
-    here = Store(tmp_path / "two")
-    assert [here.get(key, H200) for key in KEYS] == [record(key) for key in KEYS]
+    second.prefetch([(key, H200) for key in KEYS])
+    here = local(tmp_path / "two")
+    assert [here.find(key, H200) for key in KEYS] == [record(key) for key in KEYS]
     assert not warnings
     assert not [p for p in (tmp_path / "remote").rglob("*") if "writing" in p.name]
 
 
 def test_read_only_writes_nothing(tmp_path: Path, warnings: list[str]) -> None:
     store = shared(tmp_path, "one", warnings, read_only=True)
-    store.put(KEYS[0], record(KEYS[0]))
-    store.finish()
-    assert store.get(KEYS[0], H200) == record(KEYS[0])
+    store.store.put(KEYS[0], record(KEYS[0]))
+    store.store.finish()
+    assert store.find(KEYS[0], H200) == record(KEYS[0])
     asked = counted(store)
     store.share(WANTED)
     assert asked.calls == []
@@ -215,8 +221,10 @@ class Counting:
         return getattr(self._files, name)
 
 
-def counted(store: SharedStore) -> Counting:
-    files = store._remote._files = Counting(store._remote._files)
+def counted(lookup: Lookup) -> Counting:
+    remote = lookup.store.remote
+    assert remote is not None
+    files = remote._files = Counting(remote._files)
     return files
 
 
@@ -224,21 +232,21 @@ WANTED = [(key, H200) for key in KEYS]
 
 
 def test_what_was_here_before_is_sent_by_one_listing(tmp_path: Path, warnings: list[str]) -> None:
-    here = Store(tmp_path / "one")
+    here = local(tmp_path / "one")
     for key in KEYS[1:]:
-        here.put(key, record(key))
+        here.store.put(key, record(key))
     sms = {"multiprocessor_count": 132}
-    here.put(KEYS[0], Record(key=record_key(KEYS[0], sms), products=(), seconds=1.0, assumed=sms))
+    here.store.put(KEYS[0], Record(key=record_key(KEYS[0], sms), products=(), seconds=1.0, assumed=sms))
 
     first = shared(tmp_path, "one", warnings)
     asked = counted(first)
     first.share(WANTED)
-    first.finish()
+    first.store.finish()
     assert asked.calls == ["find"]
     there = tmp_path / "remote"
     assert len(list(there.glob("??/*.record"))) == len(KEYS) and len(list(there.glob("??/*.asked"))) == 1
     second = shared(tmp_path, "two", warnings)
-    assert [second.get(*one) for one in WANTED] == [here.get(*one) for one in WANTED]
+    assert [second.find(*one) for one in WANTED] == [here.find(*one) for one in WANTED]
     asked = counted(second)
     second.share(WANTED)
     assert asked.calls == [], "what has come from there need not be looked for"
@@ -247,22 +255,24 @@ def test_what_was_here_before_is_sent_by_one_listing(tmp_path: Path, warnings: l
     again = shared(tmp_path, "one", warnings)
     asked = counted(again)
     again.share(WANTED)
-    again.finish()
+    again.store.finish()
     assert asked.calls == ["find"]
     assert {path: path.stat().st_mtime_ns for path in there.glob("??/*")} == times
     assert not warnings
 
 
 def test_what_is_damaged_here_is_not_sent(tmp_path: Path, warnings: list[str]) -> None:
-    here = Store(tmp_path / "one")
+    here = local(tmp_path / "one")
     for key in KEYS[:2]:
-        here.put(key, record(key))
-    here._file(KEYS[0], "record").write_bytes(b"half of it")
-    here._file(KEYS[1], "asked").write_bytes(b"{")
+        here.store.put(key, record(key))
+    here.store.record_file(KEYS[0]).write_bytes(b"half of it")
+    here.store.record_file(KEYS[1]).with_suffix(".asked").write_bytes(b"{")
     store = shared(tmp_path, "one", warnings)
     store.share(WANTED)
-    store.finish()
-    assert not (tmp_path / "remote").exists() and not warnings
+    store.store.finish()
+    assert not (tmp_path / "remote").exists()
+    (warning,) = warnings
+    assert f"{KEYS[1]}.asked is not used" in warning
 
 
 @pytest.mark.parametrize(
@@ -280,29 +290,29 @@ def test_what_is_damaged_here_is_not_sent(tmp_path: Path, warnings: list[str]) -
 def test_remote_bytes_are_checked(tmp_path: Path, warnings: list[str], damage: Any) -> None:
     key = KEYS[3]
     first = shared(tmp_path, "one", warnings)
-    first.put(key, record(key))
-    first.finish()
+    first.store.put(key, record(key))
+    first.store.finish()
     file = tmp_path / "remote" / key[:2] / f"{key}.record"
     good = file.read_bytes()
     file.write_bytes(damage(good))
     second = shared(tmp_path, "two", warnings)
-    assert second.get(key, H200) is None and second.get(key, H200) is None
+    assert second.find(key, H200) is None and second.find(key, H200) is None
     (warning,) = warnings
     assert f"{key}.record is refused" in warning
     assert not (tmp_path / "two").exists(), "what is refused never reaches the local store"
-    second.put(key, record(key))
-    second.finish()
+    second.store.put(key, record(key))
+    second.store.finish()
     assert file.read_bytes() == good
 
 
 def test_a_record_of_another_key_is_refused(tmp_path: Path, warnings: list[str]) -> None:
     first = shared(tmp_path, "one", warnings)
-    first.put(KEYS[1], record(KEYS[1]))
-    first.finish()
+    first.store.put(KEYS[1], record(KEYS[1]))
+    first.store.finish()
     there = tmp_path / "remote"
     (there / KEYS[2][:2]).mkdir()
     (there / KEYS[1][:2] / f"{KEYS[1]}.record").rename(there / KEYS[2][:2] / f"{KEYS[2]}.record")
-    assert shared(tmp_path, "two", warnings).get(KEYS[2], H200) is None
+    assert shared(tmp_path, "two", warnings).find(KEYS[2], H200) is None
     assert "the record is of another key" in warnings[0]
 
 
@@ -311,7 +321,7 @@ def test_what_is_too_large_is_not_taken(tmp_path: Path, warnings: list[str], mon
     path = tmp_path / "remote" / KEYS[0][:2]
     path.mkdir(parents=True)
     (path / f"{KEYS[0]}.record").write_bytes(bytes(5000))
-    assert shared(tmp_path, "one", warnings).get(KEYS[0], H200) is None
+    assert shared(tmp_path, "one", warnings).find(KEYS[0], H200) is None
     assert "more than 1000 bytes" in warnings[0]
 
 

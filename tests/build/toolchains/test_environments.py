@@ -13,7 +13,7 @@ import pytest
 from precast.build.errors import Location, ToolchainError, ToolError
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.toolchain_spec import ToolchainSpec
-from precast.build.toolchains.look import look
+from precast.build.toolchains.interpreter_info import inspect_interpreter
 from precast.build.toolchains.plans import Toolchains
 from precast.build.toolchains.uv import Sources, find_uv
 from tests.helpers.toolchains.tiny_wheels import make_wheel
@@ -89,7 +89,8 @@ def test_builds_at_once_make_it_once(toolchains: Toolchains, wheels: Path) -> No
         from pathlib import Path
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
-        from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.interpreter_info import inspect_interpreter
+from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources
         sources = Sources(find_links=(Path({str(wheels)!r}),), offline=True)
         spec = ToolchainSpec(dsl="4.8.1", requirements=("acme-norms==1.0",), location=Location("m", 1, 1))
@@ -115,7 +116,8 @@ def test_a_killed_one_leaves_nothing_that_is_used(
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
         from precast.build.toolchains import environments
-        from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.interpreter_info import inspect_interpreter
+from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources, run_uv
 
         def killed(*words):
@@ -152,7 +154,8 @@ def test_one_in_use_stays_and_one_that_is_not_goes(toolchains: Toolchains, wheel
         from pathlib import Path
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
-        from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.interpreter_info import inspect_interpreter
+from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources
         sources = Sources(find_links=(Path({str(wheels)!r}),), offline=True)
         spec = ToolchainSpec(dsl="4.8.1", requirements=("acme-norms==1.0",), location=Location("m", 1, 1))
@@ -196,7 +199,7 @@ def test_a_lock_without_the_compilers_libraries_is_told(toolchains: Toolchains, 
 def test_a_python_that_has_gone_is_told_with_the_way_out(toolchains: Toolchains) -> None:
     made = toolchains.interpreter(SPEC)
     Path(made.executable).unlink()
-    look.cache_clear()
+    inspect_interpreter.cache_clear()
     with pytest.raises(ToolchainError, match=r"does not run.*precast toolchains --remove"):
         toolchains.interpreter(SPEC)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import StoreError
-from precast.build.launches import Lost, Trial
 from precast.build.measurements.tuning_file import Gpu, TuningFile, sizes_of
+from precast.build.on_gpu.launches import Lost, Trial
 from precast.build.tuning.contest import Contest, Contestant
 from precast.build.tuning.tuner import CAREFUL, LONG, QUICK, Round, Tuner, read_file
 from precast.loader.errors import FormatError

@@ -11,7 +11,7 @@ import pytest
 from precast.build.cache.annotate import Measurements, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
-from precast.build.web_report.shown import shown
+from precast.build.web_report.page_data import page_data
 from precast.loader.fast_start.values import replace
 from precast.loader.format.target import Capability
 from precast.loader.format.tuning import Measured
@@ -47,7 +47,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     tune(Cache(cache), [Measurements({"scale": tuple(measured)})])
     path = folder / "report.html"
-    path.write_text(page(shown(CacheContents.open(cache))))
+    path.write_text(page(page_data(CacheContents.open(cache))))
     return path
 
 

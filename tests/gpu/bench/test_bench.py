@@ -12,7 +12,7 @@ import pytest
 from precast import loader
 from precast.build.bench.report import Report
 from precast.build.bench.rounds import Variant, rounds
-from precast.build.launches import Launches
+from precast.build.on_gpu.launches import Launches
 from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
 from precast.loader.resolve.cache import Cache
 

@@ -13,10 +13,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_cuda import install_fake_cuda
-from precast.build.child.fake_gpu import install_fake_gpu
-from precast.build.child.known_values import KnownValues
+from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.tensor_values import TensorValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 from precast.loader.attach import attach
@@ -52,7 +52,7 @@ def main() -> None:
     vars(dsl_answers)["max_active_clusters"] = lambda size, device: profile.facts[f"max_active_clusters_{size}"].value
     attached = attach([library], mode="frozen", target=target, without_compiler=dsl == "hidden")
     install_fake_cuda()
-    with without_memory(), KnownValues():
+    with without_memory(), TensorValues():
         calls = {name: f for name, f in runpy.run_path(program).items() if name.startswith("call_")}
         ended = {name: outcome(call) for name, call in calls.items()}
     counts = {one.function: [one.hits, one.misses] for one in attached.counts()}

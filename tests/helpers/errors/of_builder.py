@@ -9,21 +9,21 @@ from typing import Any
 
 from precast.build.cache.merge import merge_caches
 from precast.build.child.compiler.select_objects import select_objects
-from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.observation import Observation
-from precast.build.inputs.sources import source_files
+from precast.build.inputs.sources import source_digest
 from precast.build.interpreter import Interpreter
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.build.launches import Launches
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import find_toolchain, program
+from precast.build.on_gpu.launches import Launches
 from precast.build.plan.describer import describing
 from precast.build.plan.manifest import KernelRef, parse_manifest
 from precast.build.plan.plan import Plan
@@ -110,7 +110,7 @@ def toolchain(stage: Stage) -> object:
 
 
 def object_(stage: Stage) -> object:
-    return source_files("mine.kernels:norm", [stage.folder])
+    return source_digest("mine.kernels:norm", [stage.folder])
 
 
 def link(stage: Stage) -> object:

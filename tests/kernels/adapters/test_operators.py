@@ -20,7 +20,6 @@ from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_files
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.adapters.operators.ops import gemm_blockscaled, gemm_grouped
@@ -29,6 +28,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
+from tests.helpers.plans import plan_files
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_files
 from precast.loader.format.config import Key
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution, manifest_lines
+from tests.helpers.plans import plan_files
 from tests.helpers.resolutions import HERE, scale, source
 
 MODULE = """

@@ -16,7 +16,7 @@ from precast.build.bench.report import Report, Row
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
-from precast.build.web_report.shown import Shown, shown
+from precast.build.web_report.page_data import PageData, page_data
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.format.target import Capability
@@ -46,13 +46,13 @@ def key_of(path: Path, dtype: str, threads: int) -> str:
     return found
 
 
-def of(found: Shown, key: str) -> Any:
+def of(found: PageData, key: str) -> Any:
     (one,) = [v for v in found.variants if v.key == key]
     return one
 
 
 def test_the_line_of_a_program_gets_just_this_variant(place: Path) -> None:
-    found = shown(CacheContents.open(place))
+    found = page_data(CacheContents.open(place))
     assert of(found, key_of(place, "float32", 256)).get == "loader.get('scale', {'dtype': 'float32', 'threads': 256})"
     for one in found.variants:
         config = dict(eval(one.get.removeprefix("loader.get('scale', ").removesuffix(")")))
@@ -69,7 +69,7 @@ def test_contests_are_between_variants_that_a_caller_does_not_tell_apart(place: 
         for n in (8, 64)
     ]
     tune(Cache(place), [Measurements({"scale": tuple(measured)})])
-    found = shown(CacheContents.open(place))
+    found = page_data(CacheContents.open(place))
     assert [(one.config, len(one.problems)) for one in found.contests] == [
         ("{dtype: bfloat16, layout: row}", 2), ("{dtype: float32, layout: row}", 2),
     ]  # fmt: skip
@@ -82,9 +82,9 @@ def test_evidence_is_told_with_where_and_when(place: Path) -> None:
     key = key_of(place, "float32", 128)
     where = {"check": "verify", "gpu": "NVIDIA H200", "date": "2026-11-22T10:00:00Z"}
     add_evidence(Cache(place), {"scale": {key: {**where, "failed": ["out differs"]}}})
-    one = of(shown(CacheContents.open(place)), key)
+    one = of(page_data(CacheContents.open(place)), key)
     assert (one.verified, one.wrong) == ("NVIDIA H200, 2026-11-22", "out differs")
-    assert not of(shown(CacheContents.open(place)), key_of(place, "bfloat16", 128)).verified
+    assert not of(page_data(CacheContents.open(place)), key_of(place, "bfloat16", 128)).verified
 
 
 def test_shares_of_the_roofline_come_from_a_bench(place: Path) -> None:
@@ -93,7 +93,7 @@ def test_shares_of_the_roofline_come_from_a_bench(place: Path) -> None:
     row = Row(op="scale", key=key, target="sm_90a", config={"dtype": "float32"}, timing=timing)
     ceilings = Ceilings(bandwidth=4000.0, rates={}, l2=0)
     bench = Report(gpu="NVIDIA H200", capability=Capability(9, 0), ceilings=ceilings, rows=(row,))
-    assert of(shown(CacheContents.open(place), bench=bench), key).share == 0.5
+    assert of(page_data(CacheContents.open(place), bench=bench), key).share == 0.5
 
 
 def test_what_changed_is_told_of_each(place: Path, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_changed_is_told_of_each(place: Path, tmp_path: Path) -> None:
         {"dtype": "float16", "layout": "row", "threads": 128},
     ]
     writer.op("scale", [artifact(blob, config) for config in configs], keys=SCALE_KEYS)
-    found = shown(CacheContents.open(place), against=CacheContents.open(writer.write(tmp_path / "before")))
+    found = page_data(CacheContents.open(place), against=CacheContents.open(writer.write(tmp_path / "before")))
     assert of(found, key_of(place, "float32", 128)).change == "changed"
     assert any(text.startswith("content ") for text in of(found, key_of(place, "float32", 128)).changes)
     assert of(found, key_of(place, "bfloat16", 128)).change == "added"
@@ -115,7 +115,7 @@ def test_what_changed_is_told_of_each(place: Path, tmp_path: Path) -> None:
 
 @given(st.text(), st.text())
 def test_no_text_of_a_cache_leaves_its_place(name: str, doc: str) -> None:
-    nothing = Shown(name=name, digest="0", toolchain={}, stored=0, size=0, docs={"op": doc}, variants=())
+    nothing = PageData(name=name, digest="0", toolchain={}, stored=0, size=0, docs={"op": doc}, variants=())
     text = page(nothing)
     (held,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)
     assert json.loads(held) == nothing.to_json()

@@ -17,7 +17,6 @@ from precast.build.compile.outcome import Failed, outcome_of, request_for
 from precast.build.compile.worker import Worker
 from precast.build.disk.scratch import temporary_folder, write_atomically
 from precast.build.errors import Location, ObjectError, StoreError
-from precast.build.export_templates import example, readme
 from precast.build.gpu.gpu_table import Fact
 from precast.build.gpu.profile import Profile, parse_answers, profile_of
 from precast.build.interpreter import HERE
@@ -28,6 +27,7 @@ from precast.build.link.device_code import cubins_in, read_cubins
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
+from precast.build.results.export_templates import example, readme
 from precast.build.store.record import Product
 from precast.build.store.store import Store
 from precast.kernels.adapters.scripts.contract import contract, script
@@ -156,7 +156,7 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
 
 def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None:
     """The product of this artifact in the store."""
-    record = store.made(artifact.key, op, artifact.kind)
+    record = store.record_of(artifact.key, op, artifact.kind)
     return next((p for p in record.products if p.op == op), None) if record else None
 
 

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import make_plan
-from precast.build.requested_manifest import entries_of, grid_of, grid_text, manifest_of, read_request_files
+from precast.build.plan.recordings.requested_manifest import (
+    entries_of,
+    grid_of,
+    grid_text,
+    manifest_of,
+    read_request_files,
+)
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.config import Key, to_json

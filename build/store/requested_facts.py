@@ -1,4 +1,7 @@
-"""What a variant asked for when it was last built, by name: the answers of this moment make the key of its record."""
+"""The names of the facts and inputs that a variant requested when it was last built.
+
+Their values at this moment decide which record a build can use: see ``lookup.py``.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ _SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The names of facts of its GPU, and of its inputs; what of installed packages it read, and the digest of that."""
+class RequestedFacts:
+    """The names of the facts of its GPU and of its inputs; the installed packages that it read, and their digest."""
 
     facts: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -26,9 +29,13 @@ class Asked:
     digest: str = NO_INPUTS.digest
 
     @classmethod
-    def of(cls, record: Record) -> Asked:
-        """What a record was made of."""
+    def of(cls, record: Record) -> RequestedFacts:
+        """Those of a record."""
         return cls(tuple(sorted(record.assumed)), record.inputs.names, record.installed.names, record.installed.digest)
+
+    def same_names(self, other: RequestedFacts) -> bool:
+        """Whether both request the same facts and inputs, whatever the installed packages are."""
+        return (self.facts, self.inputs) == (other.facts, other.inputs)
 
     def to_json(self) -> dict[str, object]:
         """As a file of the store has it."""
@@ -36,8 +43,8 @@ class Asked:
         return {**names, "digest": self.digest}
 
     @classmethod
-    def parse(cls, value: object) -> Asked:
-        """Read one of them; raises FormatError."""
+    def parse(cls, value: object) -> RequestedFacts:
+        """Read what ``to_json`` gave; raises FormatError."""
         data = fields.as_object(value)
         return cls(
             facts=fields.items(data, "facts", fields.text, most=_FACTS),
@@ -47,18 +54,18 @@ class Asked:
         )
 
 
-def encode_asked(sets: Iterable[Asked]) -> bytes:
+def encode_requested_facts(sets: Iterable[RequestedFacts]) -> bytes:
     """Sets of names as a file of the store.
 
-    >>> one = Asked(("name",), ("file:search/tiles.json",))
-    >>> decode_asked(encode_asked([one])) == (one,)
+    >>> one = RequestedFacts(("name",), ("file:search/tiles.json",))
+    >>> decode_requested_facts(encode_requested_facts([one])) == (one,)
     True
     """
     return canonical({"asked": sorted((one.to_json() for one in sets), key=canonical)})
 
 
 @functools.lru_cache(maxsize=256)
-def decode_asked(data: bytes) -> tuple[Asked, ...]:
+def decode_requested_facts(data: bytes) -> tuple[RequestedFacts, ...]:
     """Read such a file; raises FormatError. Variants of one kernel mostly have the same."""
     value = fields.as_object(fields.read_json(data, limit=_LIMIT))
-    return fields.items(value, "asked", Asked.parse, most=_SETS)
+    return fields.items(value, "asked", RequestedFacts.parse, most=_SETS)

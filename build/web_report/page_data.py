@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.bench.report import Report
-from precast.build.cache.assumed import gpus_of
+from precast.build.cache.build_assumptions import gpus_of
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.diff import Difference, difference
 from precast.build.store.key import artifact_key
@@ -77,7 +77,7 @@ class Contest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PageData:
     """All that a page shows."""
 
     name: str
@@ -111,13 +111,13 @@ class Shown:
         }
 
 
-def shown(
+def page_data(
     contents: CacheContents,
     *,
     against: CacheContents | None = None,
     bench: Report | None = None,
     store: Store | None = None,
-) -> Shown:
+) -> PageData:
     """What a page shows of a cache.
 
     Parameters
@@ -153,7 +153,7 @@ def shown(
                 changes=changes,
             )
         )
-    return Shown(
+    return PageData(
         name=contents.cache.name,
         digest=contents.cache.digest,
         toolchain=contents.index.toolchain,

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from precast.build.child.observe.code_places import is_own, is_standard
+from precast.build.child.observe.code_locations import is_own, is_standard
 
 _LONGEST = 8192
 Row = tuple[str, str | None, bool]

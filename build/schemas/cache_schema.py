@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from precast.build.manifest_schema import manifest_schema
-from precast.build.schema_parts import (
+from precast.build.schemas.manifest_schema import manifest_schema
+from precast.build.schemas.schema_parts import (
     Schema,
     count_up_to,
     document,

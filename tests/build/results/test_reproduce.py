@@ -22,7 +22,7 @@ from precast.build.link.elf import embedded
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.variant import Variant
-from precast.build.reproduce import draw
+from precast.build.results.reproduce import draw
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache

@@ -14,7 +14,7 @@ import pytest
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.yaml.reader import read_yaml
-from precast.build.schema import NAMES, schema_of
+from precast.build.schemas.cache_schema import NAMES, schema_of
 from precast.loader.errors import FormatError
 from precast.loader.format.artifact import Artifact, Blob, Host, Resources
 from precast.loader.format.assumptions import Assumptions
@@ -28,7 +28,7 @@ from precast.loader.format.target import Capability, Target
 from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SHA = "a" * 64
 BLOB = Blob(sha256=SHA, size=10, stored=5, encoding="zstd")
 HOST = Host(arch="x86_64", glibc="2.28")

@@ -10,7 +10,16 @@ from precast.build.plan import manifest, program
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
 from precast.build.plan.toolchain_spec import CUDAS, DSL_VERSION, PYTHON, REQUIREMENT
 from precast.build.plan.yaml import fields as yaml_fields
-from precast.build.schema_parts import Schema, document, line, list_of, object_of, one_or_more, text_of, whole_pattern
+from precast.build.schemas.schema_parts import (
+    Schema,
+    document,
+    line,
+    list_of,
+    object_of,
+    one_or_more,
+    text_of,
+    whole_pattern,
+)
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.attach.recording import LIBRARY_NAME
 from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class PushResult:
     """``reference`` names exactly what was pushed, ``digest`` is that of the cache's index. ``sent`` counts the bytes
     that went over the network, and ``kept`` those that were there before.
     """

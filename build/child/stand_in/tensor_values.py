@@ -34,7 +34,7 @@ _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "resize")
 
 
-class KnownValues(TorchFunctionMode):  # type: ignore[misc]
+class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     """While it is entered, inside ``without_memory``, small tensors keep their values.
 
     ``torch.device`` is left as it is, and ``pin_memory`` does nothing.

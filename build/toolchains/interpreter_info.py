@@ -24,7 +24,7 @@ print("\\n" + json.dumps({"version": version, "standard": folder, "path": [one f
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InterpreterInfo:
     """What a Python says: its version, the folder of its standard library, and its path."""
 
     version: str
@@ -35,18 +35,18 @@ class Look:
     def number(self) -> str:
         """The version alone.
 
-        >>> Look("CPython 3.12.1", "", ()).number
+        >>> InterpreterInfo("CPython 3.12.1", "", ()).number
         '3.12.1'
         """
         return self.version.rpartition(" ")[2]
 
 
 @functools.lru_cache(maxsize=64)
-def look(program: str, own_code: Path | None = None) -> Look:
+def inspect_interpreter(program: str, own_code: Path | None = None) -> InterpreterInfo:
     """Ask a Python. It runs as a toolchain's processes do: alone, but for precast in the folder ``own_code``.
 
     >>> import sys
-    >>> look(sys.executable).number == ".".join(map(str, sys.version_info[:3]))
+    >>> inspect_interpreter(sys.executable).number == ".".join(map(str, sys.version_info[:3]))
     True
     """
     alone = Interpreter(executable=program, version="", standard="", path=(), precast=str(own_code or ""))
@@ -57,7 +57,7 @@ def look(program: str, own_code: Path | None = None) -> Look:
             timeout=_SECONDS, check=True,
         )  # fmt: skip
         data = fields.as_object(json.loads(done.stdout.splitlines()[-1]))
-        return Look(
+        return InterpreterInfo(
             fields.get(data, "version", str),
             fields.get(data, "standard", str),
             fields.items(data, "path", fields.text, most=1000),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from precast.build.child.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.loader.attach import after_import
 from precast.loader.machine.facts import attribute_name
 

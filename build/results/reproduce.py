@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from precast.build.assemble import assemble
-from precast.build.cache.assumed import asked_by
+from precast.build.cache.build_assumptions import asked_by
 from precast.build.cache.compare import differing_facts
 from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
 from precast.build.cache.pack import BuiltArtifact, built_artifacts
+from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor
 from precast.build.compile.outcome import Failed
 from precast.build.compile.parcel import differences

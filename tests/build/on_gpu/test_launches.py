@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.build import launches as module
-from precast.build.launches import Launched, Launches, Lost, Trial
+from precast.build.on_gpu import launches as module
+from precast.build.on_gpu.launches import Launched, Launches, Lost, Trial
 from precast.loader.errors import FormatError
 from precast.loader.fast_start.values import replace
 from precast.loader.format.index import OpIndex

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from precast.build.builder import Options, build
-from precast.build.child.fake_gpu import toolkit
+from precast.build.child.stand_in.fake_gpu import toolkit
 from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
-from precast.build.plan.planner import plan_files
-from precast.build.report import Report
+from precast.build.results.report import Report
 from precast.build.store.store import Store
 from precast.loader.format.target import Target
 from tests.helpers.builds import HEAD
+from tests.helpers.plans import plan_files
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -147,8 +147,8 @@ def second(n: int):
 def test_the_fake_gpu_imports_nothing_by_itself() -> None:
     code = """
 import sys
-from precast.build.child.fact_recorder import FactRecorder
-from precast.build.child.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 install_fake_gpu(FactRecorder("B200", {}))
 print(sorted({"torch", "cutlass", "cuda", "tvm_ffi"} & set(sys.modules)))
 """

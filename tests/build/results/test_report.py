@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from precast.build.report import Built, Report, Step
+from precast.build.results.report import Built, Report, Step
 from tests.helpers.variants import variant
 
 

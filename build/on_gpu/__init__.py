@@ -1,0 +1,1 @@
+"""Launches in child processes, seen from the parent: timing, verification and replay of artifacts."""

@@ -1,0 +1,1 @@
+"""The published JSON Schemas, and the parts that they share."""
