@@ -45,7 +45,7 @@ test: room test-environment ## the whole suite, or the tests of one ROOM
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
 	@$(TEST)/bin/python -m coverage report
-	@$(TEST)/bin/python -m coverage report --include='loader/format/*,loader/machine/*,loader/resolve/*' --fail-under=100
+	@$(TEST)/bin/python -m coverage report --include='loader/contract/format/*,loader/machine/*,loader/resolve/*' --fail-under=100
 
 .PHONY: docs reference
 

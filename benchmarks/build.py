@@ -154,7 +154,7 @@ def loop(arguments: argparse.Namespace, folder: Path) -> Result:
     listed = folder / "work.json"
     listed.write_text(json.dumps(work))
     from precast.build.ipc.environment import child_environment
-    from precast.loader.format.target import Target
+    from precast.loader.contract.format.target import Target
 
     rows = work["variants"]
     assert isinstance(rows, list)
@@ -209,10 +209,10 @@ def check(arguments: argparse.Namespace, folder: Path) -> Result:
     from precast.build.cache.cache_folder import write_cache
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
-    from precast.loader.format.artifact import Artifact
-    from precast.loader.format.index import digest
-    from precast.loader.format.signature import Signature
-    from precast.loader.format.target import Target
+    from precast.loader.contract.format.artifact import Artifact
+    from precast.loader.contract.format.index import digest
+    from precast.loader.contract.format.signature import Signature
+    from precast.loader.contract.format.target import Target
 
     rng = random.Random(0)
     shared = rng.randbytes(6_000) + bytes(60_000)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from precast.build.measurements.tuning_file import Group, TuningFile
-from precast.loader.format.estimate import distance, fastest
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.estimate import distance, fastest
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 
 Choose = Callable[[Sequence[Measured], Measured], str]
 

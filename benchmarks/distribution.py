@@ -18,12 +18,12 @@ from pathlib import Path
 from precast.build.cache.contents import CacheContents
 from precast.build.push.layering import layer_of, layers_of
 from precast.build.push.registry_push import RegistryPush
+from precast.loader.contract.distribution.layers import Layer
+from precast.loader.contract.distribution.reference import ImageReference
 from precast.loader.fetch.fetcher import fetch
-from precast.loader.fetch.layers import Layer
-from precast.loader.fetch.patience import PATIENCE
-from precast.loader.fetch.reference import ImageReference
-from precast.loader.fetch.registry import Registry
-from precast.loader.fetch.web import Web
+from precast.loader.transport.patience import PATIENCE
+from precast.loader.transport.registry import Registry
+from precast.loader.transport.web import Web
 from tests.helpers.web.many import many
 from tests.helpers.web.registry import in_front_of, registry
 from tests.helpers.web.server import Request, Response, serving

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from precast.loader.format.config import Key
+from precast.loader.contract.format.config import Key
 from tests.helpers.caches import CacheWriter, Native, artifact, compiler
 
 KEYS = (

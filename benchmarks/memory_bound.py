@@ -129,7 +129,7 @@ def inputs_of(op: str, config: Mapping[str, Any], name: str, size: int) -> dict[
 def whole(op: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """A config with the defaults of its op."""
     from precast.kernels.authoring.schema import keys_of
-    from precast.loader.format.config import complete
+    from precast.loader.contract.format.config import complete
 
     return dict(complete(keys_of(load(find(op))), dict(config), op=op))
 

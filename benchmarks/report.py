@@ -17,10 +17,10 @@ from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
 from precast.build.web_report.page_data import page_data
-from precast.loader.format.artifact import Resources
-from precast.loader.format.config import Key
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.artifact import Resources
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.web import browser

@@ -66,8 +66,8 @@ def targets(ctx: Any, incomplete: str) -> Iterator[str]:
     """
     from precast.build.gpu.gpu_table import TABLE
     from precast.build.gpu.profile import profile_of
+    from precast.loader.contract.format.target import Target
     from precast.loader.errors import TargetError
-    from precast.loader.format.target import Target
 
     for major, minor in TABLE:
         for suffix in ("", "a", "f"):

@@ -93,7 +93,7 @@ class Commands(TyperGroup):
             return name, load(name), rest
         if ctx.resilient_parsing:  # the shell asks for completions: there are none, and no message
             return None, None, rest
-        from precast.loader.format.config import suggest
+        from precast.loader.contract.format.config import suggest
 
         return ctx.fail(f"No such command {name!r}{suggest(name, room_of())}")
 

@@ -25,8 +25,8 @@ from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix import gemm_sm90a
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _ALIGN = 16
 # The keys that only some libraries read, with what stands for "not set".

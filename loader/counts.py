@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precast.loader.fast_start.values import Immutable
+from precast.loader.contract.values import Immutable
 from precast.loader.import_lock import IMPORT_LOCK
 
 

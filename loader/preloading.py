@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Union
 
 from precast.loader import session
+from precast.loader.contract.format.config import canonical, config_text, to_json
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.config import canonical, config_text, to_json
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up

@@ -23,12 +23,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import CacheError, ConfigError, Frozen
 from precast.loader.fast_start.installed import Installed
-from precast.loader.fast_start.values import Immutable, replace
 from precast.loader.fork_safe import ForkSafeLock, OnceTable
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener

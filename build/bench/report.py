@@ -12,13 +12,13 @@ from precast.build.bench.roofline import Standing, standing
 from precast.build.cache.annotate import Measurements
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.format import fields
-from precast.loader.format.config import Config, config_text, to_json, to_value
-from precast.loader.format.index import check_version
-from precast.loader.format.patterns import OP_NAME, SHA256
-from precast.loader.format.target import Capability, parse_capability
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import Config, config_text, to_json, to_value
+from precast.loader.contract.format.index import check_version
+from precast.loader.contract.format.patterns import OP_NAME, SHA256
+from precast.loader.contract.format.target import Capability, parse_capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured
 
 FORMAT = "precast-bench"
 LIMIT = 256 << 20

@@ -17,8 +17,8 @@ from precast.build.bench.report import Report, Row
 from precast.build.on_gpu.launches import Launches, Lost
 from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
 from precast.loader.machine.driver import Device
 
 LAUNCHES = 10  # of a round

@@ -9,12 +9,12 @@ from typing import Any
 from precast.build.cache.cache_folder import write_cache
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.index_writer import cache_files
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.index import TUNING_LIMIT, OpIndex, check_version, encode
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.patterns import OP_NAME
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.index import TUNING_LIMIT, OpIndex, check_version, encode
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.patterns import OP_NAME
-from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
 
 FORMAT = "precast-measurements"

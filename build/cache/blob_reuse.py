@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from precast.build.gpu.gpu_table import TABLE
 from precast.build.gpu.profile import Profile, parse_answers
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.target import Capability, Target
+from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.target import Capability, Target
 from precast.loader.machine.facts import CLUSTERS, Answer, cluster_size
 from precast.loader.resolve.assumptions import RECORDED
 

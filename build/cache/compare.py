@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import Runtime
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.index import Runtime
 
 
 def artifact_facts(artifact: Artifact) -> dict[str, Any]:

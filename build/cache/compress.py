@@ -10,9 +10,9 @@ from pathlib import Path
 import zstandard
 
 from precast.build.cache.blob_reuse import BlobReuse
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
 
 LEVEL = 19

@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant
-from precast.loader.attach.return_structure import first_op
+from precast.loader.contract.format.artifact import Artifact, Blob
+from precast.loader.contract.format.config import Config, canonical, to_json
+from precast.loader.contract.format.index import Index, digest
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.recordings.return_structure import first_op
 from precast.loader.errors import IntegrityError, PrecastError
-from precast.loader.format.artifact import Artifact, Blob
-from precast.loader.format.config import Config, canonical, to_json
-from precast.loader.format.index import Index, digest
-from precast.loader.format.op_reader import OpReader
 from precast.loader.resolve.cache import Cache
 
 _SHOWN = 20

@@ -14,10 +14,10 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.measurements.fit import Listed, fit
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.loader.attach.return_structure import count_of
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import canonical
+from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.recordings.return_structure import count_of
 
 _ABSENT = "it is not in the cache"
 

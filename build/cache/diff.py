@@ -9,11 +9,11 @@ from typing import Any
 from precast.build.cache.compare import artifact_facts, differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import INPUTS, read_by_author
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical, config_text
-from precast.loader.format.index import digest, key_to_json
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import canonical, config_text
+from precast.loader.contract.format.index import digest, key_to_json
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.tuning import Measured
 
 _COUNTED = ("registers", "shared", "stack", "local")
 

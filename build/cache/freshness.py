@@ -8,7 +8,7 @@ from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import is_name, shortened
 from precast.build.plan.plan import Plan
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
 
 INPUTS = "inputs"
 """Where the provenance of an artifact has the inputs that its author may edit: a digest of all, and each by name."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import Index, OpEntry, OpIndex, Runtime, digest
 
 
 def cache_files(

@@ -15,11 +15,11 @@ from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import MergeError
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.index import Index, Runtime
+from precast.loader.contract.format.patterns import CACHE_NAME
+from precast.loader.contract.format.tuning import joined
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import Index, Runtime
-from precast.loader.format.patterns import CACHE_NAME
-from precast.loader.format.tuning import joined
 
 _SHOWN = 20
 

@@ -18,7 +18,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import Toolchain
 from precast.build.plan.plan import Plan
-from precast.loader.format.index import key_to_json
+from precast.loader.contract.format.index import key_to_json
 
 _KIND = "caches"
 # The code that decides the bytes of a cache, beside what METHOD says.
@@ -27,7 +27,7 @@ _PACKERS = (
     "precast.build.cache.build_assumptions",
     "precast.build.cache.index_writer",
     "precast.build.measurements.fit",
-    "precast.loader.format.index",
+    "precast.loader.contract.format.index",
 )
 
 

@@ -19,10 +19,10 @@ from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared
 from precast.kernels.authoring.extras import extra_hint
 from precast.kernels.authoring.registry import FunctionRef, find, load
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.index import key_to_json
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import PrecastError
-from precast.loader.format.config import complete
-from precast.loader.format.index import key_to_json
-from precast.loader.format.target import Target
 
 _FRAMES = 3
 _DOC = 2000

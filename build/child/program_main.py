@@ -19,7 +19,7 @@ from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.registry import FunctionRef, load
-from precast.loader.attach.key_reader import decode
+from precast.loader.contract.recordings.key_reader import decode
 from precast.loader.errors import ConfigError, PrecastError
 
 

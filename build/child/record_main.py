@@ -21,7 +21,7 @@ from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import Attachment, attach
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from precast.build.child.serve import serve
 from precast.build.ipc.message import Message
-from precast.loader.launch.dlpack import Tensor
-from precast.loader.launch.tvm_ffi_abi import TENSOR, AnyValue, number_value, pointer_value, take_error
+from precast.loader.contract.abi.dlpack import Tensor
+from precast.loader.contract.abi.tvm_ffi_abi import TENSOR, AnyValue, number_value, pointer_value, take_error
 
 _LAUNCHES, _KERNELS, _PARAMETERS, _BYTES, _NAME = 8, 8, 64, 4096, 1024
 _STACKS = (0x5A, 0xA5)  # what the stack is full of before a call, and before the same call again

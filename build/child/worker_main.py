@@ -159,7 +159,7 @@ def _is_installed(name: str) -> bool:
 def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict[str, Any], list[bytes]]:
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import load
-    from precast.loader.attach.return_structure import numbered
+    from precast.loader.contract.recordings.return_structure import numbered
 
     source = FunctionRef.parse(request["source"])
     function = load(source)

@@ -10,7 +10,7 @@ from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 # The compiler puts this text into the host code of a launch that needs more shared memory than there is, and no other.
 _OVERSIZED = b"launch shared memory exceeds current GPU arch"

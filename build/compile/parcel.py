@@ -25,9 +25,9 @@ from precast.build.link.versions import DSL
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import adapter_sources
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.target import Target
 
 _FILES = 60  # a message holds 64 attachments; a kernel with more files belongs in a distribution
 _COMPILING = ("precast.build.child.worker_main:main", "precast.kernels.authoring.registry:load")

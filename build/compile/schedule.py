@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from precast.build.plan.variant import Variant
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 Group = tuple[Target, tuple[tuple[str, str], ...], str, str]
 START = 3.0  # seconds to start a worker; a group with less work left gets no further worker

@@ -18,8 +18,8 @@ from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolkit
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format.target import Target
 
 _GRACE = 30.0  # seconds
 _MOST_BEFORE = 16  # a worker keeps fewer processes of modules

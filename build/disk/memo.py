@@ -17,9 +17,9 @@ from typing import Any
 
 from precast.build.disk.last_use import mark_used
 from precast.build.disk.scratch import write_atomically
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import canonical
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format import fields
-from precast.loader.format.config import canonical
 
 _LIMIT = 64 << 20
 _DIGEST = 64

@@ -11,9 +11,9 @@ from precast.build.gpu.profile import Profile, parse_facts
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.target import Capability
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.target import Capability
 
 _SECONDS = 300.0
 _ADVICE = "run on a machine with a GPU of the target, or name its profile with --profile"

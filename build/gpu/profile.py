@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.build.gpu.gpu_table import GPUS, TABLE, Fact, Gpu
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import suggest
+from precast.loader.contract.format.target import Capability, Target
 from precast.loader.errors import FormatError, TargetError
-from precast.loader.format import fields
-from precast.loader.format.config import suggest
-from precast.loader.format.target import Capability, Target
 from precast.loader.machine.facts import CLUSTERS, Answer
 
 CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)

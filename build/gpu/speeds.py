@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precast.build.gpu.profile import profile_named
+from precast.loader.contract.format.config import suggest
 from precast.loader.errors import TargetError
-from precast.loader.format.config import suggest
 
 _HALF = ("bfloat16", "float16")
 

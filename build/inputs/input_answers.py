@@ -19,7 +19,7 @@ from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import ModuleFinder
 from precast.build.inputs.roots import PYTHON, Roots
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.config import canonical
 
 STANDARD = "standard library"
 _LIBRARY_FOLDERS = (

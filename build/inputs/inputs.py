@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import canonical
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.config import canonical
 
 MOST = 50_000
 MOST_UNSTEADY = 1000

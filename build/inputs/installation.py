@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.contents import hash_file
 from precast.build.inputs.stamp import Stamp, is_young, stamp_of
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.config import canonical
 
 _INFO = ".dist-info"
 _COUNTED = ("METADATA", "entry_points.txt")  # of a distribution's own facts; the others say how it was installed

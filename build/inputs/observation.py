@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from precast.build.inputs.stamp import Stamp
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
 
 Row = TypeVar("Row")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from precast.build.interpreter import HERE, Interpreter
+from precast.loader.contract.format.patterns import NAME
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.patterns import NAME
-from precast.loader.format.target import Target
 from precast.loader.watch.variables import VARIABLES as WATCHING
 
 # What a child process has of its caller's environment. Any other variable could change what is compiled on one machine
@@ -113,7 +113,7 @@ def child_environment(
     With a ``target``, the process compiles, or describes kernels, for it. It sees no GPU unless ``gpu`` is True: what
     it compiles must not depend on the machine.
 
-    >>> from precast.loader.format.target import Target
+    >>> from precast.loader.contract.format.target import Target
     >>> made = child_environment({"HOME": "/h", "ACME_TILE": "1"}, target=Target.parse("sm_90a"), env={"A": "b"})
     >>> made["CUTE_DSL_ARCH"], made["A"], made["HOME"], made["CUDA_VISIBLE_DEVICES"], "ACME_TILE" in made
     ('sm_90a', 'b', '/h', '-1', False)

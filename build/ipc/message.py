@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
 
 _HEAD = struct.Struct("<4sII")
 _LENGTH = struct.Struct("<Q")

@@ -11,8 +11,8 @@ from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import ObjectError
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
-from precast.loader.format.artifact import Resources
-from precast.loader.format.target import Target
+from precast.loader.contract.format.artifact import Resources
+from precast.loader.contract.format.target import Target
 
 _FUNCTION = re.compile(r"^\s*Function (\S+):\s*$")
 _USAGE = re.compile(r"\bREG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)\b")

@@ -14,7 +14,7 @@ from precast.build.link import elf
 from precast.build.link.runtime import RuntimeLibrary, run
 from precast.build.link.toolchain import Toolchain
 from precast.build.link.versions import DSL, advice
-from precast.loader.format.artifact import Host
+from precast.loader.contract.format.artifact import Host
 
 FLAGS = ("-shared", "--build-id=none", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "noexecstack", "-s")
 

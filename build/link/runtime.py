@@ -15,8 +15,8 @@ from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain, file_digest
-from precast.loader.format.artifact import Host
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.artifact import Host
+from precast.loader.contract.format.config import canonical
 
 SOURCE = Path(__file__).with_name("runtime.c")
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")

@@ -25,7 +25,7 @@ from precast.build.link.versions import (
     runtime_to_install,
     toolkit_number,
 )
-from precast.loader.format.index import Index
+from precast.loader.contract.format.index import Index
 
 LOCK = "lock"  # the digest of what is locked, where a toolchain is
 LOCKED = "lock/"  # before the name of each distribution that is

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from precast.build.link.elf import embedded
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import CODE, Gpu, Group, Sizes, TuningFile, config_json
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Key, canonical, complete
+from precast.loader.contract.format.index import TUNING_LIMIT
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, canonical, complete
-from precast.loader.format.index import TUNING_LIMIT
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import Measured
 
 
 class Listed(NamedTuple):

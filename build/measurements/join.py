@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.config import canonical
 
 
 def join(files: Iterable[TuningFile]) -> TuningFile:

@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.artifact import parse_config
+from precast.loader.contract.format.config import Config, canonical, to_json
+from precast.loader.contract.format.index import TUNING_LIMIT, check_version
+from precast.loader.contract.format.patterns import OP_NAME, Pattern
+from precast.loader.contract.format.target import Capability, Target, parse_capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import LONGEST, parse_problem
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.artifact import parse_config
-from precast.loader.format.config import Config, canonical, to_json
-from precast.loader.format.index import TUNING_LIMIT, check_version
-from precast.loader.format.patterns import OP_NAME, Pattern
-from precast.loader.format.target import Capability, Target, parse_capability
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import LONGEST, parse_problem
 
 FORMAT = "precast-tuning"
 LIMIT = 64 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from precast.loader.format.config import DTYPE_NAMES
-from precast.loader.launch.dlpack import CODES
+from precast.loader.contract.abi.dlpack import CODES
+from precast.loader.contract.format.config import DTYPE_NAMES
 from precast.loader.machine.facts import ATTRIBUTES
 
 

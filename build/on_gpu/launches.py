@@ -17,8 +17,8 @@ from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.kernels.authoring.timing.timer import LAUNCHES
 from precast.kernels.authoring.verification.check import Check
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format import fields
 
 T = TypeVar("T")
 

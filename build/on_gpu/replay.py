@@ -10,10 +10,10 @@ from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.loader import session
+from precast.loader.contract.diagnostics.dump import Dump
 from precast.loader.errors import ConfigError, NoCudaDevice
 from precast.loader.machine.driver import NoDriver
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import Dump
 
 
 def find_cache(dump: Dump, path: Path | None) -> Cache:

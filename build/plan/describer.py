@@ -20,11 +20,11 @@ from precast.build.ipc.message import Message
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import to_json
+from precast.loader.contract.format.patterns import NAME
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.config import to_json
-from precast.loader.format.patterns import NAME
-from precast.loader.format.target import Target
 
 TIME_LIMIT = 300.0
 _NAME = "process that imports the kernels' modules"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precast.build.plan.manifest import KernelRef
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.index import parse_key
+from precast.loader.contract.format.patterns import NAME, OP_NAME, PART
+from precast.loader.contract.format.target_pattern import TargetPattern
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.config import Key
-from precast.loader.format.index import parse_key
-from precast.loader.format.patterns import NAME, OP_NAME, PART
-from precast.loader.format.target_pattern import TargetPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

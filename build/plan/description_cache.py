@@ -20,16 +20,16 @@ from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import GROUP as ADAPTERS
 from precast.kernels.authoring.registry import GROUP as KERNELS
 from precast.kernels.authoring.registry import FunctionRef, find
+from precast.loader.contract.format.config import to_json
+from precast.loader.contract.format.index import key_to_json
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format.config import to_json
-from precast.loader.format.index import key_to_json
-from precast.loader.format.target import Target
 
 # The code that reads a declaration: when it changes, so may the description.
 _READERS = (
     "precast.build.child.describer_main",
     "precast.kernels.authoring.declare",
-    "precast.loader.format.config",
+    "precast.loader.contract.format.config",
 )
 
 _IN_A_TOOLCHAIN = "; what is missing in the manifest's toolchain goes into its 'requirements'"

@@ -40,9 +40,9 @@ from precast.build.plan.toolchain_spec import ToolchainSpec, parse_toolchain
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.kernels.authoring.declare import SPEED_FACTS
+from precast.loader.contract.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import PrecastError, TargetError
-from precast.loader.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
-from precast.loader.format.target import Target
 from precast.loader.machine.facts import Answer
 
 VERSION = 1

@@ -21,9 +21,9 @@ from precast.build.errors import Location, ManifestError
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry
 from precast.build.plan.yaml.reader import Node
+from precast.loader.contract.format.config import Key, Value, canonical, suggest, to_json
+from precast.loader.contract.format.patterns import OP_NAME
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Key, Value, canonical, suggest, to_json
-from precast.loader.format.patterns import OP_NAME
 
 Table = Mapping[str, Key]
 _DEEPEST = 8

@@ -16,10 +16,10 @@ from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.build.plan.variant import Variant, identity
+from precast.loader.contract.format.config import Key, Value, canonical, suggest, to_json
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.format.target_pattern import admitted
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Key, Value, canonical, suggest, to_json
-from precast.loader.format.target import Target
-from precast.loader.format.target_pattern import admitted
 
 LIMIT = 200_000
 _SHOWN = 10

@@ -18,9 +18,9 @@ from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
 from precast.build.plan.program_recorder import record_programs
+from precast.loader.contract.format.patterns import CACHE_NAME
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, TargetError
-from precast.loader.format.patterns import CACHE_NAME
-from precast.loader.format.target import Target
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

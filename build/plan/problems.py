@@ -16,7 +16,7 @@ from types import MappingProxyType
 from precast.build.errors import ManifestError
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
-from precast.loader.format.patterns import NAME
+from precast.loader.contract.format.patterns import NAME
 
 LIMIT = 10_000
 """Problems of one entry."""

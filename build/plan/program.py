@@ -22,11 +22,11 @@ from typing import Any
 from precast.build.errors import ManifestError
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
-from precast.loader.attach.keys import encode
-from precast.loader.attach.recording import LIBRARY_NAME
+from precast.loader.contract.format.config import Value, dtype_name, suggest, to_json
+from precast.loader.contract.format.patterns import NAME, Pattern
+from precast.loader.contract.recordings.keys import encode
+from precast.loader.contract.recordings.recording import LIBRARY_NAME
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Value, dtype_name, suggest, to_json
-from precast.loader.format.patterns import NAME, Pattern
 
 PLACE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 TENSOR = ("dtype", "shape", "strides", "requires_grad", "values")
@@ -211,7 +211,7 @@ def _named(value: object) -> str | None:
 
 
 def _form(node: Node, values: Values) -> Any:
-    """An argument as ``precast.loader.attach.keys`` writes it."""
+    """An argument as ``precast.loader.contract.recordings.keys`` writes it."""
     if isinstance(node.value, dict):
         return _tensor(node.value, values)
     if isinstance(node.value, tuple):

@@ -31,11 +31,11 @@ from precast.build.plan.program import Program, Script
 from precast.build.plan.recordings.recorded_manifest import entry_values
 from precast.build.plan.yaml.reader import Node
 from precast.loader.attach import SHIPPED, NotInstalled, library_named
-from precast.loader.attach.recording import Recorded
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import Key, to_json
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.recording import Recorded
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format import fields
-from precast.loader.format.config import Key, to_json
-from precast.loader.format.target import Target
 
 _NAME = "process that runs the program"
 _PRINTED = 2000

@@ -23,7 +23,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from precast.build.errors import Location, ManifestError
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
-from precast.loader.format.patterns import Pattern
+from precast.loader.contract.format.patterns import Pattern
 
 CUDAS = (12, 13)
 DSL_VERSION = Pattern(r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,4})?")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.errors import Location
-from precast.loader.format.config import Config, canonical, to_json
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config, canonical, to_json
+from precast.loader.contract.format.target import Target
 from precast.loader.machine.facts import Answer
 
 _VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each

@@ -11,8 +11,8 @@ import io
 import tarfile
 from collections.abc import Iterable, Mapping
 
-from precast.loader.fetch.layers import Layer, Member
-from precast.loader.format.index import digest
+from precast.loader.contract.distribution.layers import Layer, Member
+from precast.loader.contract.format.index import digest
 
 LAYER_SIZE = 8 << 20
 MOST_LAYERS = 64  # container runtimes refuse images of more than 127

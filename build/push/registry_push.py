@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from precast.loader.errors import ConfigError, FetchError
-from precast.loader.fetch.image import (
+from precast.loader.contract.distribution.image import (
     CONFIG_TYPE,
     INDEX_TYPE,
     MANIFEST_TYPE,
@@ -20,11 +19,12 @@ from precast.loader.fetch.image import (
     encode_image_index,
     encode_manifest,
 )
-from precast.loader.fetch.layers import Layer
-from precast.loader.fetch.reference import ImageReference
-from precast.loader.fetch.registry import Registry
-from precast.loader.fetch.web import Web
-from precast.loader.format.index import digest
+from precast.loader.contract.distribution.layers import Layer
+from precast.loader.contract.distribution.reference import ImageReference
+from precast.loader.contract.format.index import digest
+from precast.loader.errors import ConfigError, FetchError
+from precast.loader.transport.registry import Registry
+from precast.loader.transport.web import Web
 
 _AT_ONCE = 4
 _BINARY = {"Content-Type": "application/octet-stream"}

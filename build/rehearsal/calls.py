@@ -14,9 +14,9 @@ from precast.build.rehearsal.compare import difference
 from precast.build.rehearsal.draw import LARGEST, Draw
 from precast.build.rehearsal.leaves import leaves_of
 from precast.build.rehearsal.recorder import Recorded, RecordedLaunch, Recorder
-from precast.loader.format.program.expression import Expression, leaves_in
-from precast.loader.format.program.host_program import HostProgram
-from precast.loader.format.signature import Signature
+from precast.loader.contract.format.program.expression import Expression, leaves_in
+from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.signature import Signature
 
 _FEW = 100  # one in so many calls
 

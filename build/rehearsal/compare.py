@@ -7,8 +7,8 @@ from typing import Any
 
 from precast.build.rehearsal.draw import is_tame
 from precast.build.rehearsal.recorder import Recorded, RecordedLaunch
+from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.errors import LaunchError
-from precast.loader.format.program.host_program import HostProgram
 
 
 def difference(

@@ -14,10 +14,10 @@ from precast.build.rehearsal import fit
 from precast.build.rehearsal.calls import Call, Caller
 from precast.build.rehearsal.draw import TAME
 from precast.build.rehearsal.recorder import RecordedLaunch
-from precast.loader.fast_start.values import replace
-from precast.loader.format.program.expression import Expression
-from precast.loader.format.program.host_program import Extent, HostProgram, Parameter, Step, Word
-from precast.loader.format.signature import Signature
+from precast.loader.contract.format.program.expression import Expression
+from precast.loader.contract.format.program.host_program import Extent, HostProgram, Parameter, Step, Word
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.values import replace
 
 CALLS = 600
 _SMALL = 1200

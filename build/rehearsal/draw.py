@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from precast.build.rehearsal.leaves import DrawnTensor
-from precast.loader.format.signature import Argument, Dim, Signature
-from precast.loader.launch.dlpack import DEVICES
-from precast.loader.launch.tvm_ffi_abi import limits
+from precast.loader.contract.abi.dlpack import DEVICES
+from precast.loader.contract.abi.tvm_ffi_abi import limits
+from precast.loader.contract.format.signature import Argument, Dim, Signature
 
 TAME = (1 << 31) - 1  # as many elements as a tensor has in a tame call
 LARGEST, _FARTHEST = 1 << 34, 1 << 37  # the largest extent of a shape, and the largest stride

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from precast.loader.format.program.expression import Expression, evaluate
+from precast.loader.contract.format.program.expression import Expression, evaluate
 
 Leaves = Mapping[str, int]
 _MOST_FACTORS = 3

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from precast.loader.format.program.expression import wrapped
-from precast.loader.format.signature import Signature
+from precast.loader.contract.format.program.expression import wrapped
+from precast.loader.contract.format.signature import Signature
 
 _REAL = {"float16": "e", "float32": "f", "float64": "d"}
 
@@ -27,7 +27,7 @@ class DrawnTensor:
 def leaves_of(signature: Signature, values: Sequence[Any]) -> dict[str, int]:
     """The leaves of a call whose arguments fit the signature.
 
-    >>> from precast.loader.format.signature import Argument
+    >>> from precast.loader.contract.format.signature import Argument
     >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=("n", 4))
     >>> tensor = DrawnTensor(data=64, shape=(3, 4), strides=(4, 1), dtype="float32", device=(2, 0))
     >>> leaves_of(Signature(arguments=(x,)), [tensor])["x.span"]

@@ -22,7 +22,7 @@ from precast.build.link.linker import FLAGS, host_libraries
 from precast.build.link.runtime import COMPILE, SHARED, run
 from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.leaves import DrawnTensor
-from precast.loader.launch.dlpack import dtype_code
+from precast.loader.contract.abi.dlpack import dtype_code
 
 SOURCE = Path(__file__).with_name("recorder.c")
 _SECONDS = 120

@@ -11,9 +11,9 @@ from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
 from precast.kernels.authoring.launch_plan import LaunchPlan
+from precast.loader.contract.format.program.host_program import HostProgram, Parameter
+from precast.loader.contract.format.signature import Signature
 from precast.loader.errors import FormatError
-from precast.loader.format.program.host_program import HostProgram, Parameter
-from precast.loader.format.signature import Signature
 
 CALLS = 256
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
 
 _EXAMPLE = """\
 // Opens the kernel {name} and calls it. A call without arguments fails, and prints the arguments that it takes.

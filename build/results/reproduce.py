@@ -25,9 +25,9 @@ from precast.build.link.toolchain import PROGRAMS, Toolchain, by_host, find_tool
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import variant_key
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import PrecastError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import OutputError
+from precast.loader.contract.format.config import suggest
+from precast.loader.contract.format.patterns import NAME
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import suggest
-from precast.loader.format.patterns import NAME
-from precast.loader.format.target import Target
 from precast.loader.version import VERSION
 
 _HERE = Path(__file__).parent

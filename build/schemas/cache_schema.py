@@ -21,9 +21,9 @@ from precast.build.schemas.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
-from precast.loader.format import artifact, index, signature
-from precast.loader.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
-from precast.loader.format.program import expression, host_program
+from precast.loader.contract.format import artifact, index, signature
+from precast.loader.contract.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
+from precast.loader.contract.format.program import expression, host_program
 
 NAMES = ("manifest", "index", "op")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from precast.build.plan.yaml import fields as yaml_fields
-from precast.loader.format.patterns import Pattern
+from precast.loader.contract.format.patterns import Pattern
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]

@@ -10,7 +10,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.gpu.profile import Profile
 from precast.build.plan.variant import Variant
 from precast.build.store.lookup import Lookup
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.config import canonical
 
 _KIND = "history"
 _CODE = ("source", "seam")  # digests of code: named by its files where these are known

@@ -23,8 +23,8 @@ from precast.build.link.toolchain import LOCK, Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach import SHIPPED
+from precast.loader.contract.format.config import canonical
 from precast.loader.fast_start.installed import Installed
-from precast.loader.format.config import canonical
 from precast.loader.machine.facts import Answer
 
 VERSION = 1  # raise it when a build makes something else out of the same inputs
@@ -32,7 +32,7 @@ VERSION = 1  # raise it when a build makes something else out of the same inputs
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
     "precast.kernels.adapters.seam", "precast.kernels.adapters.fake_tensors", "precast.loader.attach.hooks",
-    "precast.loader.attach.key_reader", "precast.loader.attach.keys", "precast.loader.attach.return_structure",
+    "precast.loader.contract.recordings.key_reader", "precast.loader.contract.recordings.keys", "precast.loader.contract.recordings.return_structure",
 )  # fmt: skip
 
 

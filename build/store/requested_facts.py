@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from precast.build.inputs.inputs import NO_INPUTS, parse_names
 from precast.build.store.record import Record
-from precast.loader.format import fields
-from precast.loader.format.config import canonical
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import canonical
 
 _LIMIT = 16 << 20
 _FACTS = 1000

@@ -24,8 +24,8 @@ from precast.build.interpreter import Interpreter
 from precast.build.toolchains.interpreter_info import inspect_interpreter
 from precast.build.toolchains.lock import Lock
 from precast.build.toolchains.uv import Sources, run_uv
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
 
 _MARK = "toolchain.json"  # written last
 _MAKING = ".making-"

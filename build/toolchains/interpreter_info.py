@@ -11,8 +11,8 @@ from pathlib import Path
 
 from precast.build.errors import ToolchainError
 from precast.build.interpreter import Interpreter
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
 
 _SECONDS = 120
 _ASK = """

@@ -16,7 +16,7 @@ from packaging.markers import InvalidMarker, Marker
 from packaging.utils import canonicalize_name
 
 from precast.build.errors import ToolchainError
-from precast.loader.format.config import canonical
+from precast.loader.contract.format.config import canonical
 
 LIMIT = 16 << 20
 _MOST = 5000

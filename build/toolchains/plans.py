@@ -22,8 +22,8 @@ from precast.build.toolchains.lock import Lock
 from precast.build.toolchains.own_code import link_own_code
 from precast.build.toolchains.resolver import Resolver, read_lock
 from precast.build.toolchains.uv import Sources
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Target
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -16,11 +16,11 @@ from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.kernels.authoring.declare import Problem
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Config, Key, canonical, config_text
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.target import Target
-from precast.loader.format.tiling import Tiling
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Config, Key, canonical, config_text
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.format.tiling import Tiling
 from precast.loader.resolve.cache import Cache
 
 Obstacle = Callable[[Artifact], str]

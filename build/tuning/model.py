@@ -17,8 +17,8 @@ from precast.build.tuning.contest import Contest
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.cases import filled
 from precast.kernels.authoring.tile import Tile
-from precast.loader.format.config import Config
-from precast.loader.format.tiling import Tiling
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.tiling import Tiling
 
 # Chosen on what matrix products took on an H200. A block keeps a few stages of loads in flight, and no more.
 _BLOCK = 80e3  # bytes a microsecond that one block loads at most

@@ -14,7 +14,7 @@ from precast.build.measurements.tuning_file import Group, TuningFile, config_jso
 from precast.build.plan.manifest import Entry, Manifest
 from precast.build.plan.yaml.reader import Node
 from precast.build.tuning.contest import Contest, Contestant, matrices_of
-from precast.loader.format.config import canonical, config_text
+from precast.loader.contract.format.config import canonical, config_text
 from precast.loader.resolve.cache import Cache
 
 Times = Mapping[Any, Mapping[bytes, float]]

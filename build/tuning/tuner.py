@@ -18,8 +18,8 @@ from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group,
 from precast.build.on_gpu.launches import Lost, Trial
 from precast.build.tuning.contest import Contest, Contestant
 from precast.kernels.authoring.declare import Problem
+from precast.loader.contract.format.config import Key
 from precast.loader.errors import FormatError
-from precast.loader.format.config import Key
 
 QUICK, CAREFUL = 3, 15
 """Launches of a first and of a second timing."""

@@ -12,9 +12,9 @@ from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.diff import Difference, difference
 from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text, python_text, to_json
-from precast.loader.format.op_reader import OpReader
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text, python_text, to_json
+from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.resolve.evidence import CHECK
 
 _PLACES = 4  # digits of a time that a page holds

@@ -19,7 +19,7 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.errors import WheelError
 from precast.build.wheel.host_filter import for_host
 from precast.build.wheel.version import content_time, default_version, given_version
-from precast.loader.format.artifact import Host
+from precast.loader.contract.format.artifact import Host
 from precast.loader.version import compatible
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.index import INDEX_LIMIT, VERSION
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.format import fields
-from precast.loader.format.index import INDEX_LIMIT, VERSION
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
 from precast.loader.resolve.discover import VARIABLE, DiscoveredCache

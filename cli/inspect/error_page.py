@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from precast.loader.contract.format.config import suggest
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import suggest
 
 _INSTALLED = Path(__file__).with_name("errors.md")
 _IN_CHECKOUT = Path(__file__).resolve().parents[2] / "docs" / "errors.md"

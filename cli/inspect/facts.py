@@ -21,7 +21,7 @@ from precast.cli.inspect.cache_health import (
     machines_by_kind,
     shared_ops,
 )
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, NoDriver
 from precast.loader.machine.machine import Machine, Machines
 

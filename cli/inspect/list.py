@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from precast.cli.shared.output import count, emit, size, table
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
 
 

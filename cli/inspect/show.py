@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precast.cli.shared.output import emit
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text, suggest
 from precast.loader.errors import PrecastError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text, suggest
 from precast.loader.resolve.cache import Cache
 
 if TYPE_CHECKING:

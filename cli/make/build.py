@@ -173,7 +173,7 @@ def _check_scheduler(executor: str, scheduler: str) -> None:
 def _profiles(names: Sequence[str], targets: Sequence[str], *, from_device: bool) -> Profiles:
     """The GPUs to assume. A target that no GPU is known for is refused here, before a kernel is imported."""
     from precast.build.gpu.profile import Profiles
-    from precast.loader.format.target import Target
+    from precast.loader.contract.format.target import Target
 
     profiles = Profiles.named(names)
     if from_device:

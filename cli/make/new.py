@@ -11,7 +11,7 @@ import typer
 from precast.cli.shared.output import emit
 
 if TYPE_CHECKING:
-    from precast.loader.format.target import Target
+    from precast.loader.contract.format.target import Target
 
 
 def command(

@@ -20,10 +20,10 @@ from precast.cli.shared.output import count, emit, table, tell
 from precast.cli.shared.pass_env import PassEnv, passed
 from precast.cli.shared.retarget import Retarget
 from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
-from precast.loader.format.config import to_json
-from precast.loader.format.index import key_to_json
-from precast.loader.format.patterns import CACHE_NAME
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import to_json
+from precast.loader.contract.format.index import key_to_json
+from precast.loader.contract.format.patterns import CACHE_NAME
+from precast.loader.contract.format.target import Target
 
 if TYPE_CHECKING:
     from precast.build.store.history import Verdict

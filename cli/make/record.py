@@ -22,11 +22,11 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count
 from precast.loader.attach import library_named
-from precast.loader.attach.recording import Recorded, read_recording, read_untracked
 from precast.loader.attach.untracked_compiles import UntrackedCompile
+from precast.loader.contract.format.patterns import CACHE_NAME
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
 from precast.loader.errors import ConfigError
-from precast.loader.format.patterns import CACHE_NAME
-from precast.loader.format.target import Target
 from precast.loader.machine.driver import NoDriver
 
 

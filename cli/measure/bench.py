@@ -17,7 +17,7 @@ from precast.cli.shared.sizes import sizes
 if TYPE_CHECKING:
     from precast.build.bench.report import Report
     from precast.build.bench.rounds import Variant
-    from precast.loader.format.tiling import Tiling
+    from precast.loader.contract.format.tiling import Tiling
     from precast.loader.machine.driver import Device
     from precast.loader.resolve.cache import Cache
 

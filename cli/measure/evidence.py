@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from precast.loader import session
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import config_text
 from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.machine.machine import version
 from precast.loader.resolve.cache import Cache

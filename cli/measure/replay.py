@@ -13,7 +13,7 @@ import typer
 from precast.cli.shared.output import emit
 
 if TYPE_CHECKING:
-    from precast.loader.watch.dump import Dump
+    from precast.loader.contract.diagnostics.dump import Dump
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
     Exit status 0: the call ended, and nothing is wrong. 1: it crashed, failed or hung, or an output is wrong.
     """
     from precast.build.on_gpu.replay import check_device, find_cache, notes_of, replayed
-    from precast.loader.watch.dump_folder import find_call, read_dump
+    from precast.loader.contract.diagnostics.dump_folder import find_call, read_dump
 
     folder = find_call(call).absolute()
     dump = read_dump(folder)
@@ -52,7 +52,7 @@ def command(
 
 def render(dump: Dump, result: dict[str, Any]) -> str:
     """The result as text."""
-    from precast.loader.format.config import config_text
+    from precast.loader.contract.format.config import config_text
 
     lines = [f"{dump.op} {config_text(dump.config)} for {dump.target}, call {dump.number} of process {dump.process}"]
     lines += [f"note: {note}" for note in result["notes"]]

@@ -225,8 +225,8 @@ def _with_problems(cache: Cache, found: Sequence[Contest], given: Sequence[Probl
 def _problems(cache: Cache, contest: Contest, given: Sequence[Problem]) -> Sequence[Problem]:
     from precast.kernels.authoring.launching.cases import declaration_for
     from precast.kernels.authoring.timing.bench import benched
+    from precast.loader.contract.format.config import suggest
     from precast.loader.errors import ConfigError
-    from precast.loader.format.config import suggest
 
     key = contest.contestants[0].key
     artifact = next(one for one in cache.op(contest.op).artifacts if one.key == key)

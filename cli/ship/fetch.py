@@ -37,7 +37,7 @@ def command(
     """
     from precast.loader.fetch import __main__ as words
     from precast.loader.fetch.fetcher import fetch
-    from precast.loader.fetch.progress import Progress
+    from precast.loader.transport.progress import Progress
 
     with Progress() as progress:
         done = fetch(reference, output, digest=digest, reuse=reuse, threads=jobs, progress=progress)

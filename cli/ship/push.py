@@ -30,7 +30,7 @@ def command(
     are printed name exactly what was pushed, whatever is pushed there later.
     """
     from precast.build.push.push import push_cache
-    from precast.loader.fetch.progress import Progress
+    from precast.loader.transport.progress import Progress
 
     with Progress() as progress:
         done = push_cache(cache, reference, mount=mount, progress=progress)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Config
 
 FLOATS = ("float32", "float16", "bfloat16")
 

@@ -11,11 +11,11 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
+from precast.loader.contract.format.config import Config, Key, suggest
+from precast.loader.contract.format.patterns import NAME, OP_NAME
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.format.target_pattern import TargetPattern
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Config, Key, suggest
-from precast.loader.format.patterns import NAME, OP_NAME
-from precast.loader.format.target import Target
-from precast.loader.format.target_pattern import TargetPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from precast.loader.contract.format.config import dtype_name
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import dtype_name
 
 _BITS = {
     "float64": 64, "float32": 32, "tfloat32": 32, "float16": 16, "bfloat16": 16,

@@ -21,8 +21,8 @@ from typing import Annotated, Any, TypeVar
 
 from precast.kernels.authoring import dtypes
 from precast.kernels.authoring.errors import DeclarationError
+from precast.loader.contract.format.config import Value
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Value
 
 T = TypeVar("T")
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format import fields
-from precast.loader.format.program.expression import Expression, is_integer, parse_expression, to_json
-from precast.loader.format.program.host_program import (
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.program.expression import Expression, is_integer, parse_expression, to_json
+from precast.loader.contract.format.program.host_program import (
     ONE,
     Extent,
     HostProgram,
@@ -22,7 +20,9 @@ from precast.loader.format.program.host_program import (
     Word,
     parse_extent,
 )
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import FormatError
 
 _INTEGER_SIZES = {f"{sign}int{8 * size}": size for sign in ("", "u") for size in (1, 2, 4, 8)}
 _SCALAR_SIZES = {**_INTEGER_SIZES, "float16": 2, "float32": 4, "float64": 8, "bool": 1}

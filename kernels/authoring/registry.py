@@ -12,8 +12,8 @@ from typing import Any
 from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt_library
 from precast.kernels.authoring.errors import SourceError, UnknownOp
 from precast.kernels.authoring.extras import installing
-from precast.loader.format.config import suggest
-from precast.loader.format.patterns import OP_NAME
+from precast.loader.contract.format.config import suggest
+from precast.loader.contract.format.patterns import OP_NAME
 
 GROUP = "precast.kernels"
 _FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:@([a-z][a-z0-9_]*))?")

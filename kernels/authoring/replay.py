@@ -9,10 +9,10 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.verification.compare import compare
+from precast.loader.contract.diagnostics.dump import Dump, Layout, Passed
+from precast.loader.contract.diagnostics.dump_folder import next_call, read_block, read_dump
+from precast.loader.contract.values import replace
 from precast.loader.errors import PrecastError
-from precast.loader.fast_start.values import replace
-from precast.loader.watch.dump import Dump, Layout, Passed
-from precast.loader.watch.dump_folder import next_call, read_block, read_dump
 
 _ALIGNMENT = 256  # what CUDA aligns memory to: addresses keep their remainder, which kernels check
 _HOST = 1

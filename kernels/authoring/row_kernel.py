@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 

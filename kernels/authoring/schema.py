@@ -13,9 +13,9 @@ from typing import Any
 from precast.kernels.authoring import dtypes, hints
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.hints import Hint
+from precast.loader.contract.format.config import Key, complete
+from precast.loader.contract.format.patterns import NAME
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Key, complete
-from precast.loader.format.patterns import NAME
 
 _LOOSE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 

@@ -11,8 +11,8 @@ from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.rows import Split
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 CLUSTERS = (1, 2, 4, 8)

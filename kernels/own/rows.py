@@ -7,7 +7,7 @@ from typing import Any
 
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 WARP = 32
 _VECTOR_BITS = 128

@@ -25,11 +25,11 @@ from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.attach.guards import Guard, NotInstalled, folder_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.import_hook import after_import
-from precast.loader.attach.keys import UnknownKey
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.recorder import Recorder, recording_path
-from precast.loader.attach.recording import Recorded
 from precast.loader.attach.seam_count import SeamCount
+from precast.loader.contract.recordings.keys import UnknownKey
+from precast.loader.contract.recordings.recording import Recorded
 from precast.loader.errors import ConfigError
 
 __all__ = [

@@ -20,7 +20,6 @@ from precast.loader.attach.compiler.call_site import untracked_compile
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.compiler.native_kernel import NativeKernel
 from precast.loader.attach.guards import Guard, NotInstalled
-from precast.loader.attach.keys import UnknownKey, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.provenance import (
     COMPILER,
@@ -32,14 +31,15 @@ from precast.loader.attach.provenance import (
     parse_defaults,
 )
 from precast.loader.attach.recorder import Recorder
-from precast.loader.attach.recording import Recorded
-from precast.loader.attach.return_structure import WRAPPED, count_of, numbered, rebuilt
 from precast.loader.attach.seam_count import SeamCount
 from precast.loader.attach.untracked_compiles import without_key
+from precast.loader.contract.format.config import canonical, to_value
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.keys import UnknownKey, encode
+from precast.loader.contract.recordings.recording import Recorded
+from precast.loader.contract.recordings.return_structure import WRAPPED, count_of, numbered, rebuilt
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.format.config import canonical, to_value
-from precast.loader.format.target import Target
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from precast.loader.attach.argument_types import Types, types_within
 from precast.loader.attach.compiler.dsl import Answers, answered_by, answering, asking, begin_asking, end_asking
-from precast.loader.attach.keys import encode
 from precast.loader.attach.library import KernelSource, Library
 from precast.loader.attach.type_only_arguments import KeptWithout, NoKey, typical
+from precast.loader.contract.recordings.keys import encode
 
 
 def served(

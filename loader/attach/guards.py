@@ -19,9 +19,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import PrecastError
 from precast.loader.fast_start.installed import Installed, locate
-from precast.loader.fast_start.values import Immutable
 
 
 class NotInstalled(PrecastError):

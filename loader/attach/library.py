@@ -24,11 +24,11 @@ from typing import Any, Protocol
 
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import Guard, guard_of
-from precast.loader.attach.recording import LIBRARY_NAME
+from precast.loader.contract.format.config import config_text, value_text
+from precast.loader.contract.recordings.recording import LIBRARY_NAME
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import Installed
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.config import config_text, value_text
 
 SHIPPED = ("quack", "flash_attention", "flashinfer", "cutlass_operators")
 _LONGEST = 55  # of the readable part of an op's name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from precast.loader.fast_start.values import Immutable
+from precast.loader.contract.values import Immutable
 
 _REASONS_SHOWN = 20
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 
+from precast.loader.contract.format import fields
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format import fields
 
 UNCOVERED = "uncovered"
 """The name in a line of a recording."""

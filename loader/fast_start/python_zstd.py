@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import Any
 
-from precast.loader.fast_start.values import Immutable
+from precast.loader.contract.values import Immutable
 
 _TRAINED = b"\x37\xa4\x30\xec"
 

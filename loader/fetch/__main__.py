@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from precast.loader.errors import ConfigError, PrecastError
 from precast.loader.fetch.fetcher import THREADS, Fetched, fetch
-from precast.loader.fetch.progress import Progress, amount
+from precast.loader.transport.progress import Progress, amount
 
 _ABOUT = "Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole."
 FAILED, WRONG, INTERRUPTED = 1, 2, 130

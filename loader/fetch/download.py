@@ -8,13 +8,13 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from hashlib import sha256
 from typing import BinaryIO
 
+from precast.loader.contract.distribution.layers import Transfer
 from precast.loader.errors import IntegrityError
-from precast.loader.fetch.layers import Transfer
-from precast.loader.fetch.patience import Passing, Stopped
-from precast.loader.fetch.progress import Progress
 from precast.loader.fetch.source import Source
 from precast.loader.fetch.staging import Staging
-from precast.loader.fetch.web import Web
+from precast.loader.transport.patience import Passing, Stopped
+from precast.loader.transport.progress import Progress
+from precast.loader.transport.web import Web
 
 
 class Download:

@@ -7,19 +7,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from precast.loader.contract.distribution.reference import read_reference
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import Index, digest
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.fetch.credentials import Login, registry_login
 from precast.loader.fetch.download import Download
-from precast.loader.fetch.patience import PATIENCE, Patience
-from precast.loader.fetch.progress import Progress
-from precast.loader.fetch.reference import read_reference
 from precast.loader.fetch.source import HUB, Source, open_source
 from precast.loader.fetch.staging import Staging, hold
-from precast.loader.fetch.web import Web
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import Index, digest
 from precast.loader.resolve.cache import Cache
+from precast.loader.transport.credentials import Login, registry_login
+from precast.loader.transport.patience import PATIENCE, Patience
+from precast.loader.transport.progress import Progress
+from precast.loader.transport.web import Web
 
 THREADS = 8
 _ROUNDS = 2  # what is damaged is fetched once more

@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.fetch.answer import Body
-from precast.loader.fetch.credentials import Login, hub_token, registry_login
-from precast.loader.fetch.image import CONFIG_TYPE, read_layers, read_manifest
-from precast.loader.fetch.layers import (
+from precast.loader.contract.distribution.image import CONFIG_TYPE, read_layers, read_manifest
+from precast.loader.contract.distribution.layers import (
     LAYER_FILES,
     TABLE_FILE,
     TABLE_LIMIT,
@@ -29,11 +25,21 @@ from precast.loader.fetch.layers import (
     parse_layers,
     plan_transfers,
 )
-from precast.loader.fetch.reference import FolderReference, HubReference, ImageReference, Reference, is_loopback
-from precast.loader.fetch.registry import Registry, checked_version
-from precast.loader.fetch.web import Web, shown
-from precast.loader.format.fields import as_object, get, read_json
-from precast.loader.format.index import INDEX_LIMIT
+from precast.loader.contract.distribution.reference import (
+    FolderReference,
+    HubReference,
+    ImageReference,
+    Reference,
+    is_loopback,
+)
+from precast.loader.contract.format.fields import as_object, get, read_json
+from precast.loader.contract.format.index import INDEX_LIMIT
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
+from precast.loader.transport.answer import Body
+from precast.loader.transport.credentials import Login, hub_token, registry_login
+from precast.loader.transport.registry import Registry, checked_version
+from precast.loader.transport.web import Web, shown
 
 HUB = "https://huggingface.co"
 _HUB_LIMIT = 16 << 20

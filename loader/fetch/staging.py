@@ -18,9 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
+from precast.loader.contract.distribution.layers import Transfer
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import CacheError, ConfigError, FetchError, PrecastError
-from precast.loader.fetch.layers import Transfer
-from precast.loader.fetch.swap import (
+from precast.loader.resolve.cache import OVERRIDE, Cache
+from precast.loader.transport.folder_swap import (
     FIXED,
     INSIDE,
     content_problem,
@@ -30,9 +33,6 @@ from precast.loader.fetch.swap import (
     renamable,
     sync,
 )
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import digest
-from precast.loader.resolve.cache import OVERRIDE, Cache
 
 _NAME = f"{INSIDE}fetch"
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}

@@ -6,9 +6,9 @@ import re
 import sys
 from collections.abc import Sequence
 
+from precast.loader.contract.abi.tvm_ffi_abi import take_error
 from precast.loader.errors import LaunchError
 from precast.loader.launch.library import load_ffi
-from precast.loader.launch.tvm_ffi_abi import take_error
 
 _PLACE = re.compile(r"argument #([0-9]{1,3})\b(?! \()")
 _KNOWN: tuple[type[Exception], ...] = (

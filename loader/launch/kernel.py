@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Value, config_text
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Value, config_text
-from precast.loader.format.signature import Signature
-from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 
@@ -29,7 +29,7 @@ class _Doc:
         if kernel is None:
             return self.text
         with IMPORT_LOCK:
-            from precast.loader.format.description import describe
+            from precast.loader.contract.format.description import describe
         return describe(kernel.op, kernel.artifact, kernel.doc)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import LoadError
 from precast.loader.fork_safe import OnceTable
-from precast.loader.format.artifact import Artifact
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.callpath import is_turned_off, missing
 from precast.loader.launch.kernel import Kernel

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.index import Runtime
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.installed import locate
-from precast.loader.fast_start.values import Immutable
 from precast.loader.fork_safe import ForkSafeLock, ForkWaits, OnceTable
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import Runtime
 from precast.loader.resolve.cache import Cache
 
 ENTRY = "__tvm_ffi_"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.library import Library

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError, LaunchError, LoadError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.artifact import Artifact
 from precast.loader.launch.library import address_in
 from precast.loader.launch.program_code import program_code
 from precast.loader.machine.driver import LIBRARY

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 
+from precast.loader.contract.abi.dlpack import DEVICES, dtype_code
+from precast.loader.contract.abi.tvm_ffi_abi import limits
+from precast.loader.contract.format.program.expression import Expression
+from precast.loader.contract.format.program.host_program import HostProgram, Step
+from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.errors import FormatError
-from precast.loader.format.program.expression import Expression
-from precast.loader.format.program.host_program import HostProgram, Step
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.launch.dlpack import DEVICES, dtype_code
-from precast.loader.launch.tvm_ffi_abi import limits
 
 _MAGIC, _HEAD = 0x50524731, 8
 _END, _CONSTANT, _LEAF = 0, 1, 2

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from precast.loader.contract.format.signature import Argument
 from precast.loader.errors import ConfigError
 from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.format.signature import Argument
 from precast.loader.launch.kernel import Kernel
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)

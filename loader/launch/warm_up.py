@@ -13,12 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from precast.loader.errors import PrecastError
-from precast.loader.format.signature import Argument, Dim, Signature
-from precast.loader.launch.call_errors import raised
-from precast.loader.launch.dlpack import CUDA, Tensor, compact, dtype_code
-from precast.loader.launch.library import load_ffi
-from precast.loader.launch.tvm_ffi_abi import (
+from precast.loader.contract.abi.dlpack import CUDA, Tensor, compact, dtype_code
+from precast.loader.contract.abi.tvm_ffi_abi import (
     ARRAY,
     NONE,
     POINTER,
@@ -28,6 +24,10 @@ from precast.loader.launch.tvm_ffi_abi import (
     number_value,
     pointer_value,
 )
+from precast.loader.contract.format.signature import Argument, Dim, Signature
+from precast.loader.errors import PrecastError
+from precast.loader.launch.call_errors import raised
+from precast.loader.launch.library import load_ffi
 from precast.loader.machine.driver import Driver
 
 ADDRESS = 1 << 30  # no memory is there; aligned for every type
@@ -71,7 +71,7 @@ def warm_up(address: int, signature: Signature, driver: Driver, ordinal: int) ->
 def refuse_streamless(signature: Signature) -> None:
     """Refuse a kernel that takes no stream: it launches on the default one, which is not captured, so it would run.
 
-    >>> from precast.loader.format.signature import Argument
+    >>> from precast.loader.contract.format.signature import Argument
     >>> refuse_streamless(Signature(arguments=(Argument(name="stream", kind="env_stream"),)))
     """
     if not any(argument.kind in ("env_stream", "stream") for argument in signature.arguments):

@@ -10,9 +10,9 @@ import ctypes
 import os
 import sys
 
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.target import Capability
 
 LIBRARY = "libcuda.so.1"
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR

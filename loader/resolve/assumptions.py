@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.assumptions import Built
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.assumptions import Built
 from precast.loader.machine.machine import Ask, Machine
 
 RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel asked for, with the answer

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from precast.loader.contract.format.estimate import Estimate
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.estimate import Estimate
-from precast.loader.format.target import Target
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.resolution import Accepted, Resolution

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import INDEX_LIMIT, Index, OpEntry, digest
+from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
 from precast.loader.fork_safe import OnceTable
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import INDEX_LIMIT, Index, OpEntry, digest
-from precast.loader.format.op_reader import OpReader
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from precast.loader.errors import ConfigError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import (
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import (
     Key,
     Value,
     canonical,
@@ -20,10 +18,12 @@ from precast.loader.format.config import (
     normalise,
     to_json,
 )
-from precast.loader.format.index import Index
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.signature import Signature
-from precast.loader.format.target import Target
+from precast.loader.contract.format.index import Index
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
-from precast.loader.format import fields
-from precast.loader.format.target import Target
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, bucketing, sort_key
 from precast.loader.resolve.rules import objections, reservation

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from precast.loader.contract.format.index import Index
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import CacheError
 from precast.loader.fast_start.installed import Installed, locate
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.index import Index
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.resolve.cache import Cache
 

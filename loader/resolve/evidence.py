@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.target import Capability
 
 CHECK = "verify"
 _LONGEST = 200

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from precast.loader.contract.format.config import suggest
 from precast.loader.errors import NoCudaDevice, OpNotFound, VariantNotFound
-from precast.loader.format.config import suggest
 from precast.loader.resolve.discover import VARIABLE, DiscoveredCache
 from precast.loader.resolve.resolution import Resolution, render
 

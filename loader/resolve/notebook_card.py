@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from precast.loader.format.config import config_text, python_text
-from precast.loader.format.description import describe_parts, describe_symbols
+from precast.loader.contract.format.config import config_text, python_text
+from precast.loader.contract.format.description import describe_parts, describe_symbols
 from precast.loader.markup import Markup, element, page, table
 from precast.loader.resolve.evidence import CHECK, outcome
 
 if TYPE_CHECKING:
-    from precast.loader.format.artifact import Artifact, Resources
-    from precast.loader.format.signature import Argument
+    from precast.loader.contract.format.artifact import Artifact, Resources
+    from precast.loader.contract.format.signature import Argument
 
 
 def card_view(op: str, artifact: Artifact, cache: str, doc: str = "", state: str = "") -> str:

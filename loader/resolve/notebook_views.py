@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from precast.loader.format.config import config_text
+from precast.loader.contract.format.config import config_text
 from precast.loader.markup import Markup, element, escaped, page, table
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from precast.loader.contract.format.patterns import CACHE_NAME, SHA256
 from precast.loader.errors import ConfigError
-from precast.loader.format.patterns import CACHE_NAME, SHA256
 
 _LIMIT = 1 << 20
 

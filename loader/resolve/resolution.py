@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format.config import config_text, to_json, value_text
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
-from precast.loader.fast_start.values import Immutable
-from precast.loader.format.config import config_text, to_json, value_text
-from precast.loader.format.target import Capability
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet, unstated
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 
 if TYPE_CHECKING:
-    from precast.loader.format.estimate import Choice
+    from precast.loader.contract.format.estimate import Choice
 
 
 class Accepted(Immutable):

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from precast.loader.contract.diagnostics.dump import Dump
+from precast.loader.contract.diagnostics.dump_folder import call_name, write_dump
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import Dump
-from precast.loader.watch.dump_folder import call_name, write_dump
 from precast.loader.watch.memory import GpuFailed, bytes_of, look_at
 from precast.loader.watch.notice import notice
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from precast.loader.contract.diagnostics.requests import Wanted
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Key, dtype_name, to_json, to_value
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, dtype_name, to_json, to_value
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import Requirements
 from precast.loader.resolve.resolution import Resolution, own_target, source_of, target_to_build
-from precast.loader.watch.requests import Wanted
 
 
 def plain_config(config: object) -> dict[str, Any] | None:

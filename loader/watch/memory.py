@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from precast.loader.contract.abi.dlpack import CUDA
+from precast.loader.contract.diagnostics.dump import Block, Layout, Passed, span
+from precast.loader.contract.format.signature import Argument
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import FormatError, PrecastError
-from precast.loader.fast_start.values import Immutable, replace
-from precast.loader.format.signature import Argument
-from precast.loader.launch.dlpack import CUDA
 from precast.loader.launch.warm_up import device_context
 from precast.loader.machine.driver import Driver
-from precast.loader.watch.dump import Block, Layout, Passed, span
 from precast.loader.watch.plain_value import View, current_stream, plain_value
 
 _HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged: the host may read it

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-from precast.loader.fast_start.values import Immutable
+from precast.loader.contract.values import Immutable
 from precast.loader.launch.ffi import import_tvm_ffi
 
 

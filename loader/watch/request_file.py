@@ -11,10 +11,10 @@ import os
 import time
 from collections.abc import Hashable
 
-from precast.loader.fast_start.values import replace
+from precast.loader.contract.diagnostics.requests import FILE_LIMIT, LINE_LIMIT, Requested
+from precast.loader.contract.values import replace
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.watch.notice import notice
-from precast.loader.watch.requests import FILE_LIMIT, LINE_LIMIT, Requested
 
 MOST = 10_000
 """Distinct requests of one process."""

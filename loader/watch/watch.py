@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from precast.loader.contract.format.config import config_text
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import FormatError, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.fast_start.values import Immutable, replace
-from precast.loader.format.config import config_text
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Driver
@@ -167,8 +167,8 @@ class Watch:
 
     def _note(self, file: RequestFile, asked: Asked, outcome: Outcome) -> None:
         with IMPORT_LOCK:
+            from precast.loader.contract.diagnostics.requests import Requested
             from precast.loader.watch.manifest_entry import plain_config, wanted_of_artifact, wanted_of_error
-            from precast.loader.watch.requests import Requested
         op, plain, kernel, cache = asked.op, plain_config(asked.config), outcome.kernel, outcome.cache
         if plain is None or not isinstance(op, str):
             return  # no config: it is an error of the program, which no build would help

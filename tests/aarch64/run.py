@@ -91,7 +91,7 @@ class Walk:
     def compare(self) -> None:
         """What must not depend on the host."""
         from precast.build.link import elf
-        from precast.loader.format.config import to_json
+        from precast.loader.contract.format.config import to_json
         from precast.loader.resolve.cache import Cache
 
         found: dict[tuple[str, str, str], dict[str, object]] = {}

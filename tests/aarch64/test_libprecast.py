@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.native.libprecast import compile_sources
-from precast.loader.format.artifact import Host
+from precast.loader.contract.format.artifact import Host
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import NATIVE, CacheWriter, artifact, ffi_folder
 from tests.helpers.gpu.programs import PROGRAM, SIGNATURE

@@ -20,9 +20,9 @@ from precast.build.plan.shard import Shard, part_of
 from precast.build.results.report import Report
 from precast.build.results.reproduce import reproduce
 from precast.build.store.store import Store
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request

@@ -11,7 +11,7 @@ import pytest
 
 from precast.build.measurements.fit import code_digest
 from precast.build.measurements.tuning_file import Candidate, Group, TuningFile
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import events, module, precast, tree
 from tests.helpers.caches import run_alone

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from precast.cli.inspect.show import NoSuchArtifact, find
 from precast.cli.main import app
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.errors import CacheError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import OpIndex
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from precast.loader import session
-from precast.loader.fast_start.values import replace
-from precast.loader.format.index import OpIndex
+from precast.loader.contract.diagnostics.dump_folder import HEADER, block_name, find_call
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.machine.machine import Machines
-from precast.loader.watch.dump_folder import HEADER, block_name, find_call
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER, RAISE
 from tests.helpers.gpu.device import no_device

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from precast.build.measurements.tuning_file import Sizes, TuningFile
 from precast.cli.main import app
-from precast.loader.fast_start.values import replace
-from precast.loader.format.index import OpIndex
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, artifact, demo
 from tests.helpers.tuning.files import scale_file

@@ -29,7 +29,7 @@ from precast.kernels.authoring.launching.cases import Case, LeftOut
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
-from precast.loader.fast_start.values import replace
+from precast.loader.contract.values import replace
 from precast.loader.machine.driver import CurrentDriver, Device
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache

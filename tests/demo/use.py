@@ -80,7 +80,7 @@ def device_capability() -> Any:
         return None
     if not torch.cuda.is_available():
         return None
-    from precast.loader.format.target import Capability
+    from precast.loader.contract.format.target import Capability
 
     return Capability(*torch.cuda.get_device_capability())
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from precast.loader.format.description import describe
+from precast.loader.contract.format.description import describe
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Host
-from precast.loader.format.index import digest
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Host
+from precast.loader.contract.format.index import digest
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.values import replace
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.programs import native_program
 from precast.loader.machine.machine import Machine

@@ -15,7 +15,7 @@ import yaml
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.loader.format.config import complete
+from precast.loader.contract.format.config import complete
 from tests.helpers.builds import command
 
 ROOT = Path(__file__).parents[2]

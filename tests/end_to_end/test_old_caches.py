@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import VERSION, digest
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import VERSION, digest
 from precast.loader.resolve.cache import Cache
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "caches"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.format.index import Index, digest
+from precast.loader.contract.format.index import Index, digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, blob_of, compiler
 

@@ -13,8 +13,8 @@ import pytest
 from precast import loader
 from precast.build.on_gpu.replay import find_cache, notes_of, replayed
 from precast.loader import session
-from precast.loader.watch.dump_folder import find_call, read_block, read_dump
-from precast.loader.watch.requests import read_requests
+from precast.loader.contract.diagnostics.dump_folder import find_call, read_block, read_dump
+from precast.loader.contract.diagnostics.requests import read_requests
 
 
 @pytest.fixture

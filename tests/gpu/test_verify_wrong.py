@@ -13,7 +13,7 @@ from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 from precast.loader.launch.kernel import Kernel
 from tests.gpu import variants
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import find, known_ops, load
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 
 # Ops whose parts only make sense in sequence: a separate test launches them.
 CHAINED = ("attention_bwd",)

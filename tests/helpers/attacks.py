@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from precast import loader
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 
 Refused = Callable[..., loader.PrecastError]
 Fails = Callable[..., loader.PrecastError]

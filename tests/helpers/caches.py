@@ -18,12 +18,12 @@ from typing import Any
 
 import zstandard
 
-from precast.loader.format.artifact import Artifact, Blob, Host
-from precast.loader.format.config import Key, canonical, to_value
-from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest, encode
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.signature import Argument, Signature, Symbol
-from precast.loader.format.target import Target
+from precast.loader.contract.format.artifact import Artifact, Blob, Host
+from precast.loader.contract.format.config import Key, canonical, to_value
+from precast.loader.contract.format.index import Index, OpEntry, OpIndex, Runtime, digest, encode
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.signature import Argument, Signature, Symbol
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 
 NATIVE = Path(__file__).parent / "native"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.launch.callpath import is_turned_off, missing
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machine

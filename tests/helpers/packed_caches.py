@@ -12,10 +12,10 @@ from precast.build.errors import Location
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.loader.format.artifact import Artifact, Host
-from precast.loader.format.config import Key, to_value
-from precast.loader.format.index import digest
-from precast.loader.format.target import Target
+from precast.loader.contract.format.artifact import Artifact, Host
+from precast.loader.contract.format.config import Key, to_value
+from precast.loader.contract.format.index import digest
+from precast.loader.contract.format.target import Target
 from tests.helpers.caches import SCALE_KEYS, artifact
 
 AARCH64 = Path(__file__).parents[1] / "build" / "cache" / "aarch64"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from precast.loader.format.artifact import Artifact, Blob, Host
-from precast.loader.format.config import Key
-from precast.loader.format.index import Index, OpIndex, Runtime
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Artifact, Blob, Host
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.index import Index, OpIndex, Runtime
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of

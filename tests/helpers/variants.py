@@ -11,8 +11,8 @@ from precast.build.plan.description import Description
 from precast.build.plan.manifest import KernelRef, parse_manifest
 from precast.build.plan.plan import Plan, make_plan
 from precast.build.plan.variant import Variant
-from precast.loader.format.config import Key
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Target
 
 NORM = Description(
     op="norm",

@@ -27,8 +27,8 @@ from precast.kernels.authoring.registry import find
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm, problems, supports
 from precast.kernels.own.matrix.gemm_sm90a import blocking_of
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.plans import plan_files
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}

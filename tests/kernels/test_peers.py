@@ -9,7 +9,7 @@ import torch
 
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import find, known_ops, load
-from precast.loader.format.config import complete
+from precast.loader.contract.format.config import complete
 from tests.helpers.kernels.peer_cases import CASES
 
 SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [

@@ -15,9 +15,9 @@ import pytest
 
 from precast import loader
 from precast.loader.api import Variants
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Artifact, Resources
-from precast.loader.format.signature import Argument
+from precast.loader.contract.format.artifact import Artifact, Resources
+from precast.loader.contract.format.signature import Argument
+from precast.loader.contract.values import replace
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
 from tests.helpers.loader_fixtures import Use
 from tests.helpers.notebook.markup_reader import MarkupReader

@@ -13,8 +13,8 @@ import pytest
 
 from precast import loader
 from precast.build.cache.cache_folder import write_cache
-from precast.loader.format.config import Key
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines
 from tests.helpers.caches import NUMBER_MARK as MARK
 from tests.helpers.caches import NUMBER_SOURCE as SOURCE
@@ -216,7 +216,7 @@ if ORDER == "before": import cutlass, cutlass.cute
 from dataclasses import replace
 from precast import loader
 from precast.loader import session
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 first = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
@@ -244,7 +244,7 @@ def test_each_library_binds_to_its_own_runtime(native: Native, tmp_path: Path) -
     code = (
         "from precast import loader\n"
         "from precast.loader.launch.kernel_opener import KernelOpener\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machine\n"
         "opener = KernelOpener(lambda device: Machine(arch='any', capability=Capability(10, 0)))\n"
         "seen = []\n"

@@ -12,8 +12,8 @@ from precast import loader
 from precast.build.cache.annotate import add_evidence
 from precast.loader import session
 from precast.loader.api import Variants
+from precast.loader.contract.format.target import Target
 from precast.loader.fast_start.installed import Distribution, Installed
-from precast.loader.format.target import Target
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact, demo

@@ -96,7 +96,7 @@ def test_loading_switches_no_lock_on(path: Path) -> None:
     code = (
         "import sys\n"
         "from precast.loader import session\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
         "session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))\n"
         "import precast.loader\n"

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from precast.loader.format.target import Target, parse_capability
+from precast.loader.contract.format.target import Target, parse_capability
 from tests.helpers.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "architectures.md"

@@ -35,7 +35,7 @@ def test_importing_the_loader_imports_nothing_heavy() -> None:
 def test_no_module_of_the_loader_imports_anything_heavy() -> None:
     """Torch and tvm_ffi come with the first load and the first launch, the rest never."""
     found = modules("loader")
-    assert "precast.loader.format.config" in found
+    assert "precast.loader.contract.format.config" in found
     assert imported(f"import {', '.join(found)}") & set(HEAVY) == set()
 
 
@@ -65,7 +65,7 @@ def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    assert "precast.loader.format.config" in done.stdout
+    assert "precast.loader.contract.format.config" in done.stdout
 
 
 def test_importing_the_loader_does_not_import_attach() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.errors import SourceError
-from precast.loader.format.signature import Argument, Dim, Signature, Symbol
+from precast.loader.contract.format.signature import Argument, Dim, Signature, Symbol
 
 _NO_TENSOR = "EnvStream cannot be detected"
 

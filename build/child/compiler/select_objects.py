@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from precast.build.child.compiler.capture import Caught
-from precast.loader.attach.return_structure import MOST, structure_of
+from precast.loader.contract.recordings.return_structure import MOST, structure_of
 from precast.loader.errors import PrecastError
 
 

@@ -18,7 +18,7 @@ from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.launching.cases import Case, filled
 from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.verification.compare import compare
-from precast.loader.format.config import Config, canonical, to_json
+from precast.loader.contract.format.config import Config, canonical, to_json
 
 # A declaration's tolerance holds for the sizes that it names; those that are tuned may be larger, and so may their
 # rounding errors. What is wrong is wrong by far more: 'precast verify' is the judge of the rest.

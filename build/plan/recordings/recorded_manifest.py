@@ -12,8 +12,8 @@ from precast.build.errors import ManifestError
 from precast.build.plan.manifest import Entry, read_manifest
 from precast.build.plan.yaml.reader import Node
 from precast.loader.attach import library_named
-from precast.loader.attach.recording import Recorded, merged
-from precast.loader.format.config import value_text
+from precast.loader.contract.format.config import value_text
+from precast.loader.contract.recordings.recording import Recorded, merged
 
 _CALL = "call"
 
@@ -30,7 +30,7 @@ class RecordedManifest:
 def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[str]) -> str:
     """The text of a manifest that builds every recorded key.
 
-    >>> from precast.loader.attach.recording import Recorded
+    >>> from precast.loader.contract.recordings.recording import Recorded
     >>> one = Recorded(library="quack", compile="quack.softmax:Softmax.compile", config={"N": 4096})
     >>> print(manifest_of([one], name="mine", targets=["sm_90a"]))
     version: 1

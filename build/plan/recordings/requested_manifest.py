@@ -8,10 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from precast.loader.contract.diagnostics.requests import (
+    FILE_LIMIT,
+    Requested,
+    RequestLines,
+    Wanted,
+    added,
+    read_requests,
+)
+from precast.loader.contract.format.config import canonical, config_text, value_text
+from precast.loader.contract.values import replace
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.config import canonical, config_text, value_text
-from precast.loader.watch.requests import FILE_LIMIT, Requested, RequestLines, Wanted, added, read_requests
 
 ONLY = ("missing", "used")
 

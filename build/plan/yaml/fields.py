@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from precast.build.errors import ManifestError
 from precast.build.plan.yaml.reader import Node
-from precast.loader.format.config import suggest
-from precast.loader.format.patterns import Pattern
+from precast.loader.contract.format.config import suggest
+from precast.loader.contract.format.patterns import Pattern
 
 T = TypeVar("T")
 MOST = 10_000

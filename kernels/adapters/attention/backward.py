@@ -7,8 +7,8 @@ from typing import Any, Literal
 from precast.kernels.adapters.attention import cases, library
 from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import DType
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 ARGUMENTS = {
     "mQ": "q", "mK": "k", "mV": "v", "mO": "out", "mdO": "dout", "mLSE": "lse", "mLSElog2": "lse_log2",

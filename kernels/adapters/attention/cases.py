@@ -12,7 +12,7 @@ from typing import Any
 
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 LAYOUTS = ("dense", "cached", "varlen", "paged")
 _PEAKED = 4.0  # a spread of scores with which few keys dominate, so that results are not all near zero

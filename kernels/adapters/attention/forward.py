@@ -9,8 +9,8 @@ from precast.kernels.adapters.attention import cases, library
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 ARGUMENTS = {
     "mQ": "q", "mK": "k", "mV": "v", "mO": "out", "mLSE": "lse", "mCuSeqlensQ": "cu_seqlens_q",

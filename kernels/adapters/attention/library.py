@@ -9,8 +9,8 @@ from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import to_torch
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 FLASH = PinnedPackage(distribution="flash-attn-4", version="4.0.0b36", extra="flash-attention")
 INTERFACE = "flash_attn.cute.interface"

@@ -18,8 +18,8 @@ from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.dtypes import to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _MNNVL = "flashinfer.comm.mnnvl_cutedsl"
 _PROTOCOL = f"{_MNNVL}.kernel_ll.protocol"

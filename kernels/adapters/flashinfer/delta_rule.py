@@ -11,7 +11,7 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_torch
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 EPS = 1e-6
 """What is added to the squared length of a query or a key before its root."""

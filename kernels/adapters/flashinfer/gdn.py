@@ -15,8 +15,8 @@ from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.hints import DType
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _DECODE = "flashinfer.gdn_kernels.gdn_decode_pretranspose"
 _PREFILL = "flashinfer.gdn_kernels.delta_rule_dsl.delta_rule_sm90"

@@ -8,8 +8,8 @@ from precast.kernels.adapters.first_launch import compiled_until_launch
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import GRID, kernel
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _CONTIGUOUS = "flashinfer.gemm.kernels.grouped_gemm_contiguous_blackwell"
 _BLOCK = 128  # elements with one scale

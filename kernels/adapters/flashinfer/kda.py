@@ -12,8 +12,8 @@ from precast.kernels.adapters.flashinfer import delta_rule, library
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.hints import Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _DECODE = "flashinfer.kda_kernels.recurrent_kda"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring import configs
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 FLASHINFER = PinnedPackage(distribution="flashinfer-python", version="0.7.2.post1", extra="flashinfer")
 HALVES = ("float16", "bfloat16")

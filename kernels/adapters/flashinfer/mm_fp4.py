@@ -10,8 +10,8 @@ from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _BLOCKS = {"nvfp4": (16, "float8_e4m3fn"), "mxfp4": (32, "float8_e8m0fnu")}
 _TILES = ((128, 64), (128, 128), (128, 192), (128, 256), (256, 64), (256, 128), (256, 192), (256, 256))

@@ -9,8 +9,8 @@ from precast.kernels.adapters.flashinfer import moe_routes
 from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _FINALIZE = f"{moe_routes.MOE}.sm90_contiguous_grouped_gemm_finalize_fusion"
 

@@ -14,7 +14,7 @@ from typing import Any
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.dtypes import to_cutlass
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 MOE = "flashinfer.fused_moe.cute_dsl"
 SUM = 2.0**-12  # the error of a sum in float32 whose terms add up to about one

@@ -11,8 +11,8 @@ from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.hints import DType
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _NORMS = "flashinfer.norm.kernels"
 _FP8 = "float8_e4m3fn"

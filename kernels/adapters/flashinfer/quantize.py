@@ -11,8 +11,8 @@ from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import row_problems
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _GLOBAL_SCALE = 3.0
 _LAYOUTS = {"128x4": 0, "linear": 2}  # the library's numbers for them

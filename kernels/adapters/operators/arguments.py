@@ -12,7 +12,7 @@ from precast.kernels.adapters.fake_tensors import fake_tensors
 from precast.kernels.adapters.operators.config import Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.dtypes import to_cutlass, to_torch
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 _M, _N, _K, _L = 512, 1024, 256, 2  # of the tensors that the operators are asked with; what is compiled is for any
 

@@ -11,7 +11,7 @@ from precast.kernels.adapters.operators.config import Design, Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_torch
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 # Half a unit in the last place of a stored result, as a share of it; and the absolute rounding of a result near zero.
 _ROUNDING = {

@@ -15,8 +15,8 @@ from precast.kernels.adapters.operators import arguments
 from precast.kernels.adapters.operators.config import Design, Operands, shown
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.adapters.pinned_package import PinnedPackage
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import PrecastError
-from precast.loader.format.target import Target
 
 OPERATORS = PinnedPackage(distribution="nvidia-cutlass-operators", version="0.3.0", extra="cutlass")
 _FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")

@@ -11,7 +11,7 @@ from typing import Any
 from precast.kernels.adapters.operators import arguments
 from precast.kernels.adapters.operators.catalogue import choose
 from precast.kernels.adapters.operators.config import Design
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 
 def compile_operator(question: arguments.Question, design: Design, operator: type | None = None) -> Any:

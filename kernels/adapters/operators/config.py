@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.dtypes import bits
-from precast.loader.format.config import to_json
+from precast.loader.contract.format.config import to_json
 
 Pair = tuple[int, int]
 

@@ -26,8 +26,8 @@ from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.declare import GRID, Declaration, attach, declaration_of, kernel
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _IMPORTS = ("cutlass.operators", fake_tensors.IMPORTED)
 

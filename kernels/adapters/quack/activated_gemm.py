@@ -11,8 +11,8 @@ from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, ke
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 Activation = Literal["relu", "relu_squared", "silu", "gelu", "gelu_tanh", "quick_gelu", "tanh"]
 Gate = Literal["silu", "gelu_tanh", "relu", "sigmoid"]

@@ -13,8 +13,8 @@ from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _IGNORED = -100
 _MATRIX = ("rows", "classes")

@@ -13,8 +13,8 @@ from typing import Any
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits, to_cutlass
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 MODULE = "quack.gemm_default_epi"  # for the ``imports`` of a declaration
 SWIZZLE = 8

@@ -13,8 +13,8 @@ from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 ARGUMENTS = {
     "mX": "x", "mW": "weight", "mdO": "dout", "mdResO": "dresidual_out", "mRstd": "rstd", "mMean": "mean",

@@ -7,8 +7,8 @@ from math import gcd
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 QUACK = PinnedPackage(distribution="quack-kernels", version="0.6.5", extra="quack")
 TARGETS = ("sm_90+",)

@@ -20,7 +20,7 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.kernels.authoring.schema import call
 from precast.loader import api
-from precast.loader.format.config import Config, complete, to_json
+from precast.loader.contract.format.config import Config, complete, to_json
 
 _HEAD = '''"""{op}, as a kernel script: kernel_fn(*inputs), reference_fn(*inputs) and get_inputs().
 

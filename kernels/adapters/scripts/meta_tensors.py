@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from precast.kernels.authoring.errors import SourceError
-from precast.loader.launch.dlpack import CUDA, ManagedTensor, Tensor, dtype_code
+from precast.loader.contract.abi.dlpack import CUDA, ManagedTensor, Tensor, dtype_code
 
 _STORAGE = 1 << 40  # between the addresses of two storages
 _ADDRESS = 1 << 20  # the address of every tensor without memory: aligned for any assumption, and never read

@@ -22,8 +22,8 @@ from precast.kernels.adapters.scripts.script_run import Launches, ScriptRun, as_
 from precast.kernels.authoring.declare import Declaration, Problem, Tolerance, attach
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.schema import call, keys_of
-from precast.loader.format.config import Config
-from precast.loader.format.patterns import OP_NAME
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.patterns import OP_NAME
 
 ENTRY = "kernel_fn"
 OTHERS = ("reference_fn", "get_inputs")

@@ -14,7 +14,7 @@ from typing import Any
 
 from precast.kernels.adapters.scripts.meta_tensors import viewing
 from precast.kernels.authoring.errors import SourceError
-from precast.loader.format.patterns import PART
+from precast.loader.contract.format.patterns import PART
 
 
 @dataclass(frozen=True, slots=True)

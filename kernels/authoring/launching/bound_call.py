@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.contract.format.signature import Argument, Signature
 
 
 def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[], Any]:

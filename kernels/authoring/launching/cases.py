@@ -9,10 +9,10 @@ from precast.kernels.authoring.declare import Declaration, Problem, declaration_
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import session
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import canonical, suggest
+from precast.loader.contract.format.tiling import Tiling
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import canonical, suggest
-from precast.loader.format.tiling import Tiling
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.resolve.assumptions import unmet

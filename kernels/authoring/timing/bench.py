@@ -13,9 +13,9 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.timing.ceilings import positive
+from precast.loader.contract.format import fields
+from precast.loader.contract.format.config import Config
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
-from precast.loader.format.config import Config
 
 USUAL = ("warm", "host", "peer")
 EXTRAS = (*USUAL, "torch_compile", "just_in_time")

@@ -10,8 +10,8 @@ from typing import Any
 
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.timing.timer import Run, captured
+from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
-from precast.loader.format import fields
 
 _COPIED = 2 << 30  # bytes: far more than any L2 cache
 _SIDES = (4096, 8192)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Problem
-from precast.loader.format import fields
+from precast.loader.contract.format import fields
 
 _MOST = 2**63 - 1
 

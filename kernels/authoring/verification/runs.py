@@ -14,8 +14,8 @@ from precast.kernels.authoring.verification.compare import compare, differing
 from precast.kernels.authoring.verification.guarded import Guarded, enclose, fill
 from precast.kernels.authoring.verification.scenarios import Scenario
 from precast.kernels.authoring.verification.special_values import with_special
-from precast.loader.format.config import Config
-from precast.loader.format.signature import Signature
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.signature import Signature
 
 Launch = Callable[..., Any]
 _AROUND = 0xFF  # what stands around the inputs

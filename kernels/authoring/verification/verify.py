@@ -14,7 +14,7 @@ from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
 _NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"

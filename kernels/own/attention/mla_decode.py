@@ -15,8 +15,8 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.attention.latent import VALUES, WIDTH, Latent
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _SCALE = 192**-0.5  # of DeepSeek V3: a head has 128 elements without a position, and 64 with one
 _PEAKED = 2.0  # a spread of scores with which few latents dominate, so that results are not all near zero

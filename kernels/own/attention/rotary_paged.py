@@ -13,8 +13,8 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.attention.heads import VECTOR, Heads
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _FP8 = "float8_e4m3fn"
 _STEP = 2 * VECTOR  # of heads: a lane takes two vectors

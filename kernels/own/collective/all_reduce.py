@@ -12,8 +12,8 @@ from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
 from precast.kernels.own.collective.exchange import WORLDS, Exchange
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 
 def supports(config: Config, target: Target) -> str | None:

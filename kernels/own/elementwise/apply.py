@@ -12,8 +12,8 @@ from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.elementwise import forms
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square")
 _FLOPS = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "silu": 4, "sigmoid": 4, "square": 1}

@@ -15,9 +15,9 @@ from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.tiles import Tile
-from precast.loader.format.config import Config
-from precast.loader.format.program.expression import Expression
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.program.expression import Expression
+from precast.loader.contract.format.target import Target
 
 _THREADS = (32, 64, 128, 256, 512, 1024)
 _UNROLL = (1, 2, 4, 8)

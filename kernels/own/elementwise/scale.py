@@ -12,7 +12,7 @@ from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.elementwise import forms
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:

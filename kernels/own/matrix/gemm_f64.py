@@ -14,8 +14,8 @@ from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 # What one instruction multiplies, (m, n, k), and the first compute capability that has it.
 _INSTRUCTIONS = {"8x8x4": (8, 0), "16x8x4": (9, 0), "16x8x8": (9, 0), "16x8x16": (9, 0)}

@@ -15,8 +15,8 @@ from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _DTYPES = ("bfloat16", "float16")
 _UNIT = (16, 16, 16)  # what a warp reads and multiplies at a time

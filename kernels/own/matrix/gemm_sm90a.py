@@ -8,8 +8,8 @@ from typing import Any
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.matrix.blocking import Blocking
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _DTYPES = ("bfloat16", "float16", "float8_e4m3fn")
 _STORED = ("bfloat16", "float16", "float32")

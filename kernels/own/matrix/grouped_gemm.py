@@ -15,8 +15,8 @@ from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, ke
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.matrix.grouping import BLOCK, Grouping
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _FP8 = "float8_e4m3fn"
 _DTYPES = ("bfloat16", "float16", _FP8)

@@ -11,8 +11,8 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix.staging import Staging
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _LARGE = 8192
 _FAR = 1 << 15  # elements from row to row of the large problem, of which few are used

@@ -15,8 +15,8 @@ from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.own.matrix import products
 from precast.kernels.own.matrix.staging import Side, Staging, Threads
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _THREADS = Threads(rows=8, columns=8)
 _UNIT = (4 * _THREADS.rows, 8 * _THREADS.columns, 4)  # what a warp multiplies: four by eight threads, vectors of four

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 WARP = 32
 MATRIX = 8  # rows, and columns, of what one thread in four reads a row of

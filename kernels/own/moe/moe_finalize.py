@@ -10,8 +10,8 @@ from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.moe import moe_permute as moving
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _LARGEST = 6.0  # in size, of the results in problems, beyond which hardly one of 2**30 normal numbers lies
 

@@ -10,8 +10,8 @@ from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.moe import routing
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _DTYPES = ("bfloat16", "float16", "float8_e4m3fn")
 _THREADS = (64, 128, 256, 512)

@@ -13,8 +13,8 @@ from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.moe import routing
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _CLUSTERS = (1, 2, 4, 8, 16)
 _PORTABLE = 8  # blocks of a cluster that every GPU with clusters runs

@@ -11,8 +11,8 @@ from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
 from precast.kernels.own import row_cases
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _MATRIX = ("rows", "hidden")
 _EPS = 1e-5

@@ -15,8 +15,8 @@ from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.rows import WARP, split_of
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _THREADS = (32, 64, 128, 256, 512, 1024)
 _EPS = 1e-6

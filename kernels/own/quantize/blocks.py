@@ -8,8 +8,8 @@ from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.own import row_cases
 from precast.kernels.own.float8 import BLOCK
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _BLOCKS = ("token", BLOCK)
 _UNROLL = (1, 2, 4)

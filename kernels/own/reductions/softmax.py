@@ -12,8 +12,8 @@ from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import RowKernel, Tensor
 from precast.kernels.own import row_cases
 from precast.kernels.own.rows import WARP
-from precast.loader.format.config import Config
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 _MATRIX = ("rows", "width")
 _SPREAD = 3.0

@@ -23,9 +23,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.attach.compiler.host_values import TensorView
+from precast.loader.contract.abi.dlpack import ManagedTensor
+from precast.loader.contract.format.signature import Argument
 from precast.loader.errors import FormatError
-from precast.loader.format.signature import Argument
-from precast.loader.launch.dlpack import ManagedTensor
 from precast.loader.launch.kernel import Kernel
 
 _NUMBERS = (int, float)  # bool is an int

@@ -18,9 +18,9 @@ from typing import Any
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers, answered_by, asking
 from precast.loader.attach.import_hook import after_import
-from precast.loader.attach.keys import UnknownKey, canonical, encode
 from precast.loader.attach.library import KernelSource, Library, Seam
-from precast.loader.fast_start.values import Immutable
+from precast.loader.contract.recordings.keys import UnknownKey, canonical, encode
+from precast.loader.contract.values import Immutable
 
 _MODULE, _BASE = "cutlass.operators.providers.cutedsl.operator", "cutlass.operators.base"
 _PLACE = f"{_MODULE}:CuteDslOperator.cute_compile"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.loader.attach.hooks import CompileFunctions
-from precast.loader.attach.key_reader import find
 from precast.loader.attach.library import Library
+from precast.loader.contract.recordings.key_reader import find
 
 _POINTER, _STREAM = "pointer", "stream"
 _ADDRESS = 1 << 20  # aligned for whatever is assumed of a pointer, and never read

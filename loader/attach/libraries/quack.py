@@ -15,8 +15,8 @@ from typing import Any
 
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
-from precast.loader.attach.key_reader import find
 from precast.loader.attach.library import KernelSource, Library, Seam
+from precast.loader.contract.recordings.key_reader import find
 
 _CLASS_REF = "gemm_class"
 

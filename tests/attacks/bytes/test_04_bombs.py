@@ -32,7 +32,7 @@ def test_a_frame(native: Native, tmp_path: Path, refused: Refused, declared: boo
     path = writer.write(tmp_path / "cache")
     data = (path / "ops" / "scale.json").read_text().replace(f'"stored": {blob.stored}', f'"stored": {len(stored)}')
     (path / "ops" / "scale.json").write_text(data)
-    from precast.loader.format.index import digest
+    from precast.loader.contract.format.index import digest
 
     edit(path / "index.json", lambda i: i["ops"]["scale"].update(sha256=digest(data.encode()), size=len(data)))
     edit(path / "index.json", lambda i: i["runtimes"][0]["blob"].update(**_blob(blob, len(stored))))

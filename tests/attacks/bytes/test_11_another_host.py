@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.format.artifact import Host
+from precast.loader.contract.format.artifact import Host
 from tests.helpers.attacks import Fails, Refused, edit, forge_op
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, artifact, compiler
 from tests.helpers.native.libprecast import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.format.index import OP_LIMIT
+from precast.loader.contract.format.index import OP_LIMIT
 from tests.helpers.attacks import Refused, edit
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from precast import loader
-from precast.loader.format.index import Index
-from precast.loader.format.op_reader import OpReader
+from precast.loader.contract.format.index import Index
+from precast.loader.contract.format.op_reader import OpReader
 from tests.helpers.attacks import edit, forge
 from tests.helpers.native.libprecast import LibprecastReader
 

@@ -39,7 +39,7 @@ def test_in_the_index(path: Path, refused: Refused, word: str) -> None:
 
 
 def test_from_the_caller() -> None:
-    from precast.loader.format.config import Key
+    from precast.loader.contract.format.config import Key
 
     for value in (float("nan"), float("inf")):
         with pytest.raises(loader.ConfigError, match="use a finite number"):

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.format.program.host_program import HostProgram
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.target import Capability
 from precast.loader.launch import native_program
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machine, Machines

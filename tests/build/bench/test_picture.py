@@ -15,7 +15,7 @@ from precast.build.bench.picture import Dot, dots, picture
 from precast.build.bench.report import Report, Row
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 
 CEILINGS = Ceilings(bandwidth=4000.0, rates={"bfloat16": 800.0, "float8_e4m3fn": 1600.0}, l2=50 << 20)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,9 +11,9 @@ from precast.build.bench.report import Report, Row
 from precast.build.cache.annotate import Measurements
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tiling import Tiling
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Capability
-from precast.loader.format.tiling import Tiling
 
 
 def row(key: str, us: float, n: int = 8, **config: Any) -> Row:

@@ -14,9 +14,9 @@ from precast.build.bench.rounds import combined, rounds
 from precast.build.on_gpu.launches import Launched, Launches, Lost
 from precast.kernels.authoring.timing.bench import USUAL, Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.values import replace
 from precast.loader.machine.driver import Device
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from precast import loader
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.cli.main import app
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError, NoCudaDevice
-from precast.loader.fast_start.values import replace
-from precast.loader.format.target import Capability
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
 from tests.helpers.loader_fixtures import native, path, use
 

@@ -12,8 +12,8 @@ from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import Coverage, coverage
 from precast.build.cache.merge import merge_caches
 from precast.cli.make.check import lines
+from precast.loader.contract.format.index import Index
 from precast.loader.errors import IntegrityError, PrecastError
-from precast.loader.format.index import Index
 from precast.loader.resolve.cache import Cache
 from tests.helpers.packed_caches import AARCH64, ARM, RUNTIMES, X86, Built, code_of, damage, scale_plan
 
@@ -86,7 +86,7 @@ def test_without_its_runtime_library_no_artifact_is_there(tmp_path: Path, how: C
 
 
 def _remove(path: Path, content: bytes) -> list[Path]:
-    from precast.loader.format.index import digest
+    from precast.loader.contract.format.index import digest
 
     blob = path / "blobs" / digest(content)
     blob.unlink()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.diff import difference
-from precast.loader.format.artifact import Artifact, Resources
+from precast.loader.contract.format.artifact import Artifact, Resources
 from tests.helpers.caches import SCALE_KEYS
 from tests.helpers.packed_caches import ARM, TOOLS, Built, code_of, damage
 

@@ -14,9 +14,9 @@ from precast.build.errors import MergeError, WheelError
 from precast.build.link import elf
 from precast.build.link.toolchain import by_host
 from precast.build.wheel.wheel import write_wheels
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.target import Capability
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.target import Capability
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request

@@ -11,8 +11,8 @@ from precast.build.child.author_traceback import author_frames, author_traceback
 from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import profile_named
 from precast.build.ipc.message import Message
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import PrecastError
-from precast.loader.format.target import Target
 from tests.helpers.builds import HEAD
 
 FAILING = HEAD.replace("    i = cute.arch.thread_idx()[0]\n", "    i = cute.arch.thread_idx()[0]\n    helper()\n") + (

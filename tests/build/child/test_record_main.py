@@ -17,7 +17,7 @@ from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.tensor_values import TensorValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 install_fake_gpu(FactRecorder(**profile_of(Target.parse("sm_90a")).to_json()))
 install_fake_cuda()

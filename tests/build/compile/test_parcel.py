@@ -16,8 +16,8 @@ from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.message import Message
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Target
 
 
 @pytest.fixture

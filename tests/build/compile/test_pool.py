@@ -18,7 +18,7 @@ from precast.build.gpu.profile import Profiles
 from precast.build.ipc.capacity import MemoryBudget
 from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.variants import variant
 
 Answer = Callable[["FakeWorker", int], Message]

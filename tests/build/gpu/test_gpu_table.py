@@ -6,8 +6,8 @@ import pytest
 
 from precast.build.gpu.gpu_table import GPUS, TABLE
 from precast.build.gpu.profile import facts_of, profile_named, profile_of
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from precast.loader.format.target import Target
 
 TARGETS = [
     "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a",

@@ -9,8 +9,8 @@ import pytest
 from precast.build.errors import ToolError
 from precast.build.gpu.measure import measure, profile_from
 from precast.build.gpu.profile import Profiles, profile_named
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from precast.loader.format.target import Target
 from tests.helpers.plans import plan_files
 
 H200 = {

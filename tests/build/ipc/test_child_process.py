@@ -14,7 +14,7 @@ import pytest
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 SM90A = Target.parse("sm_90a")
 MODULES = {

@@ -9,10 +9,10 @@ import pytest
 
 from precast.build.measurements.fit import Listed, code_digest, completed, fit
 from precast.build.measurements.tuning_file import TuningFile
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.index import digest
+from precast.loader.contract.format.tiling import Tiling
 from precast.loader.errors import FormatError
-from precast.loader.format.config import Key
-from precast.loader.format.index import digest
-from precast.loader.format.tiling import Tiling
 from tests.helpers.caches import SCALE_KEYS, artifact, blob_of
 from tests.helpers.tuning.files import CODES, scale_file
 

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast import loader
-from precast.loader.format.artifact import Artifact, Host
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.config import Key, to_json, to_value
-from precast.loader.format.index import OpIndex
-from precast.loader.format.target import Capability
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.artifact import Artifact, Host
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.config import Key, to_json, to_value
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.resolution import Resolution
@@ -304,7 +304,7 @@ def test_what_is_json(text: str, libprecast: LibprecastReader, path: Path) -> No
 
 
 def loader_json(text: str) -> Any:
-    from precast.loader.format.fields import parse_json
+    from precast.loader.contract.format.fields import parse_json
 
     return parse_json(text)
 

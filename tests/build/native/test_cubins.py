@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from precast import loader
 from precast.build.native.libprecast import write_library
 from precast.kernels.authoring.launch_plan import LaunchPlan
-from precast.loader.format.index import digest
-from precast.loader.format.program.host_program import HostProgram
-from precast.loader.format.signature import Argument, Signature, Symbol
-from precast.loader.launch.tvm_ffi_abi import limits
+from precast.loader.contract.abi.tvm_ffi_abi import limits
+from precast.loader.contract.format.index import digest
+from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches, in_threads

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 from tests.helpers.attacks import forge
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.programs import LEAVES, PROGRAM, PROGRAMS, SIGNATURE

@@ -10,9 +10,9 @@ import pytest
 
 from precast.build.on_gpu import launches as module
 from precast.build.on_gpu.launches import Launched, Launches, Lost, Trial
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.index import OpIndex
 from tests.helpers.caches import Native, artifact, demo
 
 # What an author declares: what makes the inputs does what a kernel of this config would do to the process.

@@ -16,8 +16,8 @@ from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
-from precast.loader.format.config import Key
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Target
 from tests.helpers.plans import plan_files
 
 SM90A = Target(9, 0, "a")

@@ -17,9 +17,9 @@ from precast.build.plan.description import Described, Description
 from precast.build.plan.manifest import KernelRef, Manifest, parse_manifest
 from precast.build.plan.matrix import matrix_of
 from precast.build.plan.plan import Plan, make_plan
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from precast.loader.format.config import Key
-from precast.loader.format.target import Target
 
 KEYS = (
     Key(name="dtype", type="dtype"),

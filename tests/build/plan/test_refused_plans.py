@@ -12,7 +12,7 @@ from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef, read_manifest
 from precast.build.plan.plan import make_plan
 from precast.build.plan.variant import Variant
-from precast.loader.format.config import Key
+from precast.loader.contract.format.config import Key
 
 REFUSED = sorted((Path(__file__).parent / "refused").glob("*.yaml"))
 NORM = Description(

@@ -14,8 +14,8 @@ from precast.build.errors import Location
 from precast.build.plan.plan import Plan
 from precast.build.plan.shard import Shard, part_of
 from precast.build.plan.variant import Variant
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.target import Target
 
 TARGETS = [Target.parse(t) for t in ("sm_90a", "sm_100a", "sm_120a")]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from precast.build.rehearsal import fit
-from precast.loader.format.program.expression import Expression, evaluate
+from precast.loader.contract.format.program.expression import Expression, evaluate
 
 Leaves = Mapping[str, int]
 KNOWN = fit.Known(

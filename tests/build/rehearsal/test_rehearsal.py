@@ -29,10 +29,10 @@ from precast.build.rehearsal.recorder import Recorded, Recorder
 from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.registry import find
-from precast.loader.format.config import Value
-from precast.loader.format.program.host_program import HostProgram
-from precast.loader.format.signature import Signature
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Value
+from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.target import Target
 from tests.helpers.gpu.signature_check import bind
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,8 @@ from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.variant import Variant
 from precast.build.results.reproduce import draw
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.target import Target
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import write_package as write
 

@@ -17,8 +17,8 @@ import yaml
 
 from precast.build.scaffold.scaffold import new_ci
 from precast.cli import main
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.target import Target
 from tests.helpers.cluster.dask_cluster import DaskCluster
 from tests.helpers.source_tree import ROOT
 

@@ -16,8 +16,8 @@ from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.verification.verify import verify
+from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Config
 from precast.loader.resolve.cache import Cache
 
 

@@ -15,18 +15,18 @@ from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.yaml.reader import read_yaml
 from precast.build.schemas.cache_schema import NAMES, schema_of
+from precast.loader.contract.format.artifact import Artifact, Blob, Host, Resources
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.config import Config, Key
+from precast.loader.contract.format.index import Index, OpEntry, OpIndex, Runtime
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.program.host_program import HostProgram, Parameter, Word
+from precast.loader.contract.format.program.host_program import Step as HostStep
+from precast.loader.contract.format.signature import Argument, Signature, Symbol
+from precast.loader.contract.format.target import Capability, Target
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.errors import FormatError
-from precast.loader.format.artifact import Artifact, Blob, Host, Resources
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.config import Config, Key
-from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.program.host_program import HostProgram, Parameter, Word
-from precast.loader.format.program.host_program import Step as HostStep
-from precast.loader.format.signature import Argument, Signature, Symbol
-from precast.loader.format.target import Capability, Target
-from precast.loader.format.tiling import Tiling
-from precast.loader.format.tuning import Measured
 
 HERE = Path(__file__).parents[1]
 SHA = "a" * 64

@@ -10,7 +10,7 @@ from precast.build.interpreter import HERE
 from precast.build.link.toolchain import LOCK, find_toolchain
 from precast.build.plan.variant import Variant
 from precast.build.store.key import key_parts, variant_key
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 VARIANT = Variant(
     op="scale",

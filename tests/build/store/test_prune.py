@@ -20,7 +20,7 @@ from precast.build.store.prune import StoredFile, StoreUsage, prune, select_unus
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.cli.main import app
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 DAY = 86400.0
 H200 = profile_of(Target.parse("sm_90a"))

@@ -16,7 +16,7 @@ from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
 from precast.build.store.requested_facts import RequestedFacts, encode_requested_facts
 from precast.build.store.store import Store, compressed
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, tree
 from tests.helpers.builds import write_package as write
 

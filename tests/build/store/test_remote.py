@@ -25,8 +25,8 @@ from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
 from precast.build.store.remote import Patience, Remote
 from precast.build.store.store import Store, decode_record
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.target import Target
 from tests.helpers.builds import tree
 from tests.helpers.builds import write_package as write
 

@@ -13,7 +13,8 @@ from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
 from precast.build.store.key import seam_digests, variant_key
 from precast.build.store.record import Record
-from precast.loader.attach import hooks, keys
+from precast.loader.attach import hooks
+from precast.loader.contract.recordings import keys
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.variants import variant
 

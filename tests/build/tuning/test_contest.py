@@ -9,7 +9,7 @@ import pytest
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
 from precast.build.tuning.contest import Contest, contests
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 

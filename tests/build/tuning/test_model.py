@@ -18,8 +18,8 @@ from precast.build.tuning.model import Model, microseconds
 from precast.kernels.authoring.declare import Cost, Declaration, declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.tile import Tile
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from precast.loader.format.target import Target
 
 SM100 = Target.parse("sm_100a")
 SHIPPED = Path(__file__).parents[3] / "manifests" / "tuning" / "gemm-h200.json"

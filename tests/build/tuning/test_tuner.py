@@ -13,8 +13,8 @@ from precast.build.measurements.tuning_file import Gpu, TuningFile, sizes_of
 from precast.build.on_gpu.launches import Lost, Trial
 from precast.build.tuning.contest import Contest, Contestant
 from precast.build.tuning.tuner import CAREFUL, LONG, QUICK, Round, Tuner, read_file
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Target
 from tests.helpers.caches import SCALE_KEYS
 from tests.helpers.tuning.files import DATES, gpu
 

@@ -12,9 +12,9 @@ from precast.build.cache.annotate import Measurements, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
 from precast.build.web_report.page_data import page_data
-from precast.loader.fast_start.values import replace
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
 from tests.helpers.web import browser

@@ -19,8 +19,8 @@ from precast.build.web_report.page import page
 from precast.build.web_report.page_data import PageData, page_data
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
 

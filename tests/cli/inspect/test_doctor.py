@@ -15,7 +15,7 @@ import pytest
 from precast.cli.inspect.cache_health import CacheFacts
 from precast.cli.inspect.doctor import judge, render
 from precast.cli.inspect.facts import PACKAGES, DeviceFacts, DriverFacts, Facts
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 
 INSTALLED: dict[str, str | None] = {
     **dict.fromkeys(PACKAGES, "1.0"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.format.index import VERSION
+from precast.loader.contract.format.index import VERSION
 from tests.helpers.attached import write_library
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.source_tree import ROOT

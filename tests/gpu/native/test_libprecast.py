@@ -12,7 +12,7 @@ import pytest
 from precast import loader
 from precast.build.native.libprecast import write_library
 from precast.kernels.authoring.launching.bound_call import bound
-from precast.loader.format.config import to_json
+from precast.loader.contract.format.config import to_json
 from tests.gpu import variants
 from tests.helpers.attacks import keep_cubins
 from tests.helpers.caches import ffi_folder

@@ -15,7 +15,7 @@ import pytest
 from precast import loader
 from precast.build.measurements.tuning_file import TuningFile, config_json
 from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
 
 PROBLEMS: dict[str, list[dict[str, Any]]] = {

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.plan.recordings.recorded_manifest import manifest_of
-from precast.loader.attach.recording import merged, read_recording
+from precast.loader.contract.recordings.recording import merged, read_recording
 from tests.gpu.upstream.suites import SUITES, Suite
 from tests.gpu.upstream.table import read, render
 

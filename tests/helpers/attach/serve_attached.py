@@ -22,7 +22,7 @@ from precast.kernels.adapters.scripts.meta_tensors import without_memory
 from precast.loader.attach import attach
 from precast.loader.attach.compiler import dsl as dsl_answers
 from precast.loader.attach.import_hook import after_import
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 
 def forbid(module: ModuleType) -> None:

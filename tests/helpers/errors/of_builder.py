@@ -41,10 +41,10 @@ from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.registry import find as find_kernel
 from precast.kernels.authoring.replay import replay
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import Target
+from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import Dump, Passed
 from tests.helpers.errors.stage import Example, Stage
 from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built

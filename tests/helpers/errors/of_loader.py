@@ -13,20 +13,20 @@ from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import guard_of
-from precast.loader.attach.keys import encode
-from precast.loader.fast_start.values import replace
-from precast.loader.fetch.patience import PATIENCE
-from precast.loader.fetch.reference import read_reference
+from precast.loader.contract.diagnostics.dump import Block
+from precast.loader.contract.diagnostics.requests import read_requests
+from precast.loader.contract.distribution.reference import read_reference
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.recordings.keys import encode
+from precast.loader.contract.values import replace
 from precast.loader.fetch.source import open_source
-from precast.loader.fetch.web import Web
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import Capability
 from precast.loader.launch.warm_up import warm_up
 from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import Block
+from precast.loader.transport.patience import PATIENCE
+from precast.loader.transport.web import Web
 from precast.loader.watch.memory import bytes_of
-from precast.loader.watch.requests import read_requests
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader import session
-from precast.loader.fast_start.values import replace
+from precast.loader.contract.values import replace
 from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.caches import Native, demo
 from tests.helpers.echo import HOPPER

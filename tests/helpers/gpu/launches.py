@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from precast.loader.format.program.host_program import HostProgram, Launch
+from precast.loader.contract.format.program.host_program import HostProgram, Launch
 
 _LAUNCHES, _KERNELS, _BYTES = 8, 8, 4096
 _Three = ctypes.c_uint32 * 3

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import strategies as st
 
+from precast.loader.contract.format.program.expression import FUNCTIONS, Expression
+from precast.loader.contract.format.program.host_program import HostProgram, Parameter, Step, Word
+from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.errors import LaunchError
-from precast.loader.format.program.expression import FUNCTIONS, Expression
-from precast.loader.format.program.host_program import HostProgram, Parameter, Step, Word
-from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.watch.plain_value import View
 from tests.helpers.gpu.signature_check import bind, leaves_of_call, within
 

@@ -9,7 +9,7 @@ from typing import Any
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import complete
+from precast.loader.contract.format.config import complete
 
 
 def full(op: str, config: dict[str, Any]) -> dict[str, Any]:

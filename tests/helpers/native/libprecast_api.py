@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from precast.loader.launch.dlpack import dtype_code
+from precast.loader.contract.abi.dlpack import dtype_code
 from tests.helpers.caches import ffi_folder
 from tests.helpers.native.libprecast import ERRORS
 

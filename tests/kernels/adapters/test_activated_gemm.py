@@ -17,8 +17,8 @@ from precast.kernels.adapters.quack.activated_gemm import gemm_act, gemm_gated, 
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.compare import compare
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))

@@ -25,8 +25,8 @@ from precast.kernels.adapters.attention.forward import attention, attention_spli
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()

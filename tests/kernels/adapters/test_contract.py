@@ -21,8 +21,8 @@ from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.registry import FunctionRef, find, known_ops, load
 from precast.kernels.authoring.verification.verify import verify
+from precast.loader.contract.format.config import complete
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import complete
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command
 

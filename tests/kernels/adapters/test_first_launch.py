@@ -11,8 +11,8 @@ import pytest
 from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import Profiles
 from precast.build.ipc.message import Message
-from precast.loader.format.signature import Signature
-from precast.loader.format.target import Target
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.target import Target
 
 pytest.importorskip("torch")
 

@@ -15,9 +15,9 @@ from precast.kernels.adapters.flashinfer import blocks, library
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import find as find_op
 from precast.kernels.authoring.registry import load
-from precast.loader.format.config import complete
-from precast.loader.format.signature import Signature
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.target import Target
 
 torch = pytest.importorskip("torch")
 installed = pytest.mark.skipif(

@@ -26,8 +26,8 @@ from precast.kernels.adapters.operators.ops import gemm_blockscaled, gemm_groupe
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.plans import plan_files
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"

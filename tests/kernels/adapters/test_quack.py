@@ -18,8 +18,8 @@ from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))

@@ -14,7 +14,7 @@ from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import complete
+from precast.loader.contract.format.config import complete
 from tests.helpers.builds import precast
 
 torch = pytest.importorskip("torch")

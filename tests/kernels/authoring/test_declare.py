@@ -11,7 +11,7 @@ import pytest
 from precast.kernels import Declaration, LaunchPlan, declaration_of, kernel
 from precast.kernels.authoring.declare import plan_of
 from precast.kernels.authoring.errors import DeclarationError
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 
 def plain(n: int) -> int:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from precast.kernels import DType
 from precast.kernels.authoring import hints
 from precast.kernels.authoring.errors import DeclarationError
+from precast.loader.contract.format.config import Key
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Key
 
 Width = NewType("Width", int)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from precast.kernels.authoring.launch_plan import LaunchPlan
+from precast.loader.contract.format.program.host_program import HostProgram, Launch, Word
+from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.errors import FormatError, LaunchError
-from precast.loader.format.program.host_program import HostProgram, Launch, Word
-from precast.loader.format.signature import Argument, Signature, Symbol
 
 SIGNATURE = Signature(
     arguments=(

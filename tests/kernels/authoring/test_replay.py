@@ -11,11 +11,11 @@ import torch
 
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.replay import Output, ReplayError, replay, unplayable
-from precast.loader.fast_start.values import replace
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import Target
-from precast.loader.watch.dump import Dump, Passed
-from precast.loader.watch.dump_folder import HEADER, block_name, call_name
+from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.diagnostics.dump_folder import HEADER, block_name, call_name
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.values import replace
 from precast.loader.watch.memory import bytes_of, look_at
 
 DOUBLE = Declaration(

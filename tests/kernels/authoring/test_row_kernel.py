@@ -10,7 +10,7 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 MATRIX = ("rows", "hidden")
 CONFIG: Config = {"dtype": "bfloat16", "hidden": 16, "weight_dtype": None, "bias": False}

@@ -12,8 +12,8 @@ import pytest
 from precast.kernels import DType, Tuned
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.schema import call, keys_of
+from precast.loader.contract.format.config import Key
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import Key
 
 
 def plain(dtype: DType, hidden: int, layout: Literal["row", "col"] = "row", threads: Tuned[int] = 128) -> Any:

@@ -18,8 +18,8 @@ from elftools.elf.elffile import ELFFile
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "default.yaml"
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"

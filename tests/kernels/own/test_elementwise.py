@@ -18,7 +18,7 @@ from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.elementwise import forms
 from precast.kernels.own.gelu import log2_odds
 from precast.kernels.own.tiles import Tile
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

@@ -14,7 +14,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own import float8
 from precast.kernels.own.tiles import Tile
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

@@ -12,7 +12,7 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own import row_cases
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from precast.build.plan.manifest import parse_manifest
 from precast.loader import api, session
 from precast.loader.attach.attachment import Attachment, KernelMissing
-from precast.loader.attach.keys import canonical, encode
 from precast.loader.attach.library import Library
 from precast.loader.attach.recorder import Recorder
-from precast.loader.attach.recording import read_recording
+from precast.loader.contract.recordings.keys import canonical, encode
+from precast.loader.contract.recordings.recording import read_recording
 from precast.loader.errors import ConfigError, Frozen
 from precast.loader.launch.kernel import Kernel
 from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache
@@ -102,7 +102,7 @@ def test_functions_of_like_names_do_not_share_kernels(cache: Path, other: str) -
 
 
 def test_ops_are_names_that_a_cache_can_hold() -> None:
-    from precast.loader.format.patterns import OP_NAME
+    from precast.loader.contract.format.patterns import OP_NAME
 
     for place in (f"{PACKAGE}:_", f"{PACKAGE}:_2d", f"{PACKAGE}.a:{'x' * 200}", f"{PACKAGE}:ü", "elsewhere.m:F.g"):
         assert OP_NAME.admits(MINE.op(place)), MINE.op(place)

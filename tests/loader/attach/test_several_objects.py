@@ -15,8 +15,8 @@ from precast.loader import session
 from precast.loader.attach.attachment import Attachment, KernelMissing
 from precast.loader.attach.cached_compile import served
 from precast.loader.attach.compiler.dsl import Answers, answered_by
+from precast.loader.contract.format.config import to_value
 from precast.loader.errors import PrecastError
-from precast.loader.format.config import to_value
 from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache
 from tests.helpers.caches import Native
 from tests.helpers.packed_caches import scale_plan

@@ -16,8 +16,8 @@ import pytest
 from precast.cli import main as cli
 from precast.loader.fetch import __main__ as command
 from precast.loader.fetch.fetcher import fetch
-from precast.loader.fetch.progress import Progress
 from precast.loader.resolve.cache import Cache
+from precast.loader.transport.progress import Progress
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import many
 

@@ -11,8 +11,8 @@ import pytest
 
 from precast.loader.errors import FetchError, IntegrityError
 from precast.loader.fetch.fetcher import fetch
-from precast.loader.fetch.patience import Patience
-from precast.loader.fetch.progress import Progress
+from precast.loader.transport.patience import Patience
+from precast.loader.transport.progress import Progress
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many
 from tests.helpers.web.served import Served

@@ -223,7 +223,7 @@ def test_an_unknown_error_needs_no_tvm_ffi(native: Native, tmp_path: Path) -> No
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from precast.loader.session import Session\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "kernel = Session(machines=here).lookup('echo').kernel\n"

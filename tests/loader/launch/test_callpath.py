@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.values import replace
 from precast.loader.launch import callpath
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
@@ -80,7 +80,7 @@ def test_a_sub_interpreter_is_refused(native: Native, tmp_path: Path) -> None:
         "try: import _xxsubinterpreters as interpreters\n"
         "except ImportError: import _interpreters as interpreters\n"
         "from precast.loader.session import Session\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "first = Session(machines=here).lookup('echo').kernel\n"
@@ -98,7 +98,7 @@ def test_it_survives_a_fork(native: Native, tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from precast.loader.session import Session\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "kernel = Session(machines=here).lookup('echo').kernel\n"

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from precast import loader
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.index import OpIndex
-from precast.loader.format.signature import Symbol
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.signature import Symbol
+from precast.loader.contract.format.target import Capability
 from precast.loader.launch import library
 from precast.loader.launch.ffi import entry
 from precast.loader.launch.kernel import Kernel
@@ -260,7 +260,7 @@ import os, sys
 from precast import loader
 from dataclasses import replace
 from precast.loader import session
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = loader.get("scale", {"dtype": "bf16"}, target="sm_90a")
@@ -286,7 +286,7 @@ def test_no_gpu_no_torch_no_compiler(path: Path) -> None:
     run_alone(
         "import sys; sys.modules['torch'] = sys.modules['cutlass'] = None\n"
         "from precast.loader.session import Session\n"
-        "from precast.loader.format.target import Capability\n"
+        "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
         "kernel = Session(machines=here).lookup('scale', {'dtype': 'bf16'}).kernel\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import LoadError
-from precast.loader.format.index import digest
 from precast.loader.launch import library
 from tests.helpers.caches import NUMBER_MARK as MARK
 from tests.helpers.caches import NUMBER_SOURCE as SOURCE
@@ -20,7 +20,7 @@ from tests.helpers.caches import Native, compiler
 CYCLES = """
 import ctypes, os, sys
 from precast.loader.launch import library
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 code, count = open(sys.argv[1], "rb").read(), int(sys.argv[2])
 mark = (0x5A3C7E11).to_bytes(4, "little")
 assert code.count(mark) == 1

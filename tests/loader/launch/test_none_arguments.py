@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from precast.kernels.authoring.verification.verify import verify
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import Target
 from precast.loader.launch.kernel import Kernel
 from tests.helpers.echo import HOPPER
 

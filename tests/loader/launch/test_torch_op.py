@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 import torch
 
 from precast import loader
-from precast.loader.format.signature import Argument, Signature
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Capability
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.torch_op import schema_of

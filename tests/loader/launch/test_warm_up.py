@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
 from precast.loader.machine.driver import Driver
 from tests.helpers.caches import Native

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, Driver, NoDriver, ordinal
 from precast.loader.machine.machine import Machines
 from tests.helpers.caches import Native

@@ -14,9 +14,9 @@ import pytest
 from cuda.bindings.driver import CUdevice_attribute
 
 from precast import loader
-from precast.loader.fast_start.values import replace
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import OpIndex
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.facts import ATTRIBUTES, attribute_name, cluster_size
 from precast.loader.machine.machine import Machines

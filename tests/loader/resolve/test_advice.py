@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from precast.build.plan.plan import Plan
-from precast.loader.format.config import Key
+from precast.loader.contract.format.config import Key
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution, manifest_lines

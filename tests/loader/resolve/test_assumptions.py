@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from precast.loader.fast_start.values import replace
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import OpIndex
-from precast.loader.format.target import Capability, Target
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.target import Capability, Target
+from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.values import replace
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import slower, unmet, unstated

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.errors import ConfigError
-from precast.loader.format.index import OpIndex
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.by_problem import Decisions

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast import loader
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import CacheError, IntegrityError, OpNotFound
-from precast.loader.format.artifact import Blob
-from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact, demo, gives_away
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast import loader
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.estimate import distance, fastest
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.op_reader import OpReader
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured, joined, to_tables
 from precast.loader.errors import FormatError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key
-from precast.loader.format.estimate import distance, fastest
-from precast.loader.format.index import OpIndex
-from precast.loader.format.op_reader import OpReader
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured, joined, to_tables
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Request

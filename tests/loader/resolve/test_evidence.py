@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.values import replace
 from precast.loader.errors import VariantNotFound
-from precast.loader.fast_start.values import replace
-from precast.loader.format.target import Capability
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.evidence import unproven

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.loader.contract.format.index import digest
 from precast.loader.errors import CacheError, IntegrityError
-from precast.loader.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo, gives_away
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precast.loader.contract.format.artifact import Artifact, Host
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.target import Capability, Target
 from precast.loader.errors import ConfigError
-from precast.loader.format.artifact import Artifact, Host
-from precast.loader.format.config import Key
-from precast.loader.format.target import Capability, Target
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, same
 from precast.loader.resolve.choose import choose

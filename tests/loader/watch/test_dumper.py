@@ -17,11 +17,11 @@ pytest.importorskip("torch")
 import torch
 
 from precast import loader
+from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.diagnostics.dump_folder import HEADER, find_call, read_block, read_dump
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
 from precast.loader.watch import dumper, notice
-from precast.loader.watch.dump import Dump, Passed
-from precast.loader.watch.dump_folder import HEADER, find_call, read_block, read_dump
 from precast.loader.watch.memory import GpuFailed
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use
@@ -170,7 +170,7 @@ os.environ["PRECAST_CACHE_PATH"], os.environ["PRECAST_DUMP"] = sys.argv[1:3]
 import torch
 from precast import loader
 from precast.loader import session
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = loader.get("scale", {"dtype": "float32"})

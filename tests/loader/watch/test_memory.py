@@ -16,8 +16,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.format.signature import Argument
-from precast.loader.watch.dump import Block, Passed
+from precast.loader.contract.diagnostics.dump import Block, Passed
+from precast.loader.contract.format.signature import Argument
 from precast.loader.watch.memory import GpuFailed, bytes_of, look_at, merged_blocks
 from precast.loader.watch.plain_value import View
 

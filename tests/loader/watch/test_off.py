@@ -20,7 +20,7 @@ for name in {variables!r}: os.environ[name] = {value!r}
 import precast.loader
 assert not [m for m in sys.modules if m.startswith("precast.loader.watch")], sys.modules
 from precast.loader import session
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = precast.loader.get("scale", {{"dtype": "bf16"}})

@@ -14,10 +14,10 @@ import pytest
 
 from precast import loader
 from precast.loader import session
+from precast.loader.contract.diagnostics.requests import Requested, read_requests
 from precast.loader.machine.machine import Machines
 from precast.loader.watch import notice, request_file
 from precast.loader.watch.request_file import RequestFile, append_line
-from precast.loader.watch.requests import Requested, read_requests
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import run_alone
 from tests.helpers.echo import HOPPER
@@ -128,7 +128,7 @@ def test_a_refresh_keeps_the_counts(path: Path, use: Use, file: Path) -> None:
 SERVICE = """
 import os, signal, sys
 from precast.loader.watch.request_file import RequestFile
-from precast.loader.watch.requests import Requested
+from precast.loader.contract.diagnostics.requests import Requested
 file = RequestFile(sys.argv[1])
 for number in range(int(sys.argv[2])):
     one = Requested(op="scale", config={"n": number, "text": ["x" * 1000, "y" * 1000]}, missing="none")

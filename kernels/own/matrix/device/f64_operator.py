@@ -35,7 +35,7 @@ from cutlass.operators.utils.device import to_cuda_stream
 
 from precast.kernels.own.matrix.device.gemm_f64 import GemmF64
 from precast.kernels.own.matrix.gemm_f64 import instruction_of, staging_of
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 _ROWS, _COLUMNS = (0, 0, 1), (0, 1, 0)  # strides of (l, rows, columns): which dimension is contiguous
 _DESIGNS: Mapping[tuple[int, int, int], Mapping[str, Any]] = {

@@ -2,7 +2,7 @@
  *
  * A problem that was measured is chosen for by its own row. Between measurements, the times of the rows nearest to it
  * are carried over: each variant's time changes by the work that its tiles are, here and there, and what is then said by
- * nearer rows counts for more. precast's loader/format/estimate.py decides the same. */
+ * nearer rows counts for more. precast's loader/contract/format/estimate.py decides the same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Expressions: numbers of 64 bits, made of what a call passes. loader/format/program/expression.py has the same. */
+/* Expressions: numbers of 64 bits, made of what a call passes. loader/contract/format/program/expression.py has the same. */
 #include <string.h>
 
 #include "config.h"

@@ -1,4 +1,4 @@
-/* The form of host programs. loader/format/program/host_program.py has the same. */
+/* The form of host programs. loader/contract/format/program/host_program.py has the same. */
 #include "program.h"
 
 #define STEPS 8

@@ -6,7 +6,7 @@ from typing import Any
 
 from precast.build.child.on_gpu.measure_main import facts
 from precast.build.gpu.measure import profile_from
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import Device
 
 KNOWN = {16: 132, 75: 9, 76: 0, 97: 232448, 120: 1}  # numbers of CUdevice_attribute

@@ -21,7 +21,7 @@ from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
 from precast.build.results.report import Report
 from precast.build.store.store import Store
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
 from tests.helpers.plans import plan_files
 

@@ -17,8 +17,8 @@ from precast.build.plan.description import Description
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import make_plan
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
-from precast.loader.attach.recording import Recorded
-from precast.loader.format.config import Key, to_json
+from precast.loader.contract.format.config import Key, to_json
+from precast.loader.contract.recordings.recording import Recorded
 from tests.helpers.variants import variant
 
 PLACE = "quack.softmax:Softmax.compile"

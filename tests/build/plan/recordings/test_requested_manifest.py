@@ -20,10 +20,10 @@ from precast.build.plan.recordings.requested_manifest import (
     manifest_of,
     read_request_files,
 )
+from precast.loader.contract.diagnostics.requests import Requested, Wanted
+from precast.loader.contract.format.config import Key, to_json
+from precast.loader.contract.values import replace
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.fast_start.values import replace
-from precast.loader.format.config import Key, to_json
-from precast.loader.watch.requests import Requested, Wanted
 
 TEXTS = st.sampled_from(["", "on", "null", "1", "1e3", "0x10", "a: b", "#", "${x}", "é", "[", "x y", "a\nb", '"'])
 PLAIN = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).map(abs) | TEXTS

@@ -8,7 +8,7 @@ from precast.kernels.authoring.declare import Problem, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.elementwise import scale
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 
 def problems(config: Config) -> list[Problem]:

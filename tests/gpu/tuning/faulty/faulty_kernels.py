@@ -11,7 +11,7 @@ from typing import Any, Literal
 from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import Problem, kernel
 from precast.kernels.authoring.hints import Tuned
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 
 def problems(config: Config) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precast.kernels.authoring.launching.bound_call import bound
-from precast.loader.format.signature import Argument, Signature
+from precast.loader.contract.format.signature import Argument, Signature
 
 
 def signature_of(*arguments: Argument) -> Any:

@@ -9,9 +9,9 @@ import pytest
 
 from precast.kernels.authoring.launching.cases import LeftOut, cases
 from precast.loader import session
-from precast.loader.fast_start.values import replace
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import OpIndex
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.values import replace
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache

@@ -13,7 +13,7 @@ import torch
 from precast.kernels.authoring.declare import Declaration, Problem, Tolerance
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.config import Config
+from precast.loader.contract.format.config import Config
 
 HUGE = 1 << 12  # stands for 2**31
 

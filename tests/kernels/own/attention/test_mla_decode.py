@@ -18,8 +18,8 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.attention.mla_decode import mla_decode
-from precast.loader.format.config import Config, complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import Config, complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 from tests.helpers.gpu.machine_code import instructions
 

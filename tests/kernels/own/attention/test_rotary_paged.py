@@ -10,8 +10,8 @@ import torch
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.own.attention.rotary_paged import rotary_paged
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 
 SM90 = Target.parse("sm_90a")
 LLAMA = {"dtype": "bfloat16", "q_heads": 8, "kv_heads": 2, "head_dim": 64, "page": 16}

@@ -18,8 +18,8 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 from tests.helpers.gpu.machine_code import instructions
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from precast.kernels import declaration_of
 from precast.kernels.own.matrix.grouped_gemm import grouped_gemm_contiguous, grouped_gemm_masked
 from precast.kernels.own.matrix.grouping import PITCH, Grouping, expert_of, table_size
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 
 ROWS = st.lists(st.integers(0, 700), min_size=1, max_size=70)
 LARGEST = 2**31 - 1

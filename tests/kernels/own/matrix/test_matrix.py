@@ -22,9 +22,9 @@ from precast.build.link.toolchain import find_toolchain
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command
 

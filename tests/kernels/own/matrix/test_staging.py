@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.kernels.own.matrix.staging import MATRIX, WARP, Side, Staging, Threads
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 
 SIDES = [
     Side(along, depth, contiguous_k, bits, granule, together, copied)

@@ -21,8 +21,8 @@ from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.moe import routing
-from precast.loader.format.config import complete
-from precast.loader.format.target import Target
+from precast.loader.contract.format.config import complete
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import command
 
 HALF, FP8 = "bfloat16", "float8_e4m3fn"

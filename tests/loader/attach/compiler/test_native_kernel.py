@@ -14,8 +14,8 @@ from precast.loader.attach import host_values
 from precast.loader.attach.compiler.native_kernel import NativeKernel
 from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.attach.provenance import parse_defaults
+from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.errors import FormatError
-from precast.loader.format.signature import Argument, Signature
 
 torch = pytest.importorskip("torch")
 tvm_ffi = pytest.importorskip("tvm_ffi")

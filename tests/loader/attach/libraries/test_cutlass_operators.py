@@ -16,9 +16,9 @@ import cutlass.operators.providers.cutedsl.operator as cutedsl
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from precast.loader.attach.keys import UnknownKey, canonical, encode
 from precast.loader.attach.libraries import cutlass_operators
 from precast.loader.attach.libraries.cutlass_operators import _Compilation, describe
+from precast.loader.contract.recordings.keys import UnknownKey, canonical, encode
 
 
 def arguments(m: int = 512, *, b_major: str = "n", dtype: Any = torch.bfloat16, real: bool = False) -> Any:

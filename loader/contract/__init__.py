@@ -1,0 +1,1 @@
+"""What builder and loader agree on, and every file that both read or write."""

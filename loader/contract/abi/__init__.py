@@ -1,0 +1,1 @@
+"""Binary layouts of other projects, each declared once: DLPack and TVM-FFI."""

@@ -1,0 +1,1 @@
+"""A cache on its way: references to it, its layers, and its OCI image."""

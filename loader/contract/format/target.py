@@ -1,0 +1,96 @@
+"""Targets: which GPU an artifact is built for, and which GPUs it runs on, by CUDA's rules.
+
+``sm_100a`` runs on 10.0 only; ``sm_100f`` on its family, same or newer minor; plain ``sm_90`` on the
+same major, same or newer minor. The GPUs of Jetson boards run only what was built for exactly them.
+"""
+
+from __future__ import annotations
+
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import TargetError
+
+# CUDA C++ Programming Guide, binary compatibility: none on Tegra, nor between Tegra and other GPUs. Those are Orin and
+# Thor (developer.nvidia.com/cuda-gpus, column Jetson).
+TEGRA = frozenset({(8, 7), (11, 0)})
+
+
+class Capability(Immutable, order=True):
+    """What a device is: its compute capability.
+
+    >>> str(Capability(9, 0))
+    '9.0'
+    """
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Target(Immutable, order=True):
+    """What an artifact is built for.
+
+    >>> Target.parse("sm_100a").runs_on(Capability(10, 3))
+    False
+    >>> Target.parse("sm_100f").runs_on(Capability(10, 3))
+    True
+    """
+
+    major: int
+    minor: int
+    suffix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read ``sm_90``, ``sm_90a`` or ``sm_100f``.
+
+        >>> Target.parse("sm_90a")
+        Target(major=9, minor=0, suffix='a')
+        """
+        suffix = text[-1] if isinstance(text, str) and text.endswith(("a", "f")) else ""
+        number = _number(text[3:].removesuffix(suffix)) if isinstance(text, str) and text[:3] == "sm_" else 0
+        if not 10 <= number < 1000:
+            raise TargetError(f"{text!r} is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'")
+        return cls(number // 10, number % 10, suffix)
+
+    def __str__(self) -> str:
+        return f"sm_{self.major}{self.minor}{self.suffix}"
+
+    @property
+    def capability(self) -> Capability:
+        """The device this target names exactly."""
+        return Capability(self.major, self.minor)
+
+    def runs_on(self, device: Capability) -> bool:
+        """Whether a device of this capability can run what was built for this target."""
+        if self.suffix == "a" or (device.major, device.minor) in TEGRA or (self.major, self.minor) in TEGRA:
+            return device == self.capability
+        return device.major == self.major and device.minor >= self.minor
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Among targets that run on one device, the best one has the lowest rank: exact, family, plain; then newest.
+
+        >>> sorted(map(Target.parse, ["sm_80", "sm_86", "sm_86a"]), key=lambda t: t.rank)[0].suffix
+        'a'
+        """
+        return ("af".index(self.suffix) if self.suffix else 2, -self.minor)
+
+
+def parse_capability(text: str) -> Capability:
+    """Read ``9.0`` or ``10.3``.
+
+    >>> parse_capability("10.3")
+    Capability(major=10, minor=3)
+    """
+    major, _, minor = text.partition(".")
+    if not (0 < _number(major) < 100 and (minor == "0" or 0 < _number(minor) < 10)):
+        raise TargetError(f"{text!r} is not a compute capability: write it like '9.0'")
+    return Capability(int(major), int(minor))
+
+
+def _number(text: str) -> int:
+    """A number as it is written without a leading zero; 0 for what is none."""
+    plain = text.isascii() and text.isdigit() and len(text) < 4 and text[0] != "0"
+    return int(text) if plain else 0

@@ -1,0 +1,123 @@
+"""What a compile function returned: a compiled object alone, a structure of some and plain values, or anything else.
+
+The builder notes it beside the objects, and a seam gives the library the same again around a cache's kernels. It is
+written as ``precast.loader.contract.recordings.keys`` writes values; ``["$made:kernel"]`` stands for the first kernel, and
+``["$made:kernel", 1]`` for the second. Nothing is noted where the object itself was returned.
+
+A function's first object is filed under its op, each further one under a name of its own below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from precast.loader.attach.provenance import OBJECTS
+from precast.loader.contract.recordings.key_reader import decode
+from precast.loader.contract.recordings.keys import UnknownKey, encode
+from precast.loader.errors import FormatError
+
+WRAPPED = "wrapped"
+"""The function returned something that has no plain form, such as a closure: only the function itself can make it."""
+
+MOST = 64
+"""How many objects one call of a compile function may give."""
+
+_KERNEL = "kernel"
+
+
+def numbered(name: str, number: int, separator: str = ".") -> str:
+    """The name that a function's object is filed under, from 0 on.
+
+    >>> numbered("attach.mine.compiled", 0), numbered("attach.mine.compiled", 1)
+    ('attach.mine.compiled', 'attach.mine.compiled.object1')
+    """
+    return f"{name}{separator}object{number}" if number else name
+
+
+def first_op(op: str) -> str:
+    """The op that the first object of the same function is filed under.
+
+    >>> first_op("attach.quack.softmax_ab12.object1"), first_op("acme.split.main")
+    ('attach.quack.softmax_ab12', 'acme.split.main')
+    """
+    first, _, last = op.rpartition(".")
+    further = op.startswith("attach.") and op.count(".") == 3 and last.startswith("object")
+    return first if further and last[6:].isdecimal() else op
+
+
+def structure_of(returned: object, compiled: Sequence[object]) -> tuple[Any, tuple[object, ...]]:
+    """The form of what a function returned, None for an object itself; and the objects in it, in the form's order.
+
+    Objects that the function compiled and did not return are its helpers, unless it returned something without a form:
+    then all of them belong to it.
+
+    >>> one, two = object(), object()
+    >>> structure_of((two, 8, [one, two]), [one, two])[0]
+    [['$made:kernel'], 8, ['$list', ['$made:kernel', 1], ['$made:kernel']]]
+    >>> structure_of(lambda: 0, [one])[0], structure_of(one, [one])[0]
+    ('wrapped', None)
+    """
+    alone = next((one for one in compiled if one is returned), None)
+    if alone is not None:
+        return None, (alone,)
+    if not isinstance(returned, (tuple, list, dict)):
+        return WRAPPED, tuple(compiled)
+    found: list[object] = []
+
+    def describe(value: Any) -> tuple[str, tuple[Any, ...]] | None:
+        if not any(one is value for one in compiled):
+            return None
+        if not any(one is value for one in found):
+            found.append(value)
+        number = next(place for place, one in enumerate(found) if one is value)
+        return _KERNEL, (number,) if number else ()
+
+    try:
+        form = encode(returned, describe=describe)
+    except UnknownKey:
+        return WRAPPED, tuple(compiled)
+    return (form, tuple(found)) if found else (WRAPPED, tuple(compiled))
+
+
+def rebuilt(form: Any, kernels: Sequence[object], package: str) -> Any:
+    """The structure of a form around other kernels. Types that it names must be of this package: no other is imported.
+
+    >>> rebuilt([["$made:kernel"], 8], ["k"], "quack")
+    ('k', 8)
+    """
+
+    def kernel(number: Any = 0) -> object:
+        if type(number) is not int or not 0 <= number < len(kernels):
+            raise UnknownKey(f"there is no kernel {number!r:.20} of {len(kernels)}")
+        return kernels[number]
+
+    try:
+        return decode(form, makers={_KERNEL: kernel}, package=package)
+    except UnknownKey as error:
+        raise FormatError(
+            f"what the library's function returned cannot be made again: {error}; rebuild the cache"
+        ) from error
+
+
+def count_of(provenance: Mapping[str, Any]) -> int:
+    """How many objects the function compiled, as an artifact of it says.
+
+    >>> count_of({}), count_of({"objects": 2})
+    (1, 2)
+    """
+    count = provenance.get(OBJECTS, 1)
+    if type(count) is not int or not 1 <= count <= MOST:
+        raise FormatError(f"{count!r:.20} is not a number of objects: rebuild the cache", OBJECTS)
+    return count
+
+
+def parse_structure(value: object) -> Any:
+    """Check a form that was read; what ``structure_of`` gives passes.
+
+    >>> parse_structure("wrapped")
+    'wrapped'
+    """
+    if value is None or value == WRAPPED or isinstance(value, list):
+        return value
+    raise FormatError(f"{value!r:.80} is not what a compile function returned: rebuild the cache")

@@ -1,0 +1,1 @@
+"""What fetching and pushing share: HTTP, registries, credentials, and folders replaced in one step."""

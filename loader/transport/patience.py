@@ -1,0 +1,110 @@
+"""Patience: what is tried again, how often, and how long is waited in between."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import FetchError
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+_TOLD = 1.5  # seconds
+
+
+class Passing(Exception):
+    """Something went wrong that may pass: a lost connection, a busy server. ``asked`` is the seconds it asked for."""
+
+    def __init__(self, reason: str, asked: float | None = None) -> None:
+        super().__init__(reason)
+        self.asked = asked
+
+
+class Stopped(Exception):
+    """Another transfer failed for good, so this one ends."""
+
+
+class Patience(Immutable, kw_only=True):
+    """How long to wait: ``tries`` without any progress, ``timeout`` seconds for a server's next bytes, and ``slowest``
+    bytes a second. The first pause has about ``first`` seconds, each further one twice as many, at most ``longest``.
+    """
+
+    tries: int = 6
+    first: float = 0.5
+    longest: float = 60.0
+    timeout: float = 30.0
+    slowest: int = 1000
+    most: int = 1000
+
+    def pause(self, attempt: int, asked: float | None, chance: float) -> float:
+        """Seconds to wait after an attempt, which count from 0; ``chance`` is between 0 and 1.
+
+        >>> [Patience().pause(attempt, None, 1.0) for attempt in range(9)]
+        [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+        >>> Patience().pause(0, 7.0, 0.5), Patience().pause(0, 1e9, 0.5)
+        (7.0, 60.0)
+        """
+        grown = min(self.first * float(1 << min(attempt, 30)), self.longest) * (0.5 + chance / 2)
+        return min(max(grown, asked or 0.0), self.longest)
+
+    def deadline(self, size: int) -> float:
+        """The moment, of the monotonic clock, by which so many bytes must have come."""
+        return time.monotonic() + 10 * self.timeout + size / max(self.slowest, 1)
+
+    def persist(
+        self,
+        what: str,
+        action: Callable[[], T],
+        stop: threading.Event,
+        progress: Callable[[], int] = lambda: 0,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> T:
+        """The result of an action, tried again while it raises Passing. Attempts count from the last progress.
+
+        A longer wait is told, so that nobody wonders.
+        """
+        attempt, had = 0, progress()
+        for _ in range(self.most):
+            if stop.is_set():
+                raise Stopped
+            try:
+                return action()
+            except Passing as error:
+                if progress() > had:
+                    attempt, had = 0, progress()
+                attempt += 1
+                if attempt >= self.tries:
+                    raise FetchError(f"{what}: {error}, {attempt} times in a row: try again later") from None
+                seconds = self.pause(attempt - 1, error.asked, random.random())
+                if seconds >= _TOLD:
+                    tell(f"{what}: {error}; trying again in {seconds:.0f} s")
+                if stop.wait(seconds):
+                    raise Stopped from None
+        raise FetchError(f"{what}: it was interrupted {self.most} times: try again over another connection")
+
+
+PATIENCE = Patience()
+
+
+def asked_for(header: str | None, now: float) -> float | None:
+    """The seconds that a ``Retry-After`` header asks for: a number, or a date; None where it is neither.
+
+    >>> asked_for("7", 0.0), asked_for("Thu, 01 Jan 1970 00:01:00 GMT", 50.0), asked_for("soon", 0.0)
+    (7.0, 10.0, None)
+    """
+    text = (header or "").strip()
+    if text.isascii() and text.isdecimal() and len(text) < 10:
+        return float(text)
+    try:
+        return max(parsedate_to_datetime(text).timestamp() - now, 0.0)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None

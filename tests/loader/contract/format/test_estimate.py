@@ -1,0 +1,162 @@
+"""Choosing between measured problems: by the rows nearest to the one at hand, and by how full the last wave is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precast.loader.contract.format.estimate import Choice, fastest
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
+from precast.loader.errors import FormatError
+
+HOPPER = Capability(9, 0)
+WIDE, NARROW, SPARE = "a" * 64, "b" * 64, "c" * 64
+KEYS = (WIDE, NARROW)
+TILINGS = {WIDE: Tiling(tile={"m": 256}, at_once=10), NARROW: Tiling(tile={"m": 128}, at_once=10)}
+
+
+def row(wide: float | None, narrow: float | None, tilings: Any = TILINGS, **problem: int) -> Measured:
+    times = {key: time for key, time in ((WIDE, wide), (NARROW, narrow)) if time is not None}
+    known = {key: tiling for key, tiling in tilings.items() if key in times}
+    return Measured(gpu="NVIDIA H200", capability=HOPPER, problem=problem, times=times, tilings=known)
+
+
+def choose(table: list[Measured], **problem: int) -> Choice:
+    choice = fastest(table, problem, KEYS, gpu="NVIDIA H200", capability=HOPPER)
+    assert choice is not None
+    return choice
+
+
+def test_a_last_wave_that_is_almost_empty_is_slow() -> None:
+    """2560 rows are one wave of wide tiles, and 2561 are two; narrow ones take two waves for both, and are half full
+    behind."""
+    table = [row(10.0, 11.0, m=2560)]
+    assert choose(table, m=2560).key == WIDE
+    assert choose(table, m=2561).key == NARROW, "the wide ones would take almost twice as long"
+    assert choose([row(10.0, 11.0, {}, m=2560)], m=2561).key == WIDE, "nobody told how they cut the rows"
+
+
+def test_one_unknown_tiling_switches_all_of_them_off() -> None:
+    """A time that was carried over by waves and one that was not cannot be compared."""
+    assert choose([row(10.0, 11.0, {WIDE: TILINGS[WIDE]}, m=2560)], m=2561).key == WIDE
+
+
+def test_the_very_problem_is_chosen_for_by_its_own_row() -> None:
+    near = [row(1.0, 50.0, {}, m=m) for m in range(90, 110) if m != 100]
+    choice = choose([*near, row(10.0, 9.0, {}, m=100)], m=100)
+    assert choice.key == NARROW and choice.exact and str(choice) == "9 us at m=100 on NVIDIA H200"
+
+
+def test_rows_around_outvote_one_that_was_disturbed() -> None:
+    around = [row(1.0, 2.0, {}, m=m) for m in (1000, 1001, 1003, 1004)]
+    assert choose([row(1.1, 1.0, {}, m=1002), *around], m=1010).key == WIDE
+
+
+def test_a_variant_that_a_row_lacks_counts_as_its_slowest() -> None:
+    """NARROW is a little ahead in the nearest row. Elsewhere it is nowhere, or far behind SPARE, as WIDE is not."""
+    table = [row(2.0, 1.9, {}, m=64), row(1.0, None, {}, m=80), row(3.0, 1.0, {}, m=81)]
+    assert choose(table, m=65).key == NARROW
+    spare = Measured(gpu="NVIDIA H200", capability=HOPPER, problem={"m": 80}, times={WIDE: 1.0, SPARE: 9.0})
+    (near,) = table[:1]
+    near = Measured(gpu=near.gpu, capability=HOPPER, problem={"m": 68}, times={WIDE: 2.0, NARROW: 1.9, SPARE: 8.0})
+    asked = {"gpu": "NVIDIA H200", "capability": HOPPER}
+    for lacking, expected in (((spare,), WIDE), ((), NARROW)):
+        choice = fastest([near, *lacking], {"m": 72}, (WIDE, NARROW, SPARE), **asked)  # type: ignore[arg-type]
+        assert choice is not None and choice.measured == near and choice.key == expected
+    assert fastest(table[1:2], {"m": 90}, KEYS, gpu="NVIDIA H200", capability=HOPPER) == Choice(
+        WIDE, table[1], "NVIDIA H200", exact=False
+    )
+
+
+def test_what_is_said_of_a_choice() -> None:
+    choice = choose([row(10.0, 11.0, m=2560)], m=2561)
+    assert str(choice) == "by the nearest measurements, of which the first is 11 us at m=2560 on NVIDIA H200"
+    other = fastest([row(10.0, 11.0, m=2560)], {"m": 2560}, KEYS, gpu="NVIDIA H100", capability=HOPPER)
+    assert "another GPU than this NVIDIA H100: measure here with 'precast tune'" in str(other)
+
+
+@given(st.integers(0, 2**40), st.integers(1, 2**20), st.integers(1, 10_000))
+def test_more_rows_are_never_less_work(m: int, tile: int, at_once: int) -> None:
+    tiling = Tiling(tile={"m": tile}, at_once=at_once)
+    assert 0 < tiling.work({"m": m}) <= tiling.work({"m": m + 1})
+
+
+tilings = st.builds(
+    lambda tile, at_once: Tiling(tile=tile, at_once=at_once),
+    st.dictionaries(st.sampled_from("mn"), st.integers(1, 2**63 - 1), max_size=2),
+    st.integers(1, 2**63 - 1),
+)
+measured = st.builds(
+    lambda gpu, m, n, times, tiling, told: Measured(
+        gpu=gpu,
+        capability=HOPPER,
+        problem={"m": m, "n": n},
+        times=times,
+        tilings={key: tiling for key in sorted(times)[:told] if tiling.cuts({"m": m, "n": n})},
+    ),
+    st.sampled_from(["NVIDIA H200", "NVIDIA H100"]),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 3),
+    st.dictionaries(st.sampled_from((WIDE, NARROW, SPARE)), st.floats(0.01, 1e9), min_size=1),
+    tilings,
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(measured, max_size=8, unique_by=lambda m: m.place))
+def test_tables_go_round(rows: list[Measured]) -> None:
+    assert parse_tables(to_tables(rows), (WIDE, NARROW, SPARE)) == tuple(sorted(rows, key=lambda m: m.place))
+
+
+@given(st.lists(measured, max_size=8, unique_by=lambda m: m.place), st.randoms())
+def test_the_order_of_rows_decides_nothing(rows: list[Measured], chance: Any) -> None:
+    others = list(rows)
+    chance.shuffle(others)
+    asked = {"m": 4096, "n": 2}
+    one, other = (fastest(t, asked, (WIDE, NARROW, SPARE), gpu=None, capability=HOPPER) for t in (rows, others))
+    assert one == other
+
+
+def test_tilings_of_two_caches_become_one() -> None:
+    (both,) = joined([[row(2.0, None, m=8)], [row(None, 3.0, m=8)]], KEYS)
+    assert both.times == {WIDE: 2.0, NARROW: 3.0} and both.tilings == TILINGS
+    (left,) = joined([[both]], {NARROW})
+    assert left.tilings == {NARROW: TILINGS[NARROW]}
+
+
+GOOD = to_tables([row(10.0, 11.0, m=2560), row(1.0, 2.0, m=1)])[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"axes": []}, "expected a problem"),
+        ({"axes": ["m", "m"]}, "at least one axis and one variant, each once"),
+        ({"axes": ["n"]}, "an axis that the problem does not have"),
+        ({"variants": []}, "at least one axis and one variant"),
+        ({"variants": [*GOOD["variants"], GOOD["variants"][0]]}, "one variant, each once"),
+        ({"variants": [{"key": "x"}]}, "not an artifact's key"),
+        ({"variants": [{"key": SPARE}]}, "2 items, more than the 1"),
+        ({"rows": [{"problem": [1], "times": [1.0]}]}, "expected a size for each axis and a time for each variant"),
+        ({"rows": [{"problem": [1, 2], "times": [1.0, 1.0]}]}, "more than the 1"),
+        ({"rows": [{"problem": [-1], "times": [1.0, 1.0]}]}, "not between"),
+        ({"rows": [{"problem": [1], "times": [1.0, 0]}]}, "a positive number"),
+        ({"rows": [{"problem": [1], "times": [1.0, 1.0]}] * 2}, "occurs twice"),
+        ({"rows": 5}, "expected a list"),
+        ({"gpu": "\n"}, "not the name of a GPU"),
+        ({"speed": 1}, "unknown key"),
+        ({"problem": {"m": 1}, "times": {WIDE: 1.0}}, "unknown key"),
+    ],
+)
+def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
+    assert len(parse_tables([GOOD], KEYS)) == 2
+    with pytest.raises(FormatError, match=words) as caught:
+        parse_tables([{**GOOD, **change}], KEYS)
+    assert "tuning[0]" in str(caught.value)
+    with pytest.raises(FormatError, match="no artifact has this key"):
+        parse_tables([GOOD], (WIDE,))
