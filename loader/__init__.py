@@ -32,9 +32,10 @@ if TYPE_CHECKING:
         WrongDevice,
     )
     from precast.loader.launch.kernel import Kernel
+    from precast.loader.launch.kernel_opener import KernelOpener
     from precast.loader.preloading import Preload, preload
     from precast.loader.resolve.resolution import Resolution
-    from precast.loader.session import Session, use
+    from precast.loader.session import Session, current_session, use
 
 __all__ = [
     "CacheError",
@@ -43,6 +44,7 @@ __all__ = [
     "Frozen",
     "IntegrityError",
     "Kernel",
+    "KernelOpener",
     "LoadError",
     "NoCudaDevice",
     "OpNotFound",
@@ -56,6 +58,7 @@ __all__ = [
     "WrongDevice",
     "attach",
     "caches",
+    "current_session",
     "explain",
     "freeze",
     "get",
@@ -70,8 +73,9 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("caches", "explain", "freeze", "get", "ops", "stats", "torch_op", "variants"), "api"),
     **dict.fromkeys(("Preload", "preload"), "preloading"),
-    **dict.fromkeys(("Session", "use"), "session"),
+    **dict.fromkeys(("Session", "current_session", "use"), "session"),
     "Kernel": "launch.kernel",
+    "KernelOpener": "launch.kernel_opener",
     "Resolution": "resolve.resolution",
     "Stats": "counts",
 }

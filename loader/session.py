@@ -301,6 +301,16 @@ def _watch(machines: Machines) -> Watch | None:
 default = Session()
 
 
+def current_session() -> Session:
+    """The session that ``loader.get`` and the other functions serve.
+
+    >>> from precast import loader
+    >>> loader.current_session().frozen
+    False
+    """
+    return default
+
+
 def use(session: Session) -> Session:
     """Make a session the default one; returns the one that was."""
     global default

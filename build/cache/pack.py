@@ -20,12 +20,12 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Product, Record
-from precast.loader.attach.provenance import NATIVE_CALL, OBJECTS, RETURNS
 from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex, Runtime, digest
 from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.recordings.provenance import NATIVE_CALL, OBJECTS, RETURNS
 from precast.loader.contract.recordings.return_structure import first_op
 
 

@@ -13,10 +13,10 @@ from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
 from precast.kernels.authoring.launch_plan import LaunchPlan
-from precast.loader.attach.provenance import parse_defaults
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.recordings.provenance import parse_defaults
 from precast.loader.contract.recordings.return_structure import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer
@@ -40,8 +40,8 @@ class Compiled:
     ``unsteady`` what it asked that is not the same another time.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
-    (``precast.loader.contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
-    defaults of a call where that library calls them in the DSL's own convention (``precast.loader.attach.provenance``).
+    (``contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
+    defaults of a call where that library calls them in the DSL's own convention (``contract.recordings.provenance``).
     """
 
     variant: Variant

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from precast.build.interpreter import HERE, Interpreter
+from precast.loader.contract.diagnostics.variables import VARIABLES as WATCHING
 from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.watch.variables import VARIABLES as WATCHING
 
 # What a child process has of its caller's environment. Any other variable could change what is compiled on one machine
 # and not on another: it is passed by the manifest's env: or by --pass-env, which a variant's key covers.

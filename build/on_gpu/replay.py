@@ -9,7 +9,7 @@ from typing import Any
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
-from precast.loader import session
+from precast.loader import current_session
 from precast.loader.contract.diagnostics.dump import Dump
 from precast.loader.errors import ConfigError, NoCudaDevice
 from precast.loader.machine.driver import NoDriver
@@ -18,7 +18,7 @@ from precast.loader.resolve.cache import Cache
 
 def find_cache(dump: Dump, path: Path | None) -> Cache:
     """The cache that holds the kernel of a dump: the one at a path, or one that is found, by the artifact's key."""
-    caches = [Cache(path)] if path else [found.cache for found in session.default.caches() if found.cache]
+    caches = [Cache(path)] if path else [found.cache for found in current_session().caches() if found.cache]
     holders = [
         one
         for one in caches
@@ -38,7 +38,7 @@ def check_device(dump: Dump) -> None:
     if dump.on_host:
         return
     try:
-        session.default.machines.driver.find()
+        current_session().machines.driver.find()
     except NoDriver as reason:
         raise NoCudaDevice(
             f"there is no CUDA device to make the call on: {reason}. Run this where there is one"

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import platform
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -24,16 +25,19 @@ from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach import SHIPPED
 from precast.loader.contract.format.config import canonical
-from precast.loader.fast_start.installed import Installed
 from precast.loader.machine.facts import Answer
 
 VERSION = 1  # raise it when a build makes something else out of the same inputs
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
-    "precast.kernels.adapters.seam", "precast.kernels.adapters.fake_tensors", "precast.loader.attach.hooks",
-    "precast.loader.contract.recordings.key_reader", "precast.loader.contract.recordings.keys", "precast.loader.contract.recordings.return_structure",
-)  # fmt: skip
+    "precast.kernels.adapters.seam",
+    "precast.kernels.adapters.fake_tensors",
+    "precast.loader.attach.hooks",
+    "precast.loader.contract.recordings.key_reader",
+    "precast.loader.contract.recordings.keys",
+    "precast.loader.contract.recordings.return_structure",
+)
 
 
 def variant_key(variant: Variant, toolchain: Toolchain, source: str) -> str:
@@ -74,7 +78,7 @@ def seam_digests(library: str) -> Mapping[str, str | None]:
     (True, None)
     """
     declared = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
-    declared |= dict(Installed().entry_points("precast.libraries"))
+    declared |= {entry.name: entry.module for entry in entry_points(group="precast.libraries")}
     digests: dict[str, str | None] = {module: _file_digest(module) for module in _SEAM}
     if library in declared:
         return {**digests, declared[library]: _file_digest(declared[library])}

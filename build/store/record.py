@@ -10,12 +10,12 @@ from typing import Any
 from precast.build.gpu.profile import parse_answers
 from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
-from precast.loader.attach.provenance import parse_defaults
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.artifact import Host, Resources
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.provenance import parse_defaults
 from precast.loader.contract.recordings.return_structure import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer

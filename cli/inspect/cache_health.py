@@ -171,7 +171,7 @@ def _ships(name: str) -> bool:
 
 def _guards(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
     """The versions and the digests of a library's sources that its kernels were recorded with."""
-    from precast.loader.attach.provenance import SOURCE, VERSION
+    from precast.loader.contract.recordings.provenance import SOURCE, VERSION
 
     try:
         rows = one.cache.op(op).artifacts if one.cache else ()

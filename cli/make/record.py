@@ -22,10 +22,10 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count
 from precast.loader.attach import library_named
-from precast.loader.attach.untracked_compiles import UntrackedCompile
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
+from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
 from precast.loader.machine.driver import NoDriver
 
@@ -160,10 +160,10 @@ def _ended(status: int) -> str:
 
 def _own_target() -> str:
     """The target of this machine's GPU."""
-    from precast.loader import session
+    from precast.loader import current_session
 
     try:
-        capability = session.default.machines.driver.find().capability
+        capability = current_session().machines.driver.find().capability
     except NoDriver as error:
         raise ConfigError(f"{error}: name the GPU to record for, such as --target sm_100a") from None
     return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"

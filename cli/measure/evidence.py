@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from precast.loader import session
+from precast.loader import current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.errors import ConfigError
@@ -60,7 +60,7 @@ def _place(op: str, artifact: Artifact) -> tuple[str, str, str]:
 def _cuda() -> str:
     """The CUDA that the driver serves, where it does not say its own version, as in some containers."""
     try:
-        return f"for CUDA {version(session.default.machines.driver.get().version)}"
+        return f"for CUDA {version(current_session().machines.driver.get().version)}"
     except NoDriver:
         return "unknown"
 

@@ -1,7 +1,8 @@
 """Seams: a compile function of an attached library is a kernel, with the library's own key for its config.
 
 A manifest names one as ``module:function@library``, as recordings do. The config's values are in the form that
-``precast.loader.contract.recordings.keys`` gives them; the library's version and the digest of its sources are part of the config.
+``precast.loader.contract.recordings.keys`` gives them; the library's version and the digest of its sources are part
+of the config.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
 from precast.loader.attach import CacheAttribute, Guard, Library, library_named
-from precast.loader.attach.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.contract.format.config import Config, to_json
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.key_reader import decode, original_of
 from precast.loader.contract.recordings.keys import canonical, encode
+from precast.loader.contract.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 
 KEY, CALL = "key", "call"
 # Libraries whose kernels ask for the GPU to size a persistent grid, whose blocks take tiles in turn. FlashAttention's

@@ -21,7 +21,12 @@ from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.compiler.native_kernel import NativeKernel
 from precast.loader.attach.guards import Guard, NotInstalled
 from precast.loader.attach.library import Library
-from precast.loader.attach.provenance import (
+from precast.loader.attach.recorder import Recorder
+from precast.loader.attach.seam_count import SeamCount
+from precast.loader.contract.format.config import canonical, to_value
+from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.keys import UnknownKey, encode
+from precast.loader.contract.recordings.provenance import (
     COMPILER,
     DSL_DISTRIBUTION,
     NATIVE_CALL,
@@ -30,14 +35,9 @@ from precast.loader.attach.provenance import (
     VERSION,
     parse_defaults,
 )
-from precast.loader.attach.recorder import Recorder
-from precast.loader.attach.seam_count import SeamCount
-from precast.loader.attach.untracked_compiles import without_key
-from precast.loader.contract.format.config import canonical, to_value
-from precast.loader.contract.format.target import Target
-from precast.loader.contract.recordings.keys import UnknownKey, encode
 from precast.loader.contract.recordings.recording import Recorded
 from precast.loader.contract.recordings.return_structure import WRAPPED, count_of, numbered, rebuilt
+from precast.loader.contract.recordings.untracked_compiles import without_key
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel

@@ -10,8 +10,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from precast.loader.attach.untracked_compiles import UntrackedCompile
 from precast.loader.contract.recordings.recording import Recorded
+from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
 from precast.loader.fork_safe import ForkSafeLock
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.fetch.fetcher import THREADS, Fetched, fetch
-from precast.loader.transport.progress import Progress, amount
+from precast.loader.fetch.fetcher import THREADS, fetch
+from precast.loader.transport.progress import Progress
 
 _ABOUT = "Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole."
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
@@ -36,35 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted: run it again, and it goes on where it stopped", file=sys.stderr)
         return INTERRUPTED
     try:
-        print(json.dumps(as_json(done), sort_keys=True, indent=2) if options.json else as_text(done), flush=True)
+        print(json.dumps(done.to_json(), sort_keys=True, indent=2) if options.json else str(done), flush=True)
     except BrokenPipeError:  # the reader of our output has gone: the interpreter's last flush must not complain
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
         return FAILED
     return 0
-
-
-def as_json(done: Fetched) -> dict[str, object]:
-    """What a fetch has done, for machines."""
-    return {
-        "cache": str(done.path),
-        "name": done.name,
-        "digest": done.digest,
-        "pin": done.pin,
-        "reference": done.reference,
-        "artifacts": done.artifacts,
-        "fetched": done.came,
-        "reused": done.reused,
-        "changed": done.changed,
-    }
-
-
-def as_text(done: Fetched) -> str:
-    """What a fetch has done, for people."""
-    what = f"{done.artifacts} artifacts"
-    moved = f"{amount(done.came)} fetched, {amount(done.reused)} reused" if done.changed else "it was there already"
-    return f"{done.path}: {what} of {done.reference}, {moved}\nPRECAST_PIN={done.pin}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from precast.loader.fetch.staging import Staging, hold
 from precast.loader.resolve.cache import Cache
 from precast.loader.transport.credentials import Login, registry_login
 from precast.loader.transport.patience import PATIENCE, Patience
-from precast.loader.transport.progress import Progress
+from precast.loader.transport.progress import Progress, amount
 from precast.loader.transport.web import Web
 
 THREADS = 8
@@ -44,6 +44,23 @@ class Fetched(Immutable, kw_only=True):
     def pin(self) -> str:
         """The pin of this cache, for ``PRECAST_PIN``."""
         return f"{self.name}={self.digest}"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "cache": str(self.path),
+            "name": self.name,
+            "digest": self.digest,
+            "pin": self.pin,
+            "reference": self.reference,
+            "artifacts": self.artifacts,
+            "fetched": self.came,
+            "reused": self.reused,
+            "changed": self.changed,
+        }
+
+    def __str__(self) -> str:
+        moved = f"{amount(self.came)} fetched, {amount(self.reused)} reused" if self.changed else "it was there already"
+        return f"{self.path}: {self.artifacts} artifacts of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
 
 
 def fetch(

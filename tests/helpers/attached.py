@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from precast.loader.attach.library import Library
-from precast.loader.attach.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.contract.format.config import Key, to_value
 from precast.loader.contract.recordings.keys import encode
+from precast.loader.contract.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.contract.recordings.return_structure import numbered
 from tests.helpers.caches import CacheWriter, Native, artifact
 

@@ -14,10 +14,10 @@ from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.replay import replay
+from precast.loader import KernelOpener
 from precast.loader.contract.diagnostics.dump_folder import read_dump
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import PrecastError
-from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 

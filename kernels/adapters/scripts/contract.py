@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from precast import loader
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.kernels.authoring.schema import call
-from precast.loader import api
 from precast.loader.contract.format.config import Config, complete, to_json
 
 _HEAD = '''"""{op}, as a kernel script: kernel_fn(*inputs), reference_fn(*inputs) and get_inputs().
@@ -161,7 +161,7 @@ class _Kernel:
     def compiled(self, key: str) -> Callable[..., Any]:
         """The compiled object; where there is no compiler, the kernel of a cache."""
         if importlib.util.find_spec("cutlass") is None:
-            return api.get(self.declaration.op, self.config(key))
+            return loader.get(self.declaration.op, self.config(key))
         compiled: Callable[..., Any] = call(self.function, self.config(key))
         return compiled
 

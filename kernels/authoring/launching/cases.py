@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
 from precast.kernels.authoring.timing.bench import is_layout
-from precast.loader import session
+from precast.loader import Kernel, current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical, suggest
 from precast.loader.contract.format.tiling import Tiling
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
-from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.cache import Cache
@@ -52,7 +51,7 @@ def this_device() -> Device:
         NoCudaDevice: there is none, or no driver.
     """
     try:
-        return session.default.machines.driver.find()
+        return current_session().machines.driver.find()
     except NoDriver as reason:
         raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
 
@@ -91,7 +90,7 @@ def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> It
             yield LeftOut(op, artifact, refused)
             continue
         try:
-            kernel = session.default.opener.open(cache, op, artifact)
+            kernel = current_session().opener.open(cache, op, artifact)
             yield Case(op, artifact, kernel, declaration_for(op, artifact))
         except PrecastError as error:
             yield LeftOut(op, artifact, str(error))
@@ -101,14 +100,16 @@ def obstacle(artifact: Artifact, device: Device) -> str:
     """Why a device must not launch an artifact; empty where it may."""
     if not artifact.target.runs_on(device.capability):
         return f"built for {artifact.target}, this GPU is {device.capability}"
-    return unmet(artifact, session.default.machines.on(device.ordinal)) or ""  # its blocks may wait for ever for others
+    return (
+        unmet(artifact, current_session().machines.on(device.ordinal)) or ""
+    )  # its blocks may wait for ever for others
 
 
 def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
     """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
     declaration = declaration_for(op, artifact)
     tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
-    ask = session.default.machines.on(device.ordinal).ask
+    ask = current_session().machines.on(device.ordinal).ask
     return tile.on(ask) if tile and ask else None
 
 

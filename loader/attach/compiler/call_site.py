@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from precast.loader.attach.untracked_compiles import LONGEST, UntrackedCompile
+from precast.loader.contract.recordings.untracked_compiles import LONGEST, UntrackedCompile
 
 _PASSED = ("cutlass", "precast.loader.attach", "functools", "contextlib")
 _LIBRARIES = ("cutlass.operators", "cutlass.kernels")  # of kernels, though they stand inside the compiler's package

@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from precast.loader.attach.untracked_compiles import UNCOVERED, UntrackedCompile
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_value
 from precast.loader.contract.format.patterns import NAME, Pattern
+from precast.loader.contract.recordings.untracked_compiles import UNCOVERED, UntrackedCompile
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, FormatError
 

@@ -1,7 +1,7 @@
 """What a compile function returned: a compiled object alone, a structure of some and plain values, or anything else.
 
 The builder notes it beside the objects, and a seam gives the library the same again around a cache's kernels. It is
-written as ``precast.loader.contract.recordings.keys`` writes values; ``["$made:kernel"]`` stands for the first kernel, and
+written as ``contract.recordings.keys`` writes values; ``["$made:kernel"]`` stands for the first kernel, and
 ``["$made:kernel", 1]`` for the second. Nothing is noted where the object itself was returned.
 
 A function's first object is filed under its op, each further one under a name of its own below it.
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.loader.attach.provenance import OBJECTS
 from precast.loader.contract.recordings.key_reader import decode
 from precast.loader.contract.recordings.keys import UnknownKey, encode
+from precast.loader.contract.recordings.provenance import OBJECTS
 from precast.loader.errors import FormatError
 
 WRAPPED = "wrapped"

@@ -12,7 +12,6 @@ import pytest
 
 from tests.helpers.attacks import Refused, edit, forge_op
 
-
 OTHERS = [
     (9, "the cache has format version 9; this ", " reads version 1: upgrade "),
     (2**63, "the cache has format version 9223372036854775808; this ", " reads version 1: upgrade "),

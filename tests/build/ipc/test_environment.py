@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from precast.build.ipc.environment import DEFAULTS, FIXED, child_environment, passed_variables
+from precast.loader.contract.diagnostics.variables import VARIABLES
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.watch.variables import VARIABLES
 
 SM90A = Target.parse("sm_90a")
 

@@ -13,8 +13,8 @@ import pytest
 from precast.loader.attach import host_values
 from precast.loader.attach.compiler.native_kernel import NativeKernel
 from precast.loader.attach.compiler.placeholder import NoCompiler
-from precast.loader.attach.provenance import parse_defaults
 from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.recordings.provenance import parse_defaults
 from precast.loader.errors import FormatError
 
 torch = pytest.importorskip("torch")

@@ -13,8 +13,8 @@ from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.cached_compile import ServedMapping, served
 from precast.loader.attach.compiler import dsl
 from precast.loader.attach.recorder import Recorder
-from precast.loader.attach.untracked_compiles import UntrackedCompile
 from precast.loader.contract.recordings.recording import read_recording, read_untracked
+from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import FormatError
 from tests.helpers.attached import MINE
 
