@@ -118,6 +118,15 @@ def _kernel(row: Mapping[str, Any]) -> list[str]:
 _PLAIN = (None, False, "", 0.0)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "size"), counted(2, "size")
+    ('1 size', '2 sizes')
+    """
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def _value(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -142,8 +151,8 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
             worst = "; ".join(f"{name} {ratio:.2f}" for ratio, name in lost[:LOSSES])
             more = f" and {len(lost) - LOSSES} more" if len(lost) > LOSSES else ""
             mean = _mean([ratio for ratio, _ in ratios])
-            yield f"- {kind}: {mean:.2f} in the geometric mean of {len(ratios)} sizes. Ours is slower by more than"
-            yield f"  {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
+            yield f"- {kind}: {mean:.2f} in the geometric mean of {counted(len(ratios), 'size')}."
+            yield f"  Ours is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
     yield ""
     yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes:"
     yield ""
