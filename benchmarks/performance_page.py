@@ -32,7 +32,7 @@ LOSSES = 12  # that are named
 PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
 INTRODUCTION = """\
 Memory-bound kernels, at sizes from a step of decoding to long prompts, as `loader.get` chooses them by measurements.
-*Of a copy* is the time of a kernel that reads half as many bytes and writes the other half, over ours.
+The column *of a copy* is the time of a kernel that reads half as many bytes and writes the other half, over ours.
 `torch.compile` compiles for each size. The L2 cache is cold and has nothing left to write to memory.
 """.splitlines()
 
