@@ -69,13 +69,15 @@ bench: test-environment ## measure a CACHE on this GPU, and write docs/performan
 emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
 	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
 
-check: check-environment ## lint, format, types, import direction, workflows
+check: check-environment ## lint, format, types, import direction, words, workflows
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
+	@$(CHECK)/bin/mypy --strict .ci/words.py
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
 	@$(CHECK)/bin/lint-imports --no-cache
+	@$(CHECK)/bin/python .ci/words.py
 	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
 	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 

@@ -98,7 +98,7 @@ def table(kept: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         for op, count in sorted(row.get(target, {}).get("spilling", {}).items())
     ]
     told += [
-        f"- `{op}` in `{name}.yaml` fails for {target}: {_reason(reason)}"
+        f"- `{op}` in `{name}.yaml` fails for {target}: `{_reason(reason)}`"
         for name, row in sorted(kept.items())
         for target in targets
         for op, reason in sorted(row.get(target, {}).get("failed", {}).items())

@@ -7,36 +7,36 @@ each a manifest has for each target. ``results`` are those of docs/performance.m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from performance_page import fastest
+from performance_page import counted, fastest
 from systems import SYSTEMS
 
 HEAD = """# Kernels
 
-This page is written by `make kernels` from the manifests and from `benchmarks/results`: do not edit it. It has a row
-for each op: what it computes, what it is built for, how many variants the manifests ship, how many of these were
-launched on which GPU and compared with their reference ([verifying.md](verifying.md)), and how fast it is beside what
-others have for the same.
+`make kernels` writes this page from the manifests and from `benchmarks/results`: do not edit it.
+
+- *shipped*: the manifests, and their variants by target; two manifests may list the same variant.
+- *verified*: the variants that were launched on this GPU and compared with their reference ([verifying](verifying.md)),
+  or the tests that launch them. An empty cell means that no result is stored; nothing was run for `sm_100a`.
+- *ratio*: the time of the fastest peer over ours, in the geometric mean of all problems: above 1, ours is faster.
+- Ops that begin with `attach.` are served to programs that call the library itself ([attach](attach.md)).
 
 ```sh
-precast build manifests/norms.yaml -o cache         # a manifest that has the op; anywhere
-precast verify cache --op rmsnorm                   # on a GPU: every variant that it runs
-precast bench cache --op rmsnorm                    # beside its peer
-precast list cache                                  # what is in it, for any target
+precast build manifests/norms.yaml -o cache         # anywhere
+precast verify cache --op rmsnorm                   # on a GPU
+precast bench cache --op rmsnorm                    # compared with its peer
 ```
 
-The variable `CUTLASS_EXAMPLES` names the examples of the CuTe DSL in a clone while
-`manifests/cutlass-examples.yaml` is built; `benchmarks/cutlass_examples.py` then compares these kernels with torch.
-`python benchmarks/kernel_list.py --verified FILE` adds what it or `precast verify --json` has written.
-
-*Verified* counts variants, or the tests of what `precast verify` does not launch: parts of a chain, and what several
-GPUs do at once. An empty cell means that no result is stored: nothing was run for `sm_100a`. *Beside its peer* is the
-peer's time over ours, in the geometric mean of what was timed: above 1, ours is faster. `attach.` ops are served to
-programs that call the library themselves ([attach.md](attach.md)).
+To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the examples of the CuTe DSL in a clone;
+`benchmarks/cutlass_examples.py` compares these kernels with torch. `python benchmarks/kernel_list.py --verified FILE`
+adds results of `precast verify --json`.
 """
+LONGEST = 110
+"""Characters of a description."""
 ORIGINS = (
     ("This project", lambda op, source: source.startswith("precast.kernels.own.")),
     (
@@ -63,15 +63,15 @@ def page(shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -
         mine = [op for op in sorted(ops) if _origin(op, ops[op]["source"]) == title]
         if mine:
             lines += [f"\n## {title}\n", *_table(_heads(results), [_row(op, shipped, results) for op in mine])]
-    lines += ["\n## What other systems do, and the rows that do it"]
+    lines += ["\n## What other systems do, and how precast does it"]
     for system, features in SYSTEMS:
         cells = [[one.what, ", ".join(f"`{op}`" for op in one.ops), f"`{one.command}`"] for one in features]
-        lines += [f"\n**{system}**\n", *_table(["what", "ops", "how it is seen"], cells)]
+        lines += [f"\n**{system}**\n", *_table(["feature", "ops", "command"], cells)]
     return "\n".join(lines) + "\n"
 
 
 def systems_ops() -> tuple[str, ...]:
-    """The ops that the last section names."""
+    """The ops in the last section."""
     return tuple(sorted({op for _, features in SYSTEMS for one in features for op in one.ops}))
 
 
@@ -81,8 +81,8 @@ def _origin(op: str, source: str) -> str:
 
 def _heads(results: Mapping[str, Any]) -> list[str]:
     names = [_machine(found) for _, found in sorted(results.items())]
-    runs = [head for name in names for head in (f"verified on {name}", f"beside its peer on {name}")]
-    return ["op", "what it is", "for", "variants shipped", *runs]
+    runs = [head for name in names for head in (f"verified on {name}", f"ratio on {name}")]
+    return ["op", "what it computes", "for", "shipped", *runs]
 
 
 def _machine(found: Mapping[str, Any]) -> str:
@@ -94,46 +94,53 @@ def _row(op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str,
     runs = [cell for _, found in sorted(results.items()) for cell in (verified(op, found), beside(op, found))]
     return [
         f"`{op}`",
-        _said(facts["doc"]) or f"`{facts['source']}`",
+        _description(facts["doc"]) or f"`{facts['source'].rpartition(':')[2]}`",
         ", ".join(facts["targets"]) or "any",
         _shipped(op, shipped),
         *runs,
     ]
 
 
-def _said(doc: str) -> str:
-    """What a docstring says behind the call that it begins with, in one line.
+def _description(doc: str) -> str:
+    """The first clause of a docstring, without the call that it begins with.
 
-    >>> _said("``norm(x, out)``: the norm of rows. It is exact.")
+    >>> _description("``norm(x, out)``: the norm of rows. It is exact.")
     'the norm of rows'
+    >>> _description("m:f of lib, as its own front ends ask for it")
+    '`f` of lib'
     """
-    said = re.sub(r"^``[^`]*``[:.]?\s*", "", doc).replace("``", "`")
-    return said.split(". ")[0].rstrip(".").rstrip(":")
+    text = re.sub(r"^``[^`]*``[:.]?\s*", "", doc).replace("``", "`").split(". ")[0].rstrip(".").rstrip(":")
+    if front_end := re.fullmatch(r"[\w.]+:(\w+) of ([\w-]+), .*", text):
+        return f"`{front_end[1]}` of {front_end[2]}"
+    for mark in (": `", ", with ", "; ", ", "):
+        if len(text) > LONGEST:
+            text = text.partition(mark)[0]
+    return text
 
 
 def _shipped(op: str, shipped: Mapping[str, Any]) -> str:
-    counts = [(name, found[op]) for name, found in sorted(shipped["manifests"].items()) if op in found]
-    shown = [f"{name}: {', '.join(f'{target} {n}' for target, n in sorted(c.items()))}" for name, c in counts]
-    return "; ".join(shown) or "none: name it in a manifest of your own"
+    manifests = {name: found[op] for name, found in sorted(shipped["manifests"].items()) if op in found}
+    counts: Counter[str] = sum((Counter(found) for found in manifests.values()), Counter())
+    targets = ", ".join(f"{target} {number}" for target, number in sorted(counts.items()))
+    names = ", ".join(name.removesuffix(".yaml") for name in manifests)
+    return f"{names}: {targets}" if manifests else "none: name it in a manifest of your own"
 
 
 def verified(op: str, found: Mapping[str, Any]) -> str:
-    """How many variants of an op were launched and compared, and when; what failed first.
+    """How many variants of an op were launched and compared; and how many of these were wrong.
 
     >>> verified("a", {"verify": {"data": {"a": {"1": {"problems": 4, "failed": [], "date": "2026-11-22"}}}}})
-    '1 (4 problems), 2026-11-22'
+    '1'
     """
     keys = found.get("verify", {}).get("data", {}).get(op, {})
     tests = found.get("tests", {}).get("data", {}).get(op)
     if not keys and tests:
         gpus = f" on {tests['gpus']} GPUs" if tests["gpus"] > 1 else ""
-        return f"{tests['passed']} tests{gpus} ({', '.join(f'`{file}`' for file in tests['files'])}), {tests['date']}"
+        return f"{counted(tests['passed'], 'test')}{gpus} ({', '.join(f'`{file}`' for file in tests['files'])})"
     if not keys:
         return ""
     wrong = sum(bool(one["failed"]) for one in keys.values())
-    text = f"{len(keys) - wrong} ({sum(one['problems'] for one in keys.values())} problems)"
-    dates = max(one["date"] for one in keys.values())
-    return f"{text}, {dates}" + (f"; **{wrong} wrong**" if wrong else "")
+    return str(len(keys) - wrong) + (f"; **{wrong} wrong**" if wrong else "")
 
 
 def beside(op: str, found: Mapping[str, Any]) -> str:
@@ -150,11 +157,11 @@ def beside(op: str, found: Mapping[str, Any]) -> str:
                 ratios.append(least / us)
                 peers.add(name)
     products = {"bfloat16": "gemm-bfloat16", "float8": "gemm-float8"} if op == "gemm" else {}
-    texts = [f"{_mean(ratios):.2f} ({', '.join(sorted(peers))}; {len(ratios)} problems)"] if ratios else []
+    texts = [f"{_mean(ratios):.2f} ({', '.join(sorted(peers))})"] if ratios else []
     for dtype, part in products.items():
         if part in found:
             summary = found[part]["data"]["summary"]
-            texts.append(f"{dtype} {summary['geometric_mean']:.2f} (torch; {len(found[part]['data']['rows'])} sizes)")
+            texts.append(f"{dtype} {summary['geometric_mean']:.2f} (torch)")
     return ", ".join(texts)
 
 

@@ -10,12 +10,12 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 HEAD = """# Performance
 
-This page is written by `make bench` from the files in `benchmarks/results`: do not edit it.
-[benchmarking.md](benchmarking.md) says how times are taken. Every figure stands beside its peer of the same run: one of
-another day is of another clock.
+`make bench` writes this page from `benchmarks/results`, which has every measured size: do not edit it.
+[benchmarking.md](benchmarking.md) explains how times are measured. Each figure is compared with its peer of the same
+run, since clocks differ from day to day. A ratio is the peer's time over ours: above 1, ours is faster.
 """
 NONE = """
-No machine was measured yet. On one with a GPU:
+No machine was measured yet. On a machine with a GPU:
 
 ```sh
 precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache     # anywhere
@@ -31,12 +31,9 @@ LEVEL = 0.03  # two times that differ by less count as one
 LOSSES = 12  # that are named
 PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
 INTRODUCTION = """\
-Kernels that do little with each byte, at sizes from a step of decoding to long prompts, as `loader.get` chooses for the
-size by measurements. *Of a copy* is the time of a kernel that reads half as many bytes and writes the other half, in
-turns with ours on the same GPU. The columns of others are their time over ours: above 1, ours is faster.
-`torch.compile` is compiled for the very size. Before each launch the L2 cache has nothing of it, and nothing that has
-yet to be written to memory. *Behind writes* is our time where it has, as it is in `precast bench`: what mostly reads
-then pays for the writes of others.
+Memory-bound kernels, at sizes from a step of decoding to long prompts, as `loader.get` chooses them by measurements.
+The column *of a copy* is the time of a kernel that reads half as many bytes and writes the other half, over ours.
+`torch.compile` compiles for each size. The L2 cache is cold and has nothing left to write to memory.
 """.splitlines()
 
 
@@ -48,23 +45,28 @@ def page(results: Results) -> str:
     """
     parts = [HEAD]
     for _, found in sorted(results.items()):
-        machine = next((part["machine"] for part in found.values()), None)
-        if machine is not None:
-            parts.append(f"\n## {machine['name']}\n")
+        machines = [found[name]["machine"] for name in RENDERED if name in found]
+        if machines:
+            shared = _facts(machines[0]) if len({_facts(machine) for machine in machines}) == 1 else ""
+            parts.append(f"\n## {machines[0]['name']}\n" + (f"\n{shared}.\n" if shared else ""))
             for name, render in RENDERED.items():
                 if name in found:
-                    parts.append(f"\n{section(found[name])}\n\n" + "\n".join(render(found[name]["data"])) + "\n")
+                    text = "\n".join(render(found[name]["data"]))
+                    parts.append(f"\n{section(found[name], shared)}\n\n{text}\n")
     return "".join(parts if len(parts) > 1 else [*parts, NONE])
 
 
-def section(part: Mapping[str, Any]) -> str:
-    """What was run, where and when."""
-    machine = part["machine"]
+def section(part: Mapping[str, Any], shared: str) -> str:
+    """What was run and when, and on what, unless all parts share that."""
+    return f"`{part['command']}`, {part['date']}" + ("." if shared else f": {_facts(part['machine'])}.")
+
+
+def _facts(machine: Mapping[str, Any]) -> str:
     facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}", f"CUDA {machine['cuda']}"]
     clocks = [machine.get(name) for name in ("clocks.max.sm", "clocks.max.mem")]
     facts += [f"clocks up to {clocks[0]} and {clocks[1]} (memory)"] if all(clocks) else []
     facts += [f"limited to {machine['power.limit']}"] if machine.get("power.limit") else []
-    return f"`{part['command']}`, {part['date']}: {', '.join(facts)}."
+    return ", ".join(facts)
 
 
 def kernels(report: Mapping[str, Any]) -> Iterator[str]:
@@ -116,6 +118,15 @@ def _kernel(row: Mapping[str, Any]) -> list[str]:
 _PLAIN = (None, False, "", 0.0)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "size"), counted(2, "size")
+    ('1 size', '2 sizes')
+    """
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def _value(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -130,8 +141,8 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
     if shares:
         below = [f"{name} {share:.2f}" for share, name in shares if share < NEAR]
         near = len(shares) - len(below)
-        yield f"Of the {len(shares)} that move {STREAMED >> 20} MB or more, {near} reach {NEAR} of a copy or more,"
-        yield f"{shares[0][0]:.2f} at least. Below: {'; '.join(below) or 'none'}."
+        yield f"{len(shares)} sizes move {STREAMED >> 20} MB or more: {near} of them reach {NEAR} of a copy or more,"
+        yield f"the lowest {shares[0][0]:.2f}. Below {NEAR}: {'; '.join(below) or 'none'}."
         yield ""
     for kind in PEERS:
         ratios = [(found, _named(row)) for row in rows if (found := _beside(row, kind))]
@@ -140,30 +151,45 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
             worst = "; ".join(f"{name} {ratio:.2f}" for ratio, name in lost[:LOSSES])
             more = f" and {len(lost) - LOSSES} more" if len(lost) > LOSSES else ""
             mean = _mean([ratio for ratio, _ in ratios])
-            yield f"- {kind} takes {mean:.2f} times as long in the geometric mean of {len(ratios)} contests. Ours is"
-            yield f"  slower by more than {LEVEL:.0%} in {len(lost)}: {worst or 'none'}{more}."
+            yield f"- {kind}: {mean:.2f} in the geometric mean of {counted(len(ratios), 'size')}."
+            yield f"  Ours is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
     yield ""
+    yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes:"
+    yield ""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_kernel_of(row), []).append(row)
     yield from _table(
-        ["kernel", "size", "us", "+-", "GB/s", "of a copy", *PEERS, "behind writes, us", "chosen"],
-        [_contest(row) for row in rows],
+        ["kernel", "sizes", "GB/s", "of a copy", *PEERS], [_contest(name, sizes) for name, sizes in groups.items()]
     )
 
 
-def _contest(row: Mapping[str, Any]) -> list[str]:
+def _kernel_of(row: Mapping[str, Any]) -> str:
     config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if name != "dtype"]
-    peers = [_beside(row, kind) for kind in PEERS]
-    us = row["us"]
+    return f"`{row['op']}`: {', '.join(config)}" if config else f"`{row['op']}`"
+
+
+def _contest(name: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    largest = max(rows, key=lambda row: row["bytes"])
+    ratios = [[ratio for row in rows if (ratio := _beside(row, kind))] for kind in PEERS]
     return [
-        f"`{row['op']}`: {', '.join(config)}" if config else f"`{row['op']}`",
-        ", ".join(f"{name} {size}" for name, size in row["problem"].items()),
-        f"{us:.1f}",
-        f"{row['spread']:.1f}",
-        f"{row['bytes'] / us / 1e3:.0f}",
-        f"{row['copy'] / us:.2f}",
-        *(f"{ratio:.2f}" if ratio else "" for ratio in peers),
-        f"{row['behind_writes']['us']:.1f}",
-        ", ".join(f"{name} {_value(value)}" for name, value in sorted(row["chosen"].items()) if value not in _PLAIN),
+        name,
+        _sizes([row["problem"] for row in rows]),
+        f"{largest['bytes'] / largest['us'] / 1e3:.0f}",
+        f"{largest['copy'] / largest['us']:.2f}",
+        *(f"{_mean(found):.2f}" if found else "" for found in ratios),
     ]
+
+
+def _sizes(problems: Sequence[Mapping[str, Any]]) -> str:
+    """The sizes that were measured, by name.
+
+    >>> _sizes([{"rows": 16}, {"rows": 512}])
+    'rows 16, 512'
+    """
+    names = dict.fromkeys(name for problem in problems for name in problem)
+    values = {name: dict.fromkeys(str(problem[name]) for problem in problems if name in problem) for name in names}
+    return "; ".join(f"{name} {', '.join(sizes)}" for name, sizes in values.items())
 
 
 def _beside(row: Mapping[str, Any], kind: str) -> float | None:
@@ -190,54 +216,46 @@ def _named(row: Mapping[str, Any]) -> str:
 def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     """The figures over all sizes, then a table."""
     summary, rows = report["summary"], report["rows"]
-    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses for"
-    yield f"each: torch's time over ours is **{summary['geometric_mean']:.3f}** in the geometric mean,"
-    yield f"{summary['least']:.3f} at least. At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster,"
-    yield "within the spread."
+    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses:"
+    yield f"the ratio to torch is **{summary['geometric_mean']:.3f}** in the geometric mean,"
+    yield f"{summary['least']:.3f} at least."
+    yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
     if "of_best" in summary:
-        yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, with which it would be"
+        yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, whose ratio would be"
         yield f"{summary['best_geometric_mean']:.3f}."
     yield ""
     yield from _by_rows(rows)
-    yield ""
-    yield from _table(
-        ["layer", "m", "n", "k", "ours us", "TFLOP/s", "torch us", "torch / ours", "+-", "of the best"],
-        [_product(row) for row in sorted(rows, key=lambda row: (row["size"]["m"], row["size"]["n"], row["size"]["k"]))],
-    )
 
 
 def _by_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    groups = {"m up to 64": (0, 64), "m up to 1024": (64, 1024), "m above": (1024, 1 << 60)}
+    """A line for each number of rows, since that decides which kernel is fastest."""
     cells = []
-    for name, (above, most) in groups.items():
-        ratios = [row["ratio"] for row in rows if above < row["size"]["m"] <= most]
-        if ratios:
-            cells.append([name, str(len(ratios)), f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
-    yield from _table(["", "sizes", "torch / ours", "least"], cells)
+    for m in sorted({row["size"]["m"] for row in rows}):
+        here = [row for row in rows if row["size"]["m"] == m]
+        ratios, rates = [row["ratio"] for row in here], [_rate(row) for row in here]
+        spread = f"{min(rates):.0f} to {max(rates):.0f}"
+        cells.append([str(m), str(len(here)), spread, f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
+    yield from _table(["m", "sizes", "TFLOP/s", "torch / ours", "least"], cells)
+
+
+def _rate(row: Mapping[str, Any]) -> float:
+    size = row["size"]
+    return float(2 * size["m"] * size["n"] * size["k"] / row["ours"] / 1e6)
 
 
 def _mean(ratios: Sequence[float]) -> float:
     return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
 
 
-def _product(row: Mapping[str, Any]) -> list[str]:
-    size = row["size"]
-    rate = 2 * size["m"] * size["n"] * size["k"] / row["ours"] / 1e6
-    best = f"{min(1.0, row['best'] / row['ours']):.3f}" if row["best"] else ""
-    times = [f"{row['ours']:.1f}", f"{rate:.0f}", f"{row['torch']:.1f}", f"{row['ratio']:.3f}", f"{row['spread']:.3f}"]
-    return [f"{size['model']} {size['layer']}", *(str(size[name]) for name in "mnk"), *times, best]
-
-
 def llama(report: Mapping[str, Any]) -> Iterator[str]:
     """The time of a stack of layers by the number of tokens, ours by the faster way and the others'."""
     rows = report["rows"]
     ratios = [row["ratio"] for row in rows]
-    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph, the two in turn: torch's time over ours"
-    yield f"is **{_mean(ratios):.3f}** in the geometric mean, {min(ratios):.3f} at least. Errors are against float32."
-    yield "torch attends by its FlashAttention backend. Of ours, the faster of the ways that were timed counts."
+    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph: the ratio to torch, with its"
+    yield f"FlashAttention backend, is **{_mean(ratios):.3f}** in the geometric mean, {min(ratios):.3f} at least."
     compiled = [row["ratio to torch.compile"] for row in rows if "ratio to torch.compile" in row]
     if compiled:
-        yield f"`torch.compile` takes {_mean(compiled):.3f} times as long as ours, {min(compiled):.3f} at least."
+        yield f"The ratio to `torch.compile` is {_mean(compiled):.3f}, {min(compiled):.3f} at least."
     yield ""
     names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
     head = ["tokens", *(f"{name}, ms" for name in names), "torch / ours", *(["compile / ours"] if compiled else [])]
@@ -249,7 +267,8 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(head, cells)
     worst = {name: max(row["error"].get(name, 0.0) for row in rows) for name in names}
     yield ""
-    yield f"Largest relative error: {', '.join(f'{name} {error:.1e}' for name, error in worst.items())}."
+    errors = ", ".join(f"{name} {error:.1e}" for name, error in worst.items())
+    yield f"Largest relative error, against float32: {errors}."
 
 
 def loader(report: Mapping[str, Any]) -> Iterator[str]:

@@ -54,7 +54,7 @@ def by_case(runs: Sequence[Run]) -> dict[str, list[Run]]:
 def table(results: Mapping[str, Any]) -> str:
     """Medians, with the least and the most."""
     lines = [
-        "| | runs | until it listens, s | until the first answer, s | resident memory, MB | of it not from files, MB |",
+        "| | runs | seconds to listening | seconds to the first answer | resident memory, MB | anonymous memory, MB |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for case, runs in by_case(results["runs"]).items():
@@ -116,13 +116,13 @@ def deployment(seen: Mapping[str, Any]) -> str:
 | on one {seen["machine"]["gpu"]} | |
 | --- | --- |
 | requests sent, from {seen["clients"]} clients | {seen["requests"]} |
-| answered with what they must be | {seen["right"]} |
-| lost, or wrong | {seen["requests"] - seen["right"]} |
+| answered correctly | {seen["right"]} |
+| lost or wrong | {seen["requests"] - seen["right"]} |
 | answered by the first process, by the second | {seen["by"]["first"]}, {seen["by"]["second"]} |
-| sent while the second one started, and its first answers were taken | {seen["requests until the second was ready"]} |
-| under way at SIGTERM, sent to that process after it | {late} |
-| from SIGTERM to the end of the process | {seen["seconds to stop"]["first"]:.1f} s |
-| time of an answer: median, 99th percentile, longest | {times} ms |
+| sent while the second process started | {seen["requests until the second was ready"]} |
+| under way at SIGTERM, sent to that process afterwards | {late} |
+| from SIGTERM to the exit of the process | {seen["seconds to stop"]["first"]:.1f} s |
+| latency: median, 99th percentile, longest | {times} ms |
 """
 
 

@@ -11,7 +11,7 @@ _HOPPER = "cutlass.hopper."
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One thing that a system does: the command that shows it here, and the ops, if it is a matter of ops."""
+    """A feature of a system, the command that shows it here, and the ops if it concerns ops."""
 
     what: str
     command: str
@@ -20,7 +20,7 @@ class Feature:
 
 LIBRARY = (
     Feature(
-        "gated activations, and as float8 with scales of blocks",
+        "gated activations, and as float8 with block scales",
         "precast verify cache --op silu_and_mul_fp8",
         ("act_and_mul", "silu_and_mul_fp8"),
     ),
@@ -42,7 +42,7 @@ LIBRARY = (
 SOURCE_TO_PACKAGE = (
     Feature("`scale(x, factor)` of three dtypes", "precast verify cache --op scale", ("scale",)),
     Feature("guards by compute capability", "precast plan manifests/default.yaml"),
-    Feature("a list that is built ahead of time", "precast build manifests/default.yaml -o cache"),
+    Feature("building a list ahead of time", "precast build manifests/default.yaml -o cache"),
     Feature("a package", "precast wheel cache -o dist"),
     Feature("tests of many sizes, types and streams", "precast verify cache --junit report.xml"),
     Feature("benchmarks", "precast bench cache --svg roofline.svg"),
@@ -50,7 +50,7 @@ SOURCE_TO_PACKAGE = (
 GUIDE = (
     Feature("element-wise kernels", _EXAMPLES, ("cutlass.elementwise_add", "scale", "add", "apply")),
     Feature(
-        "products, from scalar to tensor cores of each generation",
+        "matrix products, from scalar to the tensor cores of each generation",
         _EXAMPLES,
         (
             "sgemm",
@@ -95,11 +95,11 @@ RUNTIME = (
         ("mla_decode", "flashinfer.mla_decode", f"{_BLACKWELL}mla_decode"),
     ),
     Feature(
-        "tilings, of which the fastest is chosen",
-        "precast tune manifests/mla.yaml --cache cache",
+        "choosing the fastest tiling",
+        "precast tune measure manifests/mla.yaml --cache cache",
         ("mla_decode", "gemm"),
     ),
-    Feature("tilings that do not fit are refused, with a reason", "precast plan manifests/gemm.yaml"),
+    Feature("refusing tilings that do not fit, with a reason", "precast plan manifests/gemm.yaml"),
     Feature("which GPU runs what", "precast doctor"),
 )
 INTERFACE = (
@@ -109,17 +109,17 @@ INTERFACE = (
         ("gemm", "gemm_blockscaled", "gemm_grouped"),
     ),
     Feature(
-        "an operator of one's own, found through the interface, in a manifest",
+        "an operator of your own, used in a manifest",
         "precast build manifests/matrix.yaml -o cache",
         ("gemm_f64", "gemm_f64.operator"),
     ),
-    Feature("the operators that a program asks for", "precast record -o recorded.yaml -- python program.py"),
+    Feature("recording the operators that a program requests", "precast record -o recorded.yaml -- python program.py"),
 )
 SYSTEMS = (
-    ("A library of kernels in the CuTe DSL, as FlashInfer: kernel class, cache, public function", LIBRARY),
-    ("A kernel from its source to a package, as FlashInfer adds one", SOURCE_TO_PACKAGE),
-    ("Kernels by a guide to the CuTe DSL, as NVIDIA's", GUIDE),
-    ("A runtime with tilings, validation and tuning, around latent attention", RUNTIME),
-    ("An interface for one's own kernels, as CUTLASS's: implementation, metadata, discovery", INTERFACE),
+    ("A library of CuTe DSL kernels, such as FlashInfer", LIBRARY),
+    ("A kernel from its source to a package, as in FlashInfer's guide", SOURCE_TO_PACKAGE),
+    ("Kernels of NVIDIA's guide to the CuTe DSL", GUIDE),
+    ("A runtime for latent attention: tilings, validation, tuning", RUNTIME),
+    ("An interface for your own kernels, such as CUTLASS's", INTERFACE),
 )
 """Each system, and what it does."""
