@@ -1,5 +1,5 @@
 /* Numbers of 64 bits, then texts that end with a zero byte. An expression is a list of operations for a stack.
- * loader/launch/programs/program_code.py writes the same. */
+ * loader/launch/program_code.py writes the same. */
 #include "program_code.h"
 
 #include <string.h>
