@@ -270,4 +270,4 @@ def test_the_nearest_number_is_the_nearest_variant() -> None:
     found = resolve(Request(op="scale", config={"hidden": 4097, "dtype": "bf16"}), HERE, [source(*rows, keys=keys)])
     assert [r.candidate.config["hidden"] for r in found.rejected] == [4096, 8192, 1024, 65536, 128]
     assert all(0 < r.distance < 1 and math.isfinite(r.distance) for r in found.rejected)
-    assert "nearest: {hidden: 4096" in str(found)
+    assert "nearest: {dtype: bf16, hidden: 4096" in str(found)
