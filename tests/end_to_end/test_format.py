@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.index import digest
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.index import digest
 from precast.loader.resolve.cache import Cache
 from tests.fixtures.write_cache import write
 
