@@ -11,7 +11,7 @@ from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.verification.compare import compare
 from precast.loader.errors import PrecastError
 from precast.loader.fast_start.values import replace
-from precast.loader.watch.dump import Dump, Layout, Passed
+from precast.loader.watch.dump import Dump, DumpedArgument, Layout
 from precast.loader.watch.dump_folder import next_call, read_block, read_dump
 
 _ALIGNMENT = 256  # what CUDA aligns memory to: addresses keep their remainder, which kernels check
@@ -110,7 +110,7 @@ def _memory(dump: Dump, folder: Path, number: int) -> _Memory:
     return _Memory(whole.untyped_storage(), start, device)
 
 
-def _value(one: Passed, memory: list[_Memory]) -> Any:
+def _value(one: DumpedArgument, memory: list[_Memory]) -> Any:
     if one.layout is not None:
         return _tensor(one.layout, memory[one.layout.block])
     if one.kind == "tuple":

@@ -44,7 +44,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.dump import Dump, Passed
+from precast.loader.watch.dump import Dump, DumpedArgument
 from tests.helpers.errors.stage import Example, Stage
 from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
@@ -71,7 +71,7 @@ def replayed(stage: Stage) -> object:
     dump = Dump(
         op="mine.norm", config={}, target=SM90A, key="ab" * 32, cache="demo", digest="cd" * 32,
         signature=Signature(arguments=(Argument(name="workspace", kind="pointer"),)), process=4711, number=12,
-        stream=False, arguments=(Passed(kind="pointer", value="int"),), blocks=(),
+        stream=False, arguments=(DumpedArgument(kind="pointer", value="int"),), blocks=(),
     )  # fmt: skip
     return replay(lambda *_: None, dump, stage.folder, None)
 

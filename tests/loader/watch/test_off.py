@@ -9,6 +9,7 @@ import pytest
 from precast.loader.launch.fast_kernel import FastCalls, FastObject
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
 from tests.helpers.caches import run_alone
@@ -25,7 +26,7 @@ from precast.loader.format.target import Capability
 from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = precast.loader.get("scale", {{"dtype": "bf16"}})
-assert kernel(5) == 10 and type(session.default.remembered) is dict
+assert kernel(5) == 10 and type(session.default.memo) is dict
 found = {{m for m in sys.modules if m.startswith("precast.loader.watch") or m in ("logging", "shutil", "atexit")}}
 assert found <= {allowed!r} | before, found
 """
@@ -48,7 +49,7 @@ def test_a_log_that_is_switched_off_imports_no_logging(path: Path) -> None:
 def test_the_kernel_is_the_native_one(path: Path) -> None:
     """Its class, and what a call of it runs: the type of the call path, with no method of ours before it."""
     session = Session(str(path), machines=Machines(HOPPER))
-    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    kernel = session.get(Request(op="scale", config={"dtype": "bf16"}))
     assert session.watch is None
     assert isinstance(kernel, FastObject) and not isinstance(kernel, WatchedKernel)
     launcher = type(kernel).__mro__[1]
@@ -59,7 +60,7 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
 def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
     session = Session(str(path), machines=Machines(HOPPER))
-    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    kernel = session.get(Request(op="scale", config={"dtype": "bf16"}))
     assert type(kernel) is WatchedKernel and kernel(5) == 10
     assert kernel.obstacle is None and kernel.launcher is None
 
@@ -68,4 +69,4 @@ def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeyp
 def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
     session = Session(str(path), machines=Machines(HOPPER))
-    assert isinstance(session.lookup("scale", {"dtype": "bf16"}).kernel, FastObject)
+    assert isinstance(session.get(Request(op="scale", config={"dtype": "bf16"})), FastObject)
