@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader import session
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
-from precast.loader.resolve.candidate import Candidate
+from precast.loader.resolve.candidate import Candidate, Request
 from precast.loader.resolve.discover import Caches, Ops
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ def get(
 
     See also: ``explain`` for the decision, ``preload`` for many at once.
     """
+    key = None
     try:
         items = () if config is None else tuple(config.items())
         sizes = tuple(problem.items()) if problem else None
         key = (op, device, target, sizes, verified, items, tuple([type(value) for _, value in items]))
-        return session.default.remembered[key]
-    except (KeyError, TypeError, AttributeError):  # a new request, a list in the config, or not a config
+        return session.default.memo[key]
+    except (KeyError, AttributeError):  # a new request, or not a config
         pass
-    current = session.default
-    found = current.lookup(op, config, device=device, target=target, problem=problem, verified=verified)
-    current.remember(key, config or {}, found)
-    return found.kernel
+    except TypeError:  # a list in the config, which has no hash
+        key = None
+    return session.default.get(_request(op, config, device, target, problem, verified, key))
 
 
 def explain(
@@ -99,7 +99,27 @@ def explain(
 
     See also: ``get``, ``variants``.
     """
-    return session.default.explain(op, config, device=device, target=target, problem=problem, verified=verified)
+    return session.default.explain(_request(op, config, device, target, problem, verified))
+
+
+def _request(
+    op: str,
+    config: Mapping[str, object] | None,
+    device: object,
+    target: str | None,
+    problem: Mapping[str, int] | None,
+    verified: bool,
+    memo_key: tuple[Any, ...] | None = None,
+) -> Request:
+    return Request(
+        op=op,
+        config={} if config is None else config,
+        device=device,
+        target=target,
+        problem=problem,
+        verified=bool(verified),
+        memo_key=memo_key,
+    )
 
 
 def ops() -> Ops:

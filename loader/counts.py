@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from precast.loader.contract.values import Immutable
+from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.import_lock import IMPORT_LOCK
 
 
@@ -32,3 +35,29 @@ class Stats(Immutable, kw_only=True):
         counts = (self.lookups, self.misses, self.loads, self.stored, seconds)
         names = ("lookups", "misses", "loads", "bytes read", "seconds")
         return page(table("since the session began", (), zip(names, counts, strict=True)))
+
+
+class Counter:
+    """Adds to the counts of a session, from several threads.
+
+    >>> counter = Counter()
+    >>> counter.add(lookups=1, seconds=0.5)
+    >>> counter.stats.lookups
+    1
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Any] = {"lookups": 0, "misses": 0, "loads": 0, "stored": 0, "seconds": 0.0}
+        self._lock = ForkSafeLock()
+
+    def add(self, **amounts: float) -> None:
+        """Add to some of the counts, by the names that ``Stats`` has for them."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self._counts[name] += amount
+
+    @property
+    def stats(self) -> Stats:
+        """The counts so far."""
+        with self._lock:
+            return Stats(**self._counts)

@@ -10,28 +10,17 @@ fork waits for it.
 
 from __future__ import annotations
 
-import os
-import threading
-
 from precast.loader.errors import LoadError
+from precast.loader.fork_safe import ForkWaits
 
 
-class _Importing:
-    """The lock. It also explains the error of a native module that does not load in a sub-interpreter."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        os.register_at_fork(
-            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
-        )
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
+class _ImportLock(ForkWaits):
+    """It also explains the error of a native module that does not load in a sub-interpreter."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._lock.release()
+        super().__exit__(kind, error, trace)
         if isinstance(error, ImportError) and "subinterpreter" in str(error):
             raise LoadError(f"kernels are launched from the main interpreter only ({error}): call from there") from None
 
 
-IMPORT_LOCK = _Importing()
+IMPORT_LOCK = _ImportLock()

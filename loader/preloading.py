@@ -8,12 +8,13 @@ from typing import Union
 
 from precast.loader import session
 from precast.loader.contract.format.config import canonical, config_text, to_json
-from precast.loader.contract.values import Immutable
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
 from precast.loader.machine.driver import NoDriver
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Lookup, Session
 
 PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
@@ -110,16 +111,17 @@ def preload_into(
 ) -> Preload:
     """``preload`` for a session that need not be the default one."""
     start = time.perf_counter()
+    template = Request(op="", device=device, target=target, verified=verified)
     checked = [_checked(request) for request in _listed(requests)]
-    reason, ordinal = _device(into, device, target, cuda)
+    reason, ordinal = _device(into, template, cuda)
     loaded = []
-    for find in (find for request in checked for find in _lookups(into, request, device, target, verified)):
+    for load in (load for request in checked for load in _loads(into, request, template)):
         before = time.perf_counter()
-        found = find()
-        lazy = reason if ordinal is None else _make_ready(into, found, ordinal)
+        lookup = load()
+        lazy = reason if ordinal is None else _make_ready(into, lookup, ordinal)
         if ordinal is not None:
-            found.kernel.check_device()
-        loaded.append(Loaded(kernel=found.kernel, seconds=time.perf_counter() - before, lazy=lazy))
+            lookup.kernel.check_device()
+        loaded.append(Loaded(kernel=lookup.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 
 
@@ -144,19 +146,18 @@ def _checked(request: object) -> PreloadRequest:
     )
 
 
-def _lookups(
-    into: Session, request: PreloadRequest, device: object, target: str | None, verified: bool
-) -> Iterator[Callable[[], Lookup]]:
-    """What loads each kernel of a request."""
+def _loads(into: Session, request: PreloadRequest, template: Request) -> Iterator[Callable[[], Lookup]]:
+    """What loads each kernel of a request, for the device or the target of a template."""
     if not isinstance(request, str):
         op, config, problem = (*request, None)[:3]
-        yield lambda: into.lookup(op, config, device=device, target=target, problem=problem, verified=verified)
+        one = replace(template, op=op, config={} if config is None else config, problem=problem)
+        yield lambda: into.lookup(one)
         return
     sources, notes = into.sources(request)
-    machine = into.machine(device, target)
+    machine = into.machine(template)
     with IMPORT_LOCK:
         from precast.loader.resolve.judge import resolve_every
-    resolution = resolve_every(request, machine, sources, notes=notes, verified=verified)
+    resolution = resolve_every(request, machine, sources, notes=notes, verified=template.verified)
     if resolution.chosen is None:
         with IMPORT_LOCK:
             from precast.loader.resolve.not_found import refuse
@@ -166,31 +167,31 @@ def _lookups(
         config_id = canonical({name: to_json(value) for name, value in candidate.config.items()})
         if config_id not in seen:  # the first of one config is the one that ``get`` takes
             seen.add(config_id)
-            yield lambda candidate=candidate: into.load(candidate, device, target)  # type: ignore[misc]
+            yield lambda candidate=candidate: into.load(candidate, template)  # type: ignore[misc]
 
 
-def _device(into: Session, device: object, target: str | None, cuda: bool) -> tuple[str, int | None]:
+def _device(into: Session, request: Request, cuda: bool) -> tuple[str, int | None]:
     """The device to make ready for, or why there is none."""
     if not cuda:
-        return "this was not asked for (cuda=False)", None
-    if target is not None:
-        return f"it was resolved for {target}, not for a device", None
+        return "preload was called with cuda=False", None
+    if request.target is not None:
+        return f"it was resolved for {request.target}, not for a device", None
     try:
-        return "", into.machines.driver.find(device).ordinal
+        return "", into.machines.driver.find(request.device).ordinal
     except NoDriver as reason:
         return str(reason), None
 
 
-def _make_ready(into: Session, found: Lookup, ordinal: int) -> str:
+def _make_ready(into: Session, lookup: Lookup, ordinal: int) -> str:
     """Do what the kernel's first launch on a device would do; the reason where that is not possible."""
-    artifact = found.kernel.artifact
+    artifact = lookup.kernel.artifact
     if (artifact.key, ordinal) in into.warm:
         return ""
-    launcher = found.kernel.launcher
+    launcher = lookup.kernel.launcher
     if launcher is not None:
         launcher.ready(ordinal)
     else:
-        entry = into.opener.libraries.load(found.cache, artifact).address(artifact.symbol)
+        entry = into.opener.libraries.load(lookup.cache, artifact).address(artifact.symbol)
         try:
             warm_up(entry, artifact.signature, into.machines.driver.get(), ordinal)
         except NotWarmedUp as reason:

@@ -98,9 +98,10 @@ torch.Tensor.__dlpack_c_exchange_api__
 """
 # What is left where everything was imported, found and decided before: to check, open and launch native code.
 NATIVE = """
+from precast.loader.resolve.candidate import Request
 from precast.loader import session
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
-chosen = session.default.explain("scale", {"dtype": "float32"}).chosen
+chosen = session.default.explain(Request(op="scale", config={"dtype": "float32"})).chosen
 cache = session.default.caches()[chosen.source.precedence].cache
 zstandard_backend()
 """

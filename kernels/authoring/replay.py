@@ -9,7 +9,7 @@ from typing import Any
 
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.verification.compare import compare
-from precast.loader.contract.diagnostics.dump import Dump, Layout, Passed
+from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument, Layout
 from precast.loader.contract.diagnostics.dump_folder import next_call, read_block, read_dump
 from precast.loader.contract.values import replace
 from precast.loader.errors import PrecastError
@@ -110,7 +110,7 @@ def _memory(dump: Dump, folder: Path, number: int) -> _Memory:
     return _Memory(whole.untyped_storage(), start, device)
 
 
-def _value(one: Passed, memory: list[_Memory]) -> Any:
+def _value(one: DumpedArgument, memory: list[_Memory]) -> Any:
     if one.layout is not None:
         return _tensor(one.layout, memory[one.layout.block])
     if one.kind == "tuple":

@@ -22,7 +22,7 @@ from precast.loader.contract.format.index import Index
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.values import Immutable
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 
@@ -37,13 +37,46 @@ class CachedOp(Immutable, kw_only=True):
 
 
 class Request(Immutable, kw_only=True):
-    """What is asked for. ``problem`` is the size at hand, for a choice by measurements; with ``verified``, only an
-    artifact that was verified on a GPU like the one at hand serves."""
+    """The arguments of a ``get`` or an ``explain``, in one value.
+
+    ``problem`` is the size at hand, for a choice by measurements; with ``verified``, only an artifact that was verified
+    on a GPU like the one at hand serves. ``get`` keeps the kernel under ``memo_key``, and keeps none where it is None.
+    """
 
     op: str
     config: Mapping[str, object] = field(default_factory=dict)
+    device: object = None
+    target: str | None = None
     problem: Mapping[str, int] | None = None
     verified: bool = False
+    memo_key: tuple[Any, ...] | None = field(default=None, repr=False, compare=False)
+
+    def checked(self) -> Request:
+        """The same request, with a problem of its own that the caller cannot change.
+
+        >>> Request(op="scale", config={"n": 8}, problem={"m": 4}).checked().problem
+        {'m': 4}
+        """
+        if not isinstance(self.config, Mapping):
+            raise ConfigError(
+                f"{self.config!r} is not a config: give each value by the name of its key, such as"
+                f" loader.get({self.op!r}, {{'dtype': 'bfloat16'}})"
+            )
+        problem: object = self.problem
+        if problem is None:
+            return self
+        if not isinstance(problem, Mapping) or not all(
+            isinstance(name, str) and type(size) is int and size >= 0 for name, size in problem.items()
+        ):
+            raise ConfigError(f"{problem!r} is not a problem: give sizes by name, such as {{'m': 4096}}")
+        return replace(self, problem=dict(problem))
+
+    def __str__(self) -> str:
+        config = config_text(self.config) if isinstance(self.config, Mapping) else self.config
+        optional = {"device": self.device, "target": self.target, "problem": self.problem}
+        optional |= {"verified": True} if self.verified else {}
+        given = [f", {name} {value}" for name, value in optional.items() if value is not None]
+        return f"{self.op} {config}{''.join(given)}"
 
 
 class Requirements(Immutable):

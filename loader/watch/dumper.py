@@ -18,7 +18,7 @@ from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.watch.memory import GpuFailed, bytes_of, look_at
+from precast.loader.watch.memory import GpuFailed, bytes_of, describe_arguments
 from precast.loader.watch.notice import notice
 
 LIMIT = 16 << 20
@@ -72,7 +72,7 @@ class Dumper:
         if self._process != os.getpid():
             self._process, self._number = os.getpid(), 0
             self._folder = self._root / f"{self._process}-{time.time_ns()}"
-        found = look_at(signature.passed, values)
+        found = describe_arguments(signature.passed, values)
         blocks, data = bytes_of(found.blocks, self._limit, self._driver)
         dump = Dump(
             op=kernel.op,

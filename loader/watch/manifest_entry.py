@@ -1,11 +1,11 @@
-"""The manifest entry of a request: of what was found, or of what is missing, as far as the caches know the op."""
+"""The manifest entry that builds what a request resolved to, or what is missing, as far as the caches know the op."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from precast.loader.contract.diagnostics.requests import Wanted
+from precast.loader.contract.diagnostics.requests import ManifestEntry
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key, dtype_name, to_json, to_value
 from precast.loader.errors import ConfigError, PrecastError
@@ -22,60 +22,62 @@ def plain_config(config: object) -> dict[str, Any] | None:
     """
     if not isinstance(config, Mapping):
         return {} if config is None else None
-    found = {}
+    plain = {}
     for name, value in config.items():
         try:
-            found[name] = to_json(to_value(value))
+            plain[name] = to_json(to_value(value))
         except ConfigError:
             try:
-                found[name] = dtype_name(value)
+                plain[name] = dtype_name(value)
             except ConfigError:
                 return None
-    return found
+    return plain
 
 
-def wanted_of_artifact(op: str, artifact: Artifact, keys: tuple[Key, ...]) -> Wanted:
+def entry_for_artifact(op: str, artifact: Artifact, keys: tuple[Key, ...]) -> ManifestEntry:
     """The entry that builds an artifact again."""
     values = {name: to_json(value) for name, value in artifact.config.items()}
-    return _wanted(op, artifact.provenance, values, keys, str(artifact.target))
+    return _entry(op, artifact.provenance, values, keys, str(artifact.target))
 
 
-def wanted_of_resolution(resolution: Resolution) -> Wanted:
-    """The entry that would build what a request asked for: what it leaves out has its default, or else the value of the
-    nearest variant."""
+def entry_for_resolution(resolution: Resolution) -> ManifestEntry:
+    """The entry that would build what a request asked for.
+
+    What the request leaves out has its default, or else the value of the nearest variant.
+    """
     nearest = resolution.rejected[0].candidate if resolution.rejected else None
     source = nearest.source if nearest else next(iter(resolution.sources), None)
     request, keys = resolution.request, source.op.keys if source else ()
     values = {**(nearest.config if nearest else {}), **{key.name: key.default for key in keys if key.has_default}}
     values |= Requirements.of(request, keys).values
     plain = {name: to_json(value) for name, value in values.items()}
-    made = nearest.artifact.provenance if nearest else {}
-    return _wanted(request.op, made, plain, keys, target_to_build(resolution) or None)
+    provenance = nearest.artifact.provenance if nearest else {}
+    return _entry(request.op, provenance, plain, keys, target_to_build(resolution) or None)
 
 
-def wanted_of_unknown(op: str, config: Mapping[str, Any], machine: Machine) -> Wanted:
-    """The entry of an op that no cache holds: a registered op, as far as anybody here can tell."""
+def entry_for_unknown_op(op: str, config: Mapping[str, Any], machine: Machine) -> ManifestEntry:
+    """The entry of an op that no cache holds: a registered op, as far as the caches show."""
     target = machine.target or (own_target(machine.capability) if machine.capability else None)
-    return Wanted(op=op, config=config, tuned={}, env={}, target=str(target) if target else None)
+    return ManifestEntry(op=op, config=config, tuned={}, env={}, target=str(target) if target else None)
 
 
-def wanted_of_error(error: Exception, op: str, config: Mapping[str, Any], machine: Machine) -> Wanted | None:
+def entry_for_error(error: Exception, op: str, config: Mapping[str, Any], machine: Machine) -> ManifestEntry | None:
     """The entry that would build what an error says is missing; None where no entry would help."""
     resolution = getattr(error, "resolution", None)
     try:
         if isinstance(resolution, Resolution):
-            return wanted_of_resolution(resolution)
-        return wanted_of_unknown(op, config, machine)
+            return entry_for_resolution(resolution)
+        return entry_for_unknown_op(op, config, machine)
     except PrecastError:
         return None
 
 
-def _wanted(
-    op: str, made: Mapping[str, Any], values: Mapping[str, Any], keys: tuple[Key, ...], target: str | None
-) -> Wanted:
+def _entry(
+    op: str, provenance: Mapping[str, Any], values: Mapping[str, Any], keys: tuple[Key, ...], target: str | None
+) -> ManifestEntry:
     tuned = {key.name for key in keys if key.tuned}
-    source = source_of(op, made)
-    return Wanted(
+    source = source_of(op, provenance)
+    return ManifestEntry(
         op=source.op,
         function=source.function,
         config={name: value for name, value in values.items() if name not in tuned},

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from precast.loader.contract.abi.dlpack import CUDA
-from precast.loader.contract.diagnostics.dump import Block, Layout, Passed, span
+from precast.loader.contract.diagnostics.dump import Block, DumpedArgument, Layout, span
 from precast.loader.contract.format.signature import Argument
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import FormatError, PrecastError
@@ -28,48 +28,48 @@ class GpuFailed(PrecastError):
     code = "PCL15"
 
 
-class Found(Immutable):
+class CallArguments(Immutable):
     """The arguments of a call, the memory that they point to, and what keeps that memory alive."""
 
-    arguments: tuple[Passed, ...]
+    arguments: tuple[DumpedArgument, ...]
     blocks: tuple[Block, ...]
     kept: tuple[object, ...]
 
 
-def look_at(signature: Sequence[Argument], values: Sequence[Any]) -> Found:
+def describe_arguments(signature: Sequence[Argument], values: Sequence[Any]) -> CallArguments:
     """Describe the arguments of a call. Tensors that overlap share a block, as an output that is also an input does."""
     views: list[View] = []
     kept: list[object] = []
 
-    def passed(argument: Argument | None, value: Any) -> Passed:
+    def passed(argument: Argument | None, value: Any) -> DumpedArgument:
         if argument is not None and argument.kind in _ADDRESSES and value is not None:
-            return Passed(kind=argument.kind, value=type(value).__name__)
+            return DumpedArgument(kind=argument.kind, value=type(value).__name__)
         if value is None:
-            return Passed(kind="none")
+            return DumpedArgument(kind="none")
         if isinstance(value, (tuple, list)):
-            return Passed(kind="tuple", items=tuple([passed(None, item) for item in value]))
+            return DumpedArgument(kind="tuple", items=tuple([passed(None, item) for item in value]))
         try:
             plain, owner = plain_value(value.detach() if hasattr(value, "detach") else value)
         except Exception as error:  # of the tensor's own library
-            return Passed(kind="other", value=f"{type(value).__name__}, {type(error).__name__}")
+            return DumpedArgument(kind="other", value=f"{type(value).__name__}, {type(error).__name__}")
         if type(plain) in _NAMED and not (type(plain) is int and not -(2**63) <= plain < 2**64):
-            return Passed(kind=_NAMED[type(plain)], value=plain)
+            return DumpedArgument(kind=_NAMED[type(plain)], value=plain)
         if not isinstance(plain, View):
-            return Passed(kind="other", value=type(value).__name__)
+            return DumpedArgument(kind="other", value=type(value).__name__)
         try:
             first, _ = span(plain.shape, plain.strides, plain.dtype)
         except FormatError:
-            return Passed(kind="other", value=f"tensor of {plain.dtype}"[:80])
+            return DumpedArgument(kind="other", value=f"tensor of {plain.dtype}"[:80])
         views.append(plain)
         kept.append(owner)
         place = Layout(
             shape=plain.shape, strides=plain.strides, dtype=plain.dtype, block=len(views) - 1, offset=plain.data + first
         )
-        return Passed(kind="tensor", layout=place)
+        return DumpedArgument(kind="tensor", layout=place)
 
     arguments = [passed(argument, value) for argument, value in zip(signature, values, strict=True)]
     blocks, where = merged_blocks(views)
-    return Found(tuple(_placed(one, blocks, where) for one in arguments), blocks, tuple(kept))
+    return CallArguments(tuple(_placed(one, blocks, where) for one in arguments), blocks, tuple(kept))
 
 
 def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, ...]]:
@@ -96,7 +96,7 @@ def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, 
     return tuple(blocks), tuple(where)
 
 
-def _placed(one: Passed, blocks: Sequence[Block], where: Sequence[int]) -> Passed:
+def _placed(one: DumpedArgument, blocks: Sequence[Block], where: Sequence[int]) -> DumpedArgument:
     """The argument with its tensors' offsets, which are addresses up to here, counted from their blocks."""
     if one.layout is not None:
         block = where[one.layout.block]

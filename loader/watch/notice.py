@@ -1,4 +1,4 @@
-"""Notices: what is wrong with watching itself, told once on standard error. It is never an error of the program."""
+"""Notices: failures of watching itself, each reported once on standard error. They are never errors of the program."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import contextlib
 import os
 
 _MOST = 1000
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def notice(text: str) -> None:
-    """Tell something once a process.
+    """Report something once per process.
 
     ``warnings`` would not do: a program may have made them errors.
     """
-    if text in _told or len(_told) >= _MOST:
+    if text in _reported or len(_reported) >= _MOST:
         return
-    _told.add(text)
+    _reported.add(text)
     with contextlib.suppress(OSError):
         os.write(2, f"precast: warning: {text}\n".encode("utf-8", "backslashreplace"))

@@ -1,7 +1,7 @@
-"""The file of requests: each distinct request is a line at once, and how often it came follows later.
+"""The file of requests: each distinct request is written at once as a line, and its count follows later.
 
-A line is one write at the end of the file, so that many processes may share one, and what a killed process has asked
-for is not lost. Counts are written at the exit of the process, and at a request when the last ones are a minute old.
+A line is one write at the end of the file, so that many processes may share one, and a killed process loses no
+request. Counts are written at the exit of the process, and at a request when the last ones are a minute old.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Hashable
 
-from precast.loader.contract.diagnostics.requests import FILE_LIMIT, LINE_LIMIT, Requested
+from precast.loader.contract.diagnostics.requests import FILE_LIMIT, LINE_LIMIT, RequestRecord
 from precast.loader.contract.values import replace
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.watch.notice import notice
@@ -27,61 +27,61 @@ class RequestFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._known: dict[bytes, Requested] = {}
-        self._more: dict[bytes, int] = {}  # what was counted since it was written
-        self._asked: dict[Hashable, bytes] = {}  # by the arguments of ``get``
+        self._known: dict[bytes, RequestRecord] = {}
+        self._unwritten: dict[bytes, int] = {}  # counts since the last write
+        self._by_memo_key: dict[Hashable, bytes] = {}
         self._process, self._flushed = os.getpid(), time.monotonic()
         self._lock, self._broken = ForkSafeLock(), False
         atexit.register(self.flush)
 
-    def note(self, requested: Requested, asked: Hashable) -> None:
-        """Note a request that was resolved, under the arguments that it came with."""
-        identity = requested.identity
+    def add(self, record: RequestRecord, memo_key: Hashable | None) -> None:
+        """Add a request that was resolved; ``count`` then finds it by its ``memo_key``."""
+        identity = record.identity
         with self._lock:
             if identity not in self._known and len(self._known) >= MOST:
                 notice(f"PRECAST_REQUESTS: more than {MOST} distinct requests: further ones are not written")
                 return
-            if len(self._asked) < 10 * MOST:
-                self._asked[asked] = identity
+            if memo_key is not None and len(self._by_memo_key) < 10 * MOST:
+                self._by_memo_key[memo_key] = identity
             if identity in self._known:
-                self._add(identity)
+                self._increment(identity)
             else:
-                self._known[identity] = requested
-                self._write(requested)
+                self._known[identity] = record
+                self._write(record)
 
-    def again(self, asked: Hashable) -> None:
+    def count(self, memo_key: Hashable) -> None:
         """Count a request that ``get`` answered from memory."""
         with self._lock:
-            identity = self._asked.get(asked)
+            identity = self._by_memo_key.get(memo_key)
             if identity is not None:
-                self._add(identity)
+                self._increment(identity)
 
     def flush(self) -> None:
         """Write what was counted."""
         with self._lock:
-            self._own()
-            more, self._more, self._flushed = self._more, {}, time.monotonic()
-            for identity, count in more.items():
+            self._forget_counts_of_parent()
+            counts, self._unwritten, self._flushed = self._unwritten, {}, time.monotonic()
+            for identity, count in counts.items():
                 self._write(replace(self._known[identity], count=count))
 
-    def _add(self, identity: bytes) -> None:
-        self._own()
-        self._more[identity] = self._more.get(identity, 0) + 1
+    def _increment(self, identity: bytes) -> None:
+        self._forget_counts_of_parent()
+        self._unwritten[identity] = self._unwritten.get(identity, 0) + 1
         if time.monotonic() - self._flushed > _SECONDS:
             self.flush()
 
-    def _own(self) -> None:
-        """A forked child counts for itself: what its parent had counted by then, the parent writes."""
+    def _forget_counts_of_parent(self) -> None:
+        """A forked child counts for itself: its parent writes what it had counted before the fork."""
         if self._process != os.getpid():
-            self._process, self._more = os.getpid(), {}
+            self._process, self._unwritten = os.getpid(), {}
 
-    def _write(self, requested: Requested) -> None:
+    def _write(self, record: RequestRecord) -> None:
         if self._broken:
             return
         try:
-            line = requested.line
+            line = record.line
             if len(line) > LINE_LIMIT:
-                notice(f"PRECAST_REQUESTS: a request of op {requested.op!r} is too long to be written")
+                notice(f"PRECAST_REQUESTS: a request of op {record.op!r} is too long for the file")
                 return
             append_line(self._path, line)
         except OSError as error:

@@ -18,6 +18,7 @@ from precast.loader.contract.diagnostics.dump_folder import HEADER, block_name, 
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.values import replace
 from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER, RAISE
 from tests.helpers.gpu.device import no_device
@@ -62,7 +63,7 @@ def cache(tmp_path: Path, use: Any) -> Path:
     """A cache with one dumped call."""
     (tmp_path / "native").mkdir()
     path = cache_of(Native(tmp_path / "native"), tmp_path / "cache")
-    kernel = use(path).lookup("scale", {"dtype": "float32"}).kernel
+    kernel = use(path).get(Request(op="scale", config={"dtype": "float32"}))
     kernel(torch.arange(8.0), torch.zeros(8), 3.0)
     return path
 
@@ -120,7 +121,7 @@ def echoed(tmp_path: Path, use: Any, *args: Any) -> Path:
     """A dumped call of an entry that does what its first argument says."""
     (tmp_path / "native").mkdir(exist_ok=True)
     cache, _ = echo_cache(Native(tmp_path / "native"), tmp_path / "echo")
-    kernel = use(cache.path).lookup("echo").kernel
+    kernel = use(cache.path).get(Request(op="echo"))
     kernel(*args)
     return cache.path
 

@@ -16,6 +16,7 @@ from precast.loader.contract.format.target import Target
 from precast.loader.fast_start.installed import Distribution, Installed
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import Request
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use
@@ -154,5 +155,5 @@ def test_a_first_get_lists_the_installed_distributions_once(path: Path) -> None:
             return listed[-1]
 
     one = session.Session(str(path), installed=Counting())
-    one.lookup("scale", {"dtype": "float32"}, target="sm_90a")
+    one.get(Request(op="scale", config={"dtype": "float32"}, target="sm_90a"))
     assert len(listed) == 1

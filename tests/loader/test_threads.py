@@ -13,6 +13,7 @@ import pytest
 from precast.loader import session
 from precast.loader.fork_safe import ForkWaits, OnceTable
 from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from tests.helpers.caches import run_alone
 from tests.helpers.echo import HOPPER
 
@@ -45,7 +46,7 @@ def test_one_kernel_is_looked_up_opened_and_called_by_all(path: Path) -> None:
         kernels: list[object] = []
 
         def use(number: int, made: session.Session = made, kernels: list[object] = kernels) -> None:
-            kernel = made.lookup("scale", {"dtype": "bf16"}).kernel
+            kernel = made.get(Request(op="scale", config={"dtype": "bf16"}))
             kernels.append(kernel)
             for value in range(number * 1000, number * 1000 + 200):
                 assert kernel(value) == 2 * value

@@ -10,10 +10,10 @@ from typing import Any
 
 from precast.loader.contract.diagnostics.requests import (
     FILE_LIMIT,
-    Requested,
+    ManifestEntry,
     RequestLines,
-    Wanted,
-    added,
+    RequestRecord,
+    combined,
     read_requests,
 )
 from precast.loader.contract.format.config import canonical, config_text, value_text
@@ -27,22 +27,22 @@ ONLY = ("missing", "used")
 class Entry:
     """One entry of the manifest: what to build, for which targets, and how often it was asked for."""
 
-    wanted: Wanted
+    wanted: ManifestEntry
     targets: set[str] = field(default_factory=set)
     used: int = 0
     missing: int = 0
 
 
-def read_request_files(paths: Iterable[Path]) -> tuple[tuple[Requested, ...], tuple[str, ...]]:
-    """The requests of several files, each once with its counts added up; and a note for each file that was cut."""
-    requests: list[Requested] = []
+def read_request_files(paths: Iterable[Path]) -> tuple[tuple[RequestRecord, ...], tuple[str, ...]]:
+    """The requests of several files, each once with its counts combined up; and a note for each file that was cut."""
+    requests: list[RequestRecord] = []
     notes = []
     for path in paths:
         found = _read(path)
         requests += found.requests
         if found.cut:
             notes.append(f"{path}: the last line is not complete, and was left out: its process was ended")
-    return added(requests), tuple(notes)
+    return combined(requests), tuple(notes)
 
 
 def _read(path: Path) -> RequestLines:
@@ -61,7 +61,9 @@ def _read(path: Path) -> RequestLines:
         raise FormatError(f"{path}: {error}") from None
 
 
-def entries_of(requests: Iterable[Requested], *, only: str | None = None, targets: Sequence[str] = ()) -> list[Entry]:
+def entries_of(
+    requests: Iterable[RequestRecord], *, only: str | None = None, targets: Sequence[str] = ()
+) -> list[Entry]:
     """The entries that build what was asked for, in one order.
 
     ``only`` leaves in what was missing, or what was found. ``targets`` are built for in place of those asked for.
@@ -81,12 +83,12 @@ def entries_of(requests: Iterable[Requested], *, only: str | None = None, target
 
 
 def manifest_of(
-    requests: Sequence[Requested], *, name: str = "requested", only: str | None = None, targets: Sequence[str] = ()
+    requests: Sequence[RequestRecord], *, name: str = "requested", only: str | None = None, targets: Sequence[str] = ()
 ) -> str:
     """The text of a manifest that builds what was asked for; comments say how often, and what no entry would help.
 
-    >>> wanted = Wanted(op="scale", config={"dtype": "float32"}, tuned={}, env={}, target="sm_90a")
-    >>> one = Requested(op="scale", config={}, missing="VariantNotFound: no variant fits", wanted=wanted, count=3)
+    >>> wanted = ManifestEntry(op="scale", config={"dtype": "float32"}, tuned={}, env={}, target="sm_90a")
+    >>> one = RequestRecord(op="scale", config={}, missing="VariantNotFound: no variant fits", wanted=wanted, count=3)
     >>> print(manifest_of([one], name="mine"))
     version: 1
     name: mine
@@ -147,10 +149,10 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def grid_of(requests: Iterable[Requested]) -> dict[str, list[tuple[dict[str, int], int]]]:
+def grid_of(requests: Iterable[RequestRecord]) -> dict[str, list[tuple[dict[str, int], int]]]:
     """The distinct problems of each op with their counts, the most frequent first.
 
-    >>> one = Requested(op="gemm", config={}, problem={"m": 8}, missing="none", count=3)
+    >>> one = RequestRecord(op="gemm", config={}, problem={"m": 8}, missing="none", count=3)
     >>> grid_of([one, replace(one, config={"a": 1}, count=4)])
     {'gemm': [({'m': 8}, 7)]}
     """

@@ -96,7 +96,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tuple[
     return first * bits // 8, ((last - first + 1) * bits + 7) // 8
 
 
-class Passed(Immutable, kw_only=True):
+class DumpedArgument(Immutable, kw_only=True):
     """One argument: a tensor's ``layout``, the ``items`` of a tuple, or the ``value`` of a number or a text.
 
     Of a stream, a pointer and anything else no value is kept; ``value`` is then the name of its type.
@@ -105,7 +105,7 @@ class Passed(Immutable, kw_only=True):
     kind: str
     value: Any = None
     layout: Layout | None = None
-    items: tuple[Passed, ...] = ()
+    items: tuple[DumpedArgument, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"kind": self.kind}
@@ -118,7 +118,7 @@ class Passed(Immutable, kw_only=True):
         return data if self.value is None else {**data, "value": self.value}
 
     @classmethod
-    def parse(cls, value: object, depth: int = 0) -> Passed:
+    def parse(cls, value: object, depth: int = 0) -> DumpedArgument:
         if depth > _DEPTH:
             raise FormatError(f"tuples nest deeper than {_DEPTH} levels")
         data = fields.as_object(value)
@@ -132,7 +132,7 @@ class Passed(Immutable, kw_only=True):
         fields.known(data, ("kind", "value"))
         return cls(kind=kind, value=_VALUES[kind](data))
 
-    def parts(self) -> Iterator[Passed]:
+    def parts(self) -> Iterator[DumpedArgument]:
         """It, and what is in it."""
         yield self
         for item in self.items:
@@ -212,7 +212,7 @@ class Dump(Immutable, kw_only=True):
     process: int
     number: int
     stream: bool
-    arguments: tuple[Passed, ...]
+    arguments: tuple[DumpedArgument, ...]
     blocks: tuple[Block, ...]
 
     @property
@@ -267,7 +267,7 @@ class Dump(Immutable, kw_only=True):
             process=fields.count(value, "process", most=2**31),
             number=fields.count(value, "number", most=2**53),
             stream=fields.get(value, "stream", bool),
-            arguments=fields.items(value, "arguments", Passed.parse, most=_ARGUMENTS),
+            arguments=fields.items(value, "arguments", DumpedArgument.parse, most=_ARGUMENTS),
             blocks=fields.items(value, "blocks", Block.parse, most=_ARGUMENTS * _RANK),
         )
         _check(dump)

@@ -22,7 +22,7 @@ FUNCTION = Pattern(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(?:@[a-z][a-z0-9_]*)?")
 _REASON = 500
 
 
-class Wanted(Immutable, kw_only=True):
+class ManifestEntry(Immutable, kw_only=True):
     """An entry of a manifest, of one variant: ``function`` is ``module:name``, or None for a registered op."""
 
     op: str
@@ -39,7 +39,7 @@ class Wanted(Immutable, kw_only=True):
         return {**data, **{name: value for name, value in optional.items() if value}}
 
     @classmethod
-    def parse(cls, value: object) -> Wanted:
+    def parse(cls, value: object) -> ManifestEntry:
         names = ("op", "function", "config", "tuned", "parts", "env", "target")
         data = fields.known(fields.as_object(value), names)
         return cls(
@@ -53,7 +53,7 @@ class Wanted(Immutable, kw_only=True):
         )
 
 
-class Requested(Immutable, kw_only=True):
+class RequestRecord(Immutable, kw_only=True):
     """One request, and how often it was made.
 
     ``target`` is what the caller gave, ``capability`` that of the device. ``found`` is the artifact's key and ``cache``
@@ -68,7 +68,7 @@ class Requested(Immutable, kw_only=True):
     found: str | None = None
     cache: str | None = None
     missing: str | None = None
-    wanted: Wanted | None = None
+    wanted: ManifestEntry | None = None
     count: int = 1
 
     @property
@@ -91,10 +91,10 @@ class Requested(Immutable, kw_only=True):
         return canonical(self.to_json()) + b"\n"
 
     @classmethod
-    def parse(cls, value: object) -> Requested:
+    def parse(cls, value: object) -> RequestRecord:
         """A request out of JSON, each part checked.
 
-        >>> Requested.parse({"op": "scale", "config": {}, "count": 2, "missing": "no cache holds op 'scale'"}).count
+        >>> RequestRecord.parse({"op": "scale", "config": {}, "count": 2, "missing": "no cache holds op 'scale'"}).count
         2
         """
         names = ("op", "config", "target", "capability", "problem", "found", "cache", "missing", "wanted", "count")
@@ -108,7 +108,7 @@ class Requested(Immutable, kw_only=True):
             found=fields.matching(data, "found", SHA256, "an artifact's key", None),
             cache=fields.parsed(data, "cache", _plain_text, None),
             missing=fields.parsed(data, "missing", _plain_text, None),
-            wanted=fields.parsed(data, "wanted", Wanted.parse, None),
+            wanted=fields.parsed(data, "wanted", ManifestEntry.parse, None),
             count=fields.count(data, "count", most=_MOST_COUNTED),
         )
         if (one.found is None) == (one.missing is None):
@@ -157,9 +157,9 @@ def _variables(value: object) -> dict[str, str]:
 
 
 class RequestLines(Immutable, kw_only=True):
-    """What a file of requests holds, each once with its counts added up; ``cut`` if its last line is not whole."""
+    """What a file of requests holds, each once with its counts combined up; ``cut`` if its last line is not whole."""
 
-    requests: tuple[Requested, ...]
+    requests: tuple[RequestRecord, ...]
     cut: bool = False
 
 
@@ -174,23 +174,23 @@ def read_requests(data: bytes) -> RequestLines:
         if not line.strip():
             continue
         try:
-            found.append(Requested.parse(fields.read_json(line, limit=LINE_LIMIT)))
+            found.append(RequestRecord.parse(fields.read_json(line, limit=LINE_LIMIT)))
         except FormatError as error:
             if number == len(lines):  # every complete line ends with a line feed
                 cut = True
                 break
             raise FormatError(f"line {number} of the requests: {error}: remove it") from None
-    return RequestLines(requests=added(found), cut=cut)
+    return RequestLines(requests=combined(found), cut=cut)
 
 
-def added(requests: Iterable[Requested]) -> tuple[Requested, ...]:
+def combined(requests: Iterable[RequestRecord]) -> tuple[RequestRecord, ...]:
     """Each request once, sorted, with the sum of its counts.
 
-    >>> one = Requested(op="scale", config={}, missing="no cache")
-    >>> [each.count for each in added([one, one])]
+    >>> one = RequestRecord(op="scale", config={}, missing="no cache")
+    >>> [each.count for each in combined([one, one])]
     [2]
     """
-    table: dict[bytes, Requested] = {}
+    table: dict[bytes, RequestRecord] = {}
     for one in requests:
         before = table.get(one.identity)
         table[one.identity] = one if before is None else replace(one, count=before.count + one.count)

@@ -137,7 +137,7 @@ for place in range(len(whole) * 8):
     os.pwrite(handle, bytes([whole[place // 8] ^ 1 << place % 8]), place // 8)
     session = Session(folder, installed=NoWheels(), opener=LibraryOpener(lambda device: None))
     try:
-        opened = session.lookup("scale", {"dtype": "bf16"}, target="sm_90a").kernel
+        opened = session.get(Request(op="scale", config={"dtype": "bf16"}, target="sm_90a"))
         answer = str(ctypes.CDLL(None, handle=opened.handle)["__tvm_ffi_scale"]())
     except loader.PrecastError as error:
         answer = type(error).__name__

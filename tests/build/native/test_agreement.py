@@ -24,6 +24,7 @@ from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.session import Session
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
@@ -221,7 +222,7 @@ class Asked:
 
     def python(self, paths: list[Path], config: Mapping[str, Any], **asked: Any) -> Resolution:
         session = Session(":".join(map(str, paths)), machines=self.machines)
-        return session.explain("scale", config, **asked)
+        return session.explain(Request(op="scale", config=config, **asked))
 
     def libprecast(self, paths: list[Path], config: Mapping[str, Any], **asked: Any) -> list[tuple[str, str, str]]:
         asked = {"target": None, **asked}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precast import loader
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Session
 from tests.helpers.attacks import edit, forge
 from tests.helpers.native.libprecast import LibprecastReader
@@ -68,7 +69,9 @@ def test_both_serve_the_same(
     forge(path, "scale", text.encode())
     answer = libprecast.ask(path, config={"dtype": "bf16"}, command="explain", problem=problem)
     try:
-        found = Session(str(path)).explain("scale", {"dtype": "bf16"}, target="sm_90a", problem=problem)
+        found = Session(str(path)).explain(
+            Request(op="scale", config={"dtype": "bf16"}, target="sm_90a", problem=problem)
+        )
     except loader.PrecastError as error:
         with pytest.raises(type(error)):
             answer.value()

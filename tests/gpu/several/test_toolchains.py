@@ -21,7 +21,7 @@ from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
-from precast.loader.resolve.candidate import Candidate
+from precast.loader.resolve.candidate import Candidate, Request
 from precast.loader.session import Session
 
 pytestmark = pytest.mark.gpu
@@ -108,7 +108,7 @@ def calls() -> list[Call]:
         for op in sorted(index.ops):
             source = session.sources(op)[0][0]
             for one in sorted(source.op.artifacts, key=lambda one: str(sorted(one.config.items()))):
-                kernel = session.load(Candidate(source, one), None, None).kernel
+                kernel = session.load(Candidate(source, one), Request(op=op)).kernel
                 found[compiler].append(prepared(compiler, op, kernel))
     if len({name.partition(",")[0] for name in found}) < 2:
         pytest.skip("PRECAST_CACHE_PATH has no caches of several compilers: benchmarks/version_matrix.py makes them")

@@ -41,7 +41,7 @@ from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.registry import find as find_kernel
 from precast.kernels.authoring.replay import replay
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
@@ -71,7 +71,7 @@ def replayed(stage: Stage) -> object:
     dump = Dump(
         op="mine.norm", config={}, target=SM90A, key="ab" * 32, cache="demo", digest="cd" * 32,
         signature=Signature(arguments=(Argument(name="workspace", kind="pointer"),)), process=4711, number=12,
-        stream=False, arguments=(Passed(kind="pointer", value="int"),), blocks=(),
+        stream=False, arguments=(DumpedArgument(kind="pointer", value="int"),), blocks=(),
     )  # fmt: skip
     return replay(lambda *_: None, dump, stage.folder, None)
 

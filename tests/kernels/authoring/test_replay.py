@@ -11,12 +11,12 @@ import torch
 
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.replay import Output, ReplayError, replay, unplayable
-from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument
 from precast.loader.contract.diagnostics.dump_folder import HEADER, block_name, call_name
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import replace
-from precast.loader.watch.memory import bytes_of, look_at
+from precast.loader.watch.memory import bytes_of, describe_arguments
 
 DOUBLE = Declaration(
     op="double",
@@ -33,7 +33,7 @@ def dumped(folder: Path, *values: Any, number: int = 0, limit: int = 1 << 20, ki
     arguments = tuple(
         Argument(name=n, kind=k, dtype="float32" if k == "tensor" else "") for n, k in zip(names, kinds, strict=True)
     )
-    found = look_at(arguments, values)
+    found = describe_arguments(arguments, values)
     blocks, data = bytes_of(found.blocks, limit, lambda: pytest.fail("no driver is needed"))
     dump = Dump(
         op="double", config={}, target=Target.parse("sm_90a"), key="ab" * 32, cache="demo", digest="cd" * 32,
@@ -179,6 +179,6 @@ def test_layouts_that_torch_cannot_have(tmp_path: Path, changes: dict[str, Any],
     dump = dumped(tmp_path, torch.ones(4), torch.ones(4))
     layout = dump.arguments[0].layout
     assert layout is not None
-    wrong = Passed(kind="tensor", layout=replace(layout, **changes))
+    wrong = DumpedArgument(kind="tensor", layout=replace(layout, **changes))
     with pytest.raises(ReplayError, match=reason):
         replayed(tmp_path, replace(dump, arguments=(wrong, dump.arguments[1])))

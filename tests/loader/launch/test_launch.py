@@ -24,6 +24,7 @@ from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Session
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact, demo, run_alone
 from tests.helpers.loader_fixtures import Use
@@ -92,13 +93,13 @@ def test_one_name_for_two_runtimes_is_refused(cache: Cache, native: Native, tmp_
 def test_two_sessions_in_one_process(cache: Cache, path: Path) -> None:
     """Each loads for itself, and counts for itself; both answer."""
     one, two = (Session(str(path), machines=Machines(HOPPER)) for _ in range(2))
-    kernels = [s.lookup("scale", {"dtype": "bf16"}).kernel for s in (one, two)]
+    kernels = [s.get(Request(op="scale", config={"dtype": "bf16"})) for s in (one, two)]
     assert kernels[0] is not kernels[1] and [kernel(10) for kernel in kernels] == [20, 20]
     assert (one.stats.loads, two.stats.loads) == (1, 1)
     one.frozen = True
     with pytest.raises(loader.Frozen):
-        one.lookup("scale", {"dtype": "f16"})
-    assert two.lookup("scale", {"dtype": "f16"}).kernel(10) == 30
+        one.get(Request(op="scale", config={"dtype": "f16"}))
+    assert two.get(Request(op="scale", config={"dtype": "f16"}))(10) == 30
 
 
 def test_no_descriptor_stays_open_and_nothing_is_written(cache: Cache, path: Path, libraries: Libraries) -> None:
@@ -288,8 +289,9 @@ def test_no_gpu_no_torch_no_compiler(path: Path) -> None:
         "from precast.loader.session import Session\n"
         "from precast.loader.contract.format.target import Capability\n"
         "from precast.loader.machine.machine import Machines, replace\n"
+        "from precast.loader.resolve.candidate import Request\n"
         "here = Machines(replace(Machines().host, capability=Capability(9, 0)))\n"
-        "kernel = Session(machines=here).lookup('scale', {'dtype': 'bf16'}).kernel\n"
+        "kernel = Session(machines=here).get(Request(op='scale', config={'dtype': 'bf16'}))\n"
         "assert kernel(5) == 10",
         path,
     )

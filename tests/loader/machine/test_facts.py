@@ -147,7 +147,7 @@ def test_a_choice_is_remembered_for_all_devices_only_where_it_is_right_on_all(
     used = use(write(native, tmp_path / "c", Assumptions(needs=needs, speed={}) if needs else None), machines=machines)
     counted = library.fake_count(OCCUPANCY)
     first = loader.get("scale", {"dtype": "float32"})
-    assert bool(used.remembered) == remembered
+    assert bool(used.memo) == remembered
     assert library.fake_count(OCCUPANCY) - counted == (1 if needs and PAIRS in needs else 0), "of this device alone"
     monkeypatch.setenv("FAKE_CURRENT", "1")
     if needs and other != 132:

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 import torch
 
 from precast import loader
-from precast.loader.contract.diagnostics.dump import Dump, Passed
+from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument
 from precast.loader.contract.diagnostics.dump_folder import HEADER, find_call, read_block, read_dump
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
@@ -30,7 +30,7 @@ from tests.helpers.loader_fixtures import Use
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
-    notice._told.clear()
+    notice._reported.clear()
     return tmp_path / "dumps"
 
 
@@ -61,7 +61,7 @@ def test_a_call_is_written_down_before_it_is_launched(kernel: Kernel, folder: Pa
     assert (dump.op, dump.key, dump.cache) == ("scale", kernel.artifact.key, "demo")
     assert dump.config == dict(kernel.config) and dump.target == kernel.target and dump.signature == kernel.signature
     assert dump.stream and dump.process == os.getpid() and dump.number == 0
-    assert dump.arguments[2] == Passed(kind="float", value=3.0)
+    assert dump.arguments[2] == DumpedArgument(kind="float", value=3.0)
     assert memory(call, dump, 0) == x.numpy().tobytes()
     assert memory(call, dump, 1) == torch.full((8,), -1.0).numpy().tobytes(), "what it was before the launch"
 
@@ -126,7 +126,7 @@ def loader_machine_without_device() -> Any:
 def test_a_place_that_cannot_be_written_is_told_once(
     place: str, path: Path, tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    notice._told.clear()
+    notice._reported.clear()
     (tmp_path / "file").touch()
     monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / place))
     use(path, machines=Machines(HOPPER))

@@ -34,7 +34,7 @@ def _as_before() -> Iterator[None]:
         handler.close()
     logger.propagate = True
     logger.setLevel(logging.NOTSET)
-    notice._told.clear()
+    notice._reported.clear()
 
 
 @pytest.fixture

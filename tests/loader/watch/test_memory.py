@@ -16,9 +16,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.diagnostics.dump import Block, Passed
+from precast.loader.contract.diagnostics.dump import Block, DumpedArgument
 from precast.loader.contract.format.signature import Argument
-from precast.loader.watch.memory import GpuFailed, bytes_of, look_at, merged_blocks
+from precast.loader.launch.arguments import View
+from precast.loader.watch.memory import GpuFailed, bytes_of, describe_arguments, merged_blocks
 from precast.loader.watch.plain_value import View
 
 
@@ -28,7 +29,7 @@ def no_driver() -> Any:
 
 def seen(*values: Any, kinds: tuple[str, ...] = ()) -> Any:
     signature = [Argument(name=f"a{n}", kind=kind) for n, kind in enumerate(kinds or ("const",) * len(values))]
-    return look_at(signature, values)
+    return describe_arguments(signature, values)
 
 
 def test_numbers_and_the_rest() -> None:
@@ -37,13 +38,13 @@ def test_numbers_and_the_rest() -> None:
         ("none", None), ("bool", True), ("int", 3), ("float", 0.5), ("text", "text"), ("tuple", None), ("int", 4),
         ("other", "object"), ("other", "int"),
     ]  # fmt: skip
-    assert found.arguments[5].items[1].items == (Passed(kind="none"), Passed(kind="float", value=2.0))
+    assert found.arguments[5].items[1].items == (DumpedArgument(kind="none"), DumpedArgument(kind="float", value=2.0))
     assert found.blocks == ()
 
 
 def test_addresses_are_not_kept() -> None:
     found = seen(4096, 8192, kinds=("pointer", "stream"))
-    assert found.arguments == (Passed(kind="pointer", value="int"), Passed(kind="stream", value="int"))
+    assert found.arguments == (DumpedArgument(kind="pointer", value="int"), DumpedArgument(kind="stream", value="int"))
 
 
 def test_a_tensor_with_a_gradient_and_one_of_numpy() -> None:

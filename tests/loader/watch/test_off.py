@@ -8,6 +8,7 @@ import pytest
 
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Session
 from precast.loader.watch.watched_kernel import WatchedKernel
 from tests.helpers.caches import run_alone
@@ -24,7 +25,7 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.machine.machine import Machines, replace
 session.use(session.Session(machines=Machines(replace(Machines().host, capability=Capability(9, 0)))))
 kernel = precast.loader.get("scale", {{"dtype": "bf16"}})
-assert kernel(5) == 10 and type(session.default.remembered) is dict
+assert kernel(5) == 10 and type(session.default.memo) is dict
 found = {{m for m in sys.modules if m.startswith("precast.loader.watch") or m in ("logging", "shutil", "atexit")}}
 assert found <= {allowed!r} | before, found
 """
@@ -50,7 +51,7 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
     from precast.loader.native._callpath import Launcher
 
     session = Session(str(path), machines=Machines(HOPPER))
-    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    kernel = session.get(Request(op="scale", config={"dtype": "bf16"}))
     assert session.watch is None
     assert type(kernel).__mro__[:4] == (ObjectKernel, NativeKernel, Launcher, Kernel)
     assert type(kernel).__call__ is Launcher.__call__
@@ -59,7 +60,7 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
 def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
     session = Session(str(path), machines=Machines(HOPPER))
-    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
+    kernel = session.get(Request(op="scale", config={"dtype": "bf16"}))
     assert type(kernel) is WatchedKernel and kernel(5) == 10
     assert kernel.obstacle is None and kernel.launcher is None
 
@@ -70,5 +71,4 @@ def test_requests_alone_leave_the_kernel_as_it_is(path: Path, tmp_path: Path, mo
 
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
     session = Session(str(path), machines=Machines(HOPPER))
-    kernel = session.lookup("scale", {"dtype": "bf16"}).kernel
-    assert type(kernel) is ObjectKernel
+    assert type(session.get(Request(op="scale", config={"dtype": "bf16"}))) is ObjectKernel

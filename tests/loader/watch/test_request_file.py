@@ -14,7 +14,7 @@ import pytest
 
 from precast import loader
 from precast.loader import session
-from precast.loader.contract.diagnostics.requests import Requested, read_requests
+from precast.loader.contract.diagnostics.requests import RequestRecord, read_requests
 from precast.loader.machine.machine import Machines
 from precast.loader.watch import notice, request_file
 from precast.loader.watch.request_file import RequestFile, append_line
@@ -27,7 +27,7 @@ from tests.helpers.loader_fixtures import Use
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRECAST_REQUESTS", str(tmp_path / "requests.jsonl"))
-    notice._told.clear()
+    notice._reported.clear()
     return tmp_path / "requests.jsonl"
 
 
@@ -129,11 +129,12 @@ SERVICE = """
 import os, signal, sys
 from precast.loader.watch.request_file import RequestFile
 from precast.loader.contract.diagnostics.requests import Requested
+from precast.loader.contract.diagnostics.requests import RequestRecord
 file = RequestFile(sys.argv[1])
 for number in range(int(sys.argv[2])):
-    one = Requested(op="scale", config={"n": number, "text": ["x" * 1000, "y" * 1000]}, missing="none")
-    file.note(one, number)
-    for _ in range(4): file.again(number)
+    one = RequestRecord(op="scale", config={"n": number, "text": ["x" * 1000, "y" * 1000]}, missing="none")
+    file.add(one, number)
+    for _ in range(4): file.count(number)
 print("noted", flush=True)
 if len(sys.argv) > 3: sys.stdin.read()
 """
@@ -161,7 +162,7 @@ def test_what_a_killed_process_has_asked_for_is_there(file: Path) -> None:
 
 
 def test_a_line_that_another_left_unfinished_is_ended(file: Path) -> None:
-    line = Requested(op="scale", config={}, missing="none").line
+    line = RequestRecord(op="scale", config={}, missing="none").line
     file.write_bytes(line + b'{"op": "sca')
     append_line(str(file), line)
     assert file.read_bytes() == line + b'{"op": "sca\n' + line
@@ -192,7 +193,7 @@ assert os.waitpid(child, 0)[1] == 0
 def test_a_place_that_cannot_be_written_is_told_once(
     place: str, path: Path, tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    notice._told.clear()
+    notice._reported.clear()
     named = {"folder": tmp_path, "missing": tmp_path / "no" / "file"}.get(place, Path(place))
     monkeypatch.setenv("PRECAST_REQUESTS", str(named))
     use(path, machines=Machines(HOPPER))
@@ -207,7 +208,7 @@ def test_the_number_of_requests_is_bounded(
     monkeypatch.setattr(request_file, "MOST", 3)
     one = RequestFile(str(file))
     for number in range(9):
-        one.note(Requested(op="scale", config={"n": number}, missing="none"), number)
+        one.add(RequestRecord(op="scale", config={"n": number}, missing="none"), number)
     assert len(file.read_bytes().splitlines()) == 3
     assert capfd.readouterr().err.count("more than 3 distinct requests") == 1
 
@@ -216,6 +217,6 @@ def test_the_file_is_bounded(file: Path, monkeypatch: pytest.MonkeyPatch, capfd:
     monkeypatch.setattr(request_file, "FILE_LIMIT", 500)
     one = RequestFile(str(file))
     for number in range(50):
-        one.note(Requested(op="scale", config={"n": number}, missing="none"), number)
+        one.add(RequestRecord(op="scale", config={"n": number}, missing="none"), number)
     assert os.stat(file).st_size <= 500 and not read_requests(file.read_bytes()).cut
     assert capfd.readouterr().err.count("and may hold 500") == 1

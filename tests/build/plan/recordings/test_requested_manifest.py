@@ -20,7 +20,7 @@ from precast.build.plan.recordings.requested_manifest import (
     manifest_of,
     read_request_files,
 )
-from precast.loader.contract.diagnostics.requests import Requested, Wanted
+from precast.loader.contract.diagnostics.requests import ManifestEntry, RequestRecord
 from precast.loader.contract.format.config import Key, to_json
 from precast.loader.contract.values import replace
 from precast.loader.errors import ConfigError, FormatError
@@ -33,12 +33,12 @@ ROWS = st.tuples(FORMS, FORMS, st.sampled_from(["sm_90a", "sm_100a"]), st.boolea
 
 def requested(
     n: Any, tile: Any = 1, target: str | None = "sm_90a", found: bool = True, count: int = 1, **more: Any
-) -> Requested:
-    wanted = Wanted(
+) -> RequestRecord:
+    wanted = ManifestEntry(
         op="acme.norm", function="acme:norm", config={"n": n}, tuned={"tile": tile}, env={}, target=target, **more
     )
     end: dict[str, Any] = {"found": "ab" * 32, "cache": "demo"} if found else {"missing": "VariantNotFound: none"}
-    return Requested(op="acme.norm", config={"n": n}, wanted=wanted, count=count, **end)
+    return RequestRecord(op="acme.norm", config={"n": n}, wanted=wanted, count=count, **end)
 
 
 def planned(text: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_a_request_without_a_target_needs_one() -> None:
 
 
 def test_what_no_entry_would_help_is_a_comment() -> None:
-    helpless = Requested(op="scale", config={"a": "x # y"}, missing="ConfigError: a is wrong", count=2)
+    helpless = RequestRecord(op="scale", config={"a": "x # y"}, missing="ConfigError: a is wrong", count=2)
     text = manifest_of([requested(1), helpless])
     assert text.endswith('#   scale {a: "x # y"}: ConfigError: a is wrong (2 times)\n')
     parse_manifest(text.encode(), Path("m.yaml"))

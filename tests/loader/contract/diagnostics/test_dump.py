@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from precast.loader.contract.diagnostics.dump import MOST_BYTES, Block, Dump, Layout, Passed, span
+from precast.loader.contract.diagnostics.dump import MOST_BYTES, Block, Dump, DumpedArgument, Layout, span
 from precast.loader.contract.diagnostics.dump_folder import (
     HEADER,
     block_name,
@@ -29,26 +29,26 @@ from precast.loader.errors import ConfigError, FormatError
 
 DTYPES = st.sampled_from(["float32", "bfloat16", "int8", "float4_e2m1fnx2", "float8_e4m3fn", "bool"])
 SCALARS = st.one_of(
-    st.just(Passed(kind="none")),
-    st.builds(lambda v: Passed(kind="bool", value=v), st.booleans()),
-    st.builds(lambda v: Passed(kind="int", value=v), st.integers(-(2**63), 2**64 - 1)),
-    st.builds(lambda v: Passed(kind="float", value=v), st.floats(allow_nan=False)),
-    st.builds(lambda v: Passed(kind="text", value=v), st.text(max_size=5)),
-    st.builds(lambda k: Passed(kind=k, value="int"), st.sampled_from(["stream", "pointer", "other"])),
+    st.just(DumpedArgument(kind="none")),
+    st.builds(lambda v: DumpedArgument(kind="bool", value=v), st.booleans()),
+    st.builds(lambda v: DumpedArgument(kind="int", value=v), st.integers(-(2**63), 2**64 - 1)),
+    st.builds(lambda v: DumpedArgument(kind="float", value=v), st.floats(allow_nan=False)),
+    st.builds(lambda v: DumpedArgument(kind="text", value=v), st.text(max_size=5)),
+    st.builds(lambda k: DumpedArgument(kind=k, value="int"), st.sampled_from(["stream", "pointer", "other"])),
 )
 
 
 @st.composite
-def tensors(draw: st.DrawFn) -> Passed:
+def tensors(draw: st.DrawFn) -> DumpedArgument:
     shape = tuple(draw(st.lists(st.integers(0, 5), max_size=3)))
     strides = tuple(draw(st.integers(0, 40)) for _ in shape)
     dtype = draw(DTYPES)
-    return Passed(kind="tensor", layout=Layout(shape=shape, strides=strides, dtype=dtype, block=0, offset=0))
+    return DumpedArgument(kind="tensor", layout=Layout(shape=shape, strides=strides, dtype=dtype, block=0, offset=0))
 
 
 @st.composite
 def dumps(draw: st.DrawFn) -> Dump:
-    items = st.lists(SCALARS | tensors(), max_size=2).map(lambda i: Passed(kind="tuple", items=tuple(i)))
+    items = st.lists(SCALARS | tensors(), max_size=2).map(lambda i: DumpedArgument(kind="tuple", items=tuple(i)))
     arguments = tuple(draw(st.lists(SCALARS | tensors() | items, max_size=4)))
     most = max([layout.size for one in arguments for layout in one.layouts()], default=0)
     return Dump(
@@ -111,7 +111,7 @@ def one_tensor(**changes: Any) -> Any:
     dump = Dump(
         op="scale", config={}, target=Target.parse("sm_90a"), key="ab" * 32, cache="demo", digest="cd" * 32,
         signature=Signature(arguments=(Argument(name="x", kind="tensor", dtype="float32", shape=("n",)),)),
-        process=1, number=0, stream=False, arguments=(Passed(kind="tensor", layout=layout),),
+        process=1, number=0, stream=False, arguments=(DumpedArgument(kind="tensor", layout=layout),),
         blocks=(Block(address=256, size=16, device=(1, 0)),),
     )  # fmt: skip
     value = json.loads(dump.encode())

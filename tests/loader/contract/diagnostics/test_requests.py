@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.diagnostics.requests import Requested, Wanted, added, read_requests
+from precast.loader.contract.diagnostics.requests import (
+    ManifestEntry,
+    RequestRecord,
+    combined,
+    read_requests,
+)
 from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
 
@@ -20,7 +25,7 @@ VALUES = st.dictionaries(
 )
 TARGETS = st.sampled_from([None, "sm_90a", "sm_100a"])
 WANTED = st.builds(
-    Wanted,
+    ManifestEntry,
     op=st.sampled_from(["scale", "acme.norm"]),
     function=st.sampled_from([None, "acme.norms:compile", "quack.softmax:Softmax.compile@quack"]),
     config=VALUES,
@@ -31,7 +36,7 @@ WANTED = st.builds(
 )
 ENDS = st.sampled_from([{"found": "ab" * 32, "cache": "demo"}, {"missing": "VariantNotFound: no variant fits"}])
 REQUESTS = st.builds(
-    lambda end, **more: Requested(**end, **more),
+    lambda end, **more: RequestRecord(**end, **more),
     end=ENDS,
     op=st.sampled_from(["scale", "acme.norm"]),
     config=VALUES,
@@ -44,23 +49,23 @@ REQUESTS = st.builds(
 
 
 @given(st.lists(REQUESTS, max_size=6))
-def test_what_was_written_is_read(requests: list[Requested]) -> None:
+def test_what_was_written_is_read(requests: list[RequestRecord]) -> None:
     data = b"".join(one.line for one in requests)
     found = read_requests(data)
-    assert not found.cut and found.requests == added(requests)
+    assert not found.cut and found.requests == combined(requests)
     assert sum(one.count for one in found.requests) == sum(one.count for one in requests)
 
 
 @given(st.lists(REQUESTS, min_size=1, max_size=3), st.data())
-def test_a_last_line_that_was_cut_is_left_out(requests: list[Requested], data: Any) -> None:
+def test_a_last_line_that_was_cut_is_left_out(requests: list[RequestRecord], data: Any) -> None:
     *whole, last = [one.line for one in requests]
     cut = data.draw(st.integers(1, len(last) - 2))
     found = read_requests(b"".join(whole) + last[:cut])
-    assert found.cut and found.requests == added(requests[:-1])
+    assert found.cut and found.requests == combined(requests[:-1])
 
 
 def test_another_broken_line_is_an_error_with_its_number() -> None:
-    line = Requested(op="scale", config={}, missing="none").line
+    line = RequestRecord(op="scale", config={}, missing="none").line
     with pytest.raises(FormatError, match=r"line 2 of the requests: not JSON.*: remove it"):
         read_requests(line + b'{"op": "sca\n' + line)
     with pytest.raises(FormatError, match="line 2 of the requests"):
@@ -79,16 +84,16 @@ JSON = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictio
 
 
 @given(REQUESTS, st.data())
-def test_a_changed_field_is_read_or_refused(request_: Requested, data: Any) -> None:
+def test_a_changed_field_is_read_or_refused(request_: RequestRecord, data: Any) -> None:
     value = request_.to_json()
     inside = value.get("wanted")
     place = inside if inside and data.draw(st.booleans()) else value
     place[data.draw(st.sampled_from(sorted(place)))] = data.draw(JSON)
     try:
-        one = Requested.parse(json.loads(json.dumps(value)))
+        one = RequestRecord.parse(json.loads(json.dumps(value)))
     except FormatError:
         return
-    assert Requested.parse(json.loads(one.line)) == one
+    assert RequestRecord.parse(json.loads(one.line)) == one
 
 
 @pytest.mark.parametrize(
@@ -111,12 +116,12 @@ def test_a_changed_field_is_read_or_refused(request_: Requested, data: Any) -> N
     ],
 )
 def test_what_is_refused(change: dict[str, Any]) -> None:
-    good = Requested(op="scale", config={}, missing="none").to_json()
+    good = RequestRecord(op="scale", config={}, missing="none").to_json()
     with pytest.raises(FormatError):
-        Requested.parse({**good, **change})
+        RequestRecord.parse({**good, **change})
 
 
 def test_counts_add_up_and_the_rest_keeps_them_apart() -> None:
-    one = Requested(op="scale", config={}, missing="none", count=2)
+    one = RequestRecord(op="scale", config={}, missing="none", count=2)
     other = replace(one, problem={"m": 1})
-    assert added([one, other, one]) == added([replace(one, count=4), other])
+    assert combined([one, other, one]) == combined([replace(one, count=4), other])
