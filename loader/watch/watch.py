@@ -159,8 +159,8 @@ def _log(log: logging.Logger, request: Request, resolver: Resolver, outcome: Out
 
 def _record(file: RequestFile, request: Request, resolver: Resolver, outcome: Outcome) -> None:
     with IMPORT_LOCK:
+        from precast.loader.contract.diagnostics.requests import RequestRecord
         from precast.loader.watch.manifest_entry import entry_for_artifact, entry_for_error, plain_config
-        from precast.loader.watch.requests import RequestRecord
     op, config, kernel, cache = request.op, plain_config(request.config), outcome.kernel, outcome.cache
     if config is None or not isinstance(op, str):
         return  # no config: it is an error of the program, which no build would help
