@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from precast.loader.contract.diagnostics.dump import Block, DumpedArgument
 from precast.loader.contract.format.signature import Argument
-from precast.tests.helpers.gpu.signature_check import View
 from precast.loader.watch.memory import GpuFailed, bytes_of, describe_arguments, merged_blocks
 from precast.loader.watch.plain_value import View
 
