@@ -1,7 +1,7 @@
-"""What the Tab key offers for a value: targets, GPUs, ops and keys of a cache, manifests, codes of errors.
+"""Completion of values with the Tab key: targets, GPUs, ops and keys of a cache, manifests, codes of errors.
 
-A shell waits for this, so that nothing slow is imported, and nothing is printed: where a cache cannot be read, there is
-nothing to offer. What a cache says of itself is not shown beside a value, since zsh evaluates what it is given.
+A shell waits for this: nothing slow is imported, and nothing is printed, not even about a cache that cannot be read. No
+text of a cache other than names and keys is returned, since zsh evaluates it.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache
 
 MOST = 200
-"""Values that are offered at most: a cache may have thousands of keys."""
-_DIGITS = 16  # of a key; 'precast show' takes the beginning of one
+"""The largest number of completions: a cache may have thousands of keys."""
+_DIGITS = 16  # of a key; 'precast show' takes a prefix
 _AT_ONCE = """
 if [[ "${funcstack[1]}" == "_%(prog_name)s" ]]; then %(complete_func)s "$@"; fi
 """
 
 Source = Callable[[Any, str], Iterable[str]]
-"""Values for the context of a command line so far, and the word that was begun."""
+"""Returns values for the context of an unfinished command line and the beginning of its last word."""
 
 
-def complete(command: Any) -> None:
-    """Give each parameter of a command that has such values the source of them, by the parameter's name."""
+def add_completion(command: Any, name: str) -> None:
+    """Set the source of values of each parameter of a command that has one in ``SOURCES``."""
     for parameter in command.params:
-        source = SOURCES.get((command.name, parameter.name)) or SOURCES.get(("", parameter.name))
+        source = SOURCES.get((name, parameter.name)) or SOURCES.get(("", parameter.name))
         if source is not None:
-            # What click's shell_complete= sets. Typer has a public way only where a parameter is declared.
+            # What click's shell_complete= sets. Typer sets it only in a parameter's declaration.
             parameter._custom_shell_complete = _quietly(source)
 
 
 def answer_first_tab() -> None:
-    """Let the script that is installed for zsh answer the first Tab of a shell: Typer's only loads itself then.
+    """Make the installed zsh script complete at the first Tab of a shell: Typer's only loads itself then.
 
     zsh runs the file as a function at that Tab, by the file's name.
     """
     try:
-        from typer._completion_shared import _completion_scripts as scripts  # Typer has no public place for it
-    except ImportError:  # another version's: its own script is installed
+        from typer._completion_shared import _completion_scripts as scripts  # Typer has no public name for it
+    except ImportError:  # another version of Typer: its own script is installed
         return
     if "zsh" in scripts and _AT_ONCE not in scripts["zsh"]:
         scripts["zsh"] += _AT_ONCE
 
 
 def _quietly(source: Source) -> Callable[[Any, Any, str], list[str]]:
-    def offer(ctx: Any, parameter: Any, incomplete: str) -> list[str]:
+    def complete(ctx: Any, parameter: Any, incomplete: str) -> list[str]:
         try:
-            begun = (value for value in source(ctx, incomplete) if value.startswith(incomplete))
-            return list(dict.fromkeys(islice(begun, MOST)))
-        except Exception:  # a broken cache, say: the line is being typed, and its command will tell
+            values = (value for value in source(ctx, incomplete) if value.startswith(incomplete))
+            return list(dict.fromkeys(islice(values, MOST)))
+        except Exception:  # a damaged cache, for example: the command will report it
             return []
 
-    return offer
+    return complete
 
 
 def targets(ctx: Any, incomplete: str) -> Iterator[str]:
     """Every target that precast knows a GPU for.
 
-    >>> [one for one in targets(None, "") if one.startswith("sm_9")]
+    >>> [target for target in targets(None, "") if target.startswith("sm_9")]
     ['sm_90', 'sm_90a']
     """
     from precast.build.gpu.gpu_table import TABLE
@@ -80,41 +80,41 @@ def targets(ctx: Any, incomplete: str) -> Iterator[str]:
 
 
 def gpus(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The GPUs that a build may be for, but for parts of one, whose names a shell would take for several words."""
+    """The GPUs that a build can be for, without parts of a GPU: a shell would split their names at the spaces."""
     from precast.build.gpu.gpu_table import GPUS
 
     yield from (name for name in GPUS if " " not in name)
 
 
 def ops(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The ops of the cache on the line; without one, those of the caches that are found."""
-    named = _named(ctx)
-    if named is None:
+    """The ops of the cache on the line; without one, those of the installed caches."""
+    path = _cache_path(ctx)
+    if path is None:
         from precast import loader
 
-        yield from (op for found in loader.caches() if found.index for op in sorted(found.index.ops))
+        yield from (op for cache in loader.caches() if cache.index for op in sorted(cache.index.ops))
     else:
-        yield from sorted(_cache(named).index.ops)
+        yield from sorted(_cache(path).index.ops)
 
 
 def keys(ctx: Any, incomplete: str) -> Iterator[str]:
     """The beginnings of the keys of the cache on the line."""
-    named = _named(ctx)
-    if named is None:
+    path = _cache_path(ctx)
+    if path is None:
         return
-    cache = _cache(named)
+    cache = _cache(path)
     for op in sorted(cache.index.ops):
         yield from (artifact.key[:_DIGITS] for artifact in cache.op(op).artifacts)
 
 
 def ops_and_keys(ctx: Any, incomplete: str) -> Iterator[str]:
-    """Ops first: they are fewer, and say what they are."""
+    """The ops first: they are fewer, and readable."""
     yield from ops(ctx, incomplete)
     yield from keys(ctx, incomplete)
 
 
 def shipped(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The manifests that ship with precast, where no file here begins so: then the shell completes the file."""
+    """The manifests that ship with precast, unless a file matches: then the shell completes the file."""
     from precast import manifests
 
     here = Path(incomplete).expanduser()
@@ -124,8 +124,8 @@ def shipped(ctx: Any, incomplete: str) -> Iterator[str]:
 
 
 def codes(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The codes of errors; the names of their classes once one is begun."""
-    from precast.cli.inspect.error_page import entries
+    """The codes of errors; after the first letter, also the names of their classes."""
+    from precast.cli.inspect.error import entries
 
     yield from (entry.code for entry in entries())
     if incomplete:
@@ -133,14 +133,14 @@ def codes(ctx: Any, incomplete: str) -> Iterator[str]:
 
 
 def toolchains(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The names of the environments that manifests with ``toolchain:`` were built in."""
+    """The names of the toolchains of manifests."""
     from precast.build.toolchains.plans import Toolchains
 
-    yield from (one.path.name for one in Toolchains().made())
+    yield from (toolchain.path.name for toolchain in Toolchains().made())
 
 
-def _named(ctx: Any) -> Path | None:
-    """The cache on the line. Where an option still lacks its value, the arguments before it are not told apart."""
+def _cache_path(ctx: Any) -> Path | None:
+    """The cache on the line. While the last option has no value, the arguments before it are not parsed."""
     words = [ctx.params["cache"]] if ctx.params.get("cache") else ctx.args
     return next((Path(str(word)).expanduser() for word in words if not str(word).startswith("-")), None)
 
@@ -154,6 +154,7 @@ def _cache(path: Path) -> Cache:
 SOURCES: dict[tuple[str, str | None], Source] = {
     ("", "target"): targets,
     ("record", "build_for"): targets,
+    ("tune model", "gpu"): gpus,
     ("", "profile"): gpus,
     ("", "op"): ops,
     ("", "key"): keys,
@@ -164,4 +165,4 @@ SOURCES: dict[tuple[str, str | None], Source] = {
     ("error", "code"): codes,
     ("toolchains", "remove"): toolchains,
 }
-"""By the command, or any, and the name of the parameter."""
+"""Sources by command, where "" is every command, and by the name of the parameter."""

@@ -1,4 +1,4 @@
-"""The command ``precast``: finds the subcommand's file, runs it, and turns errors into messages and exit statuses.
+"""The command ``precast``: finds a command's file, runs it, and turns errors into messages and exit statuses.
 
 Exit statuses: 0 done; 1 something failed or is missing; 2 the request itself is wrong; 130 interrupted.
 """
@@ -23,13 +23,15 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 
 # The commands by the folder that holds their files, in the order of the help. One file is one command.
 ROOMS = {
-    "make": ("new", "plan", "build", "check", "reproduce", "record"),
+    "make": ("new", "plan", "requests", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "error", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),
 }
 # The heading of each folder's commands in the help.
-PANELS = {"make": "Build", "ship": "Ship", "inspect": "Look", "measure": "Measure (on a GPU)"}
+PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Measure (on a GPU)"}
+# Commands that are folders with commands of their own.
+SUBCOMMANDS = {"tune": ("measure", "model", "prune", "apply")}
 
 # Errors of the request itself: trying again without changing it will not help.
 WRONG_REQUEST = (ConfigError, FormatError, TargetError, OutputError)
@@ -38,17 +40,21 @@ FAILED, WRONG, INTERRUPTED = 1, 2, 130
 
 @cache
 def commands() -> dict[str, str]:
-    """Every command with its one line of help, read from its file without importing it.
+    """Every command that runs, by its words after ``precast``, with the first line of its help.
+
+    No command's file is imported for this.
 
     >>> commands()["doctor"]
-    'Say what is installed, which GPU and caches there are, and what would not work.'
+    'Report what is installed, which GPUs and caches are present, and what will not work.'
+    >>> [name for name in commands() if name.startswith("tune")]
+    ['tune measure', 'tune model', 'tune prune', 'tune apply']
     """
-    return {name: _first_line(folder(room) / f"{name}.py") for name, room in room_of().items()}
+    return {name: _first_line(name) for names in ROOMS.values() for name in _expanded(names)}
 
 
 @cache
 def room_of() -> dict[str, str]:
-    """Every command with the folder that holds its file.
+    """Every command that follows ``precast``, with the folder that holds its file.
 
     >>> room_of()["build"]
     'make'
@@ -61,15 +67,46 @@ def folder(room: str) -> Path:
     return Path(__file__).parent / room
 
 
-def _first_line(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_bytes())) or "").partition("\n")[0]
+def module_of(name: str) -> str:
+    """The module of a command.
+
+    >>> module_of("tune apply")
+    'precast.cli.measure.tune.apply'
+    """
+    words = name.split()
+    return ".".join(["precast.cli", room_of()[words[0]], *words])
+
+
+def _expanded(names: Sequence[str]) -> list[str]:
+    """Names of commands, with the subcommands in place of their group."""
+    return [f"{name} {sub}".strip() for name in names for sub in SUBCOMMANDS.get(name, ("",))]
+
+
+@cache
+def _docstring(name: str) -> str:
+    words = name.split()
+    path = folder(room_of()[words[0]]).joinpath(*words)
+    path = path / "__init__.py" if name in SUBCOMMANDS else path.with_suffix(".py")
+    return ast.get_docstring(ast.parse(path.read_bytes())) or ""
+
+
+def _first_line(name: str) -> str:
+    return _docstring(name).partition("\n")[0]
 
 
 class Commands(TyperGroup):
-    """The subcommands. A command's file is imported only to run or complete it, so that ``--help`` stays fast."""
+    """The commands, or the subcommands of one. A command's file is imported only to run or complete the command."""
+
+    parent = ""
+    """The command whose subcommands these are; empty for the commands of ``precast``."""
+
+    def _full_names(self) -> dict[str, str]:
+        """The commands by the word that is typed for each."""
+        names = _expanded([self.parent]) if self.parent else list(room_of())
+        return {name.rpartition(" ")[2]: name for name in names}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments before the subcommand, where a shell's completion may be asked for."""
+        """The arguments before the subcommand, where a shell's completion may be requested."""
         if any(arg.endswith("-completion") for arg in args):
             from precast.cli.completion import answer_first_tab
 
@@ -78,47 +115,53 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
-        return list(room_of())
+        return list(self._full_names())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command as the list of commands shows it: its name, its line of help, its heading."""
-        if cmd_name not in room_of():
+        """A command as the help lists it: its name, its first line, its heading."""
+        name = self._full_names().get(cmd_name)
+        if name is None:
             return None
-        return TyperCommand(cmd_name, help=commands()[cmd_name], rich_help_panel=PANELS[room_of()[cmd_name]])
+        panel = None if self.parent else PANELS[room_of()[name]]
+        return TyperCommand(cmd_name, help=_first_line(name), rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run or to complete: here its file is imported."""
-        name, *rest = args
-        if name in room_of():
-            return name, load(name), rest
-        if ctx.resilient_parsing:  # the shell asks for completions: there are none, and no message
+        word, *rest = args
+        names = self._full_names()
+        if word in names:
+            return word, load(names[word]), rest
+        if ctx.resilient_parsing:  # completion of an unknown command: no message
             return None, None, rest
         from precast.loader.contract.format.config import suggest
 
-        return ctx.fail(f"No such command {name!r}{suggest(name, room_of())}")
+        return ctx.fail(f"No such command {word!r}{suggest(word, names)}")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; Ctrl-C ends it with a message and the status that shells use for it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            _tell(f"interrupted{f': {interrupt}' if interrupt.args else ''}")
+            _print_error(f"interrupted{f': {interrupt}' if interrupt.args else ''}")
             raise typer.Exit(INTERRUPTED) from None
 
 
 def load(name: str) -> Any:
-    """The command that ``cli/ROOM/NAME.py`` defines as ``command``."""
-    from precast.cli.completion import complete
+    """The command of this name: what its file defines as ``command``, or the group of its subcommands."""
+    if name in SUBCOMMANDS:
+        group = Commands(name=name, help=_docstring(name), no_args_is_help=True)
+        group.parent = name
+        return group
+    from precast.cli.completion import add_completion
     from precast.cli.shared.examples import epilog
 
     single = typer.Typer(add_completion=False)
-    function = importlib.import_module(f"precast.cli.{room_of()[name]}.{name}").command
-    single.command(name, epilog=epilog(name))(function)
+    single.command(name.rpartition(" ")[2], epilog=epilog(name))(importlib.import_module(module_of(name)).command)
     command = typer.main.get_command(single)
     for option in command.params:
         if getattr(option, "is_flag", False):
             option.metavar = ""  # a flag takes no value: its help names no type
-    complete(command)
+    add_completion(command, name)
     return command
 
 
@@ -155,7 +198,7 @@ def status_of(error: PrecastError) -> int:
 
 
 def run(argv: Sequence[str] | None = None) -> None:
-    """What the console script calls. Errors that precast raises, and files that cannot be used, give no traceback."""
+    """The console script. Errors that precast raises, and unusable files, are printed without a traceback."""
     try:
         try:
             app(args=None if argv is None else list(argv), prog_name="precast")
@@ -165,23 +208,23 @@ def run(argv: Sequence[str] | None = None) -> None:
         _close_stdout()
         sys.exit(FAILED)
     except PrecastError as error:
-        _tell(f"error: {error}\nmore: precast error {error.code}")
+        _print_error(f"error: {error}\nmore: precast error {error.code}")
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:
             raise
-        _tell(f"error: {error.filename}: {error.strerror}: check the path and its permissions")
+        _print_error(f"error: {error.filename}: {error.strerror}: check the path and its permissions")
         sys.exit(FAILED)
 
 
-def _tell(message: str) -> None:
-    from precast.cli.shared.output import tell  # not at the top: the help imports nothing that it does not need
+def _print_error(message: str) -> None:
+    from precast.cli.shared.output import print_message  # not at the top: the help needs none of it
 
-    tell(message)
+    print_message(message)
 
 
 def _close_stdout() -> None:
-    """The reader of our output has gone, as ``head`` does: the interpreter's last flush must not complain."""
+    """Discard further output: its reader has exited, as ``head`` does, and the last flush must not fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,1 +1,1 @@
-"""Commands that look: list, show, diff, export, doctor, schema."""
+"""Commands that inspect: list, show, diff, report, export, store, toolchains, doctor, error, schema."""

@@ -1,14 +1,16 @@
-"""Say what is installed, which GPU and caches there are, and what would not work."""
+"""Report what is installed, which GPUs and caches are present, and what will not work."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
+from precast.build.doctor.cache_facts import REPAIR, Served
+from precast.build.doctor.facts import Facts, machine_facts
 from precast.build.errors import ToolError
 from precast.build.link.versions import (
     DSL,
@@ -22,16 +24,16 @@ from precast.build.link.versions import (
     release_of,
     runtime_to_install,
 )
-from precast.cli.inspect.cache_health import REPAIR, Served
-from precast.cli.inspect.facts import Facts, look
-from precast.cli.shared.output import count, emit, terminal_width, wrap
+from precast.cli.shared import options
+from precast.cli.shared.output import count, print_result, terminal_width, wrap
+from precast.cli.shared.toolchain_text import line_of
 
 Status = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: its status, what was seen, and what to do about it, if anything; the error's code, if it is one."""
+    """One finding: its status, what was found, what to do about it, if anything, and the code of an error."""
 
     name: str
     status: Status
@@ -40,22 +42,20 @@ class Check:
     code: str = ""
 
 
-def command(
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
-    """Say what is installed, which GPU and caches there are, and what would not work.
+def command(as_json: options.Json = False) -> None:
+    """Report what is installed, which GPUs and caches are present, and what will not work.
 
-    Each line is ok, warn (something that is not needed everywhere is missing) or fail, with what to do.
-    The exit status is 1 if a line fails.
+    Each line is ok, warn (something is missing that not every machine needs) or fail, with what to do. Exit status 1
+    means that a line is fail.
     """
-    checks = judge(look())
-    emit([asdict(c) for c in checks], render(checks, terminal_width(sys.stdout)), json)
-    if any(c.status == "fail" for c in checks):
+    checks = judge(machine_facts())
+    print_result([asdict(check) for check in checks], render(checks, terminal_width(sys.stdout)), as_json)
+    if any(check.status == "fail" for check in checks):
         raise typer.Exit(1)
 
 
 def judge(facts: Facts) -> tuple[Check, ...]:
-    """Every finding about a machine, from its facts alone."""
+    """The findings about a machine, from its facts alone."""
     return (
         *_system(facts), *_packages(facts), *_tools(facts), *_compiler(facts), *_devices(facts), *_caches(facts),
         *_shared(facts), *_libraries(facts), *_toolchains(facts),
@@ -63,7 +63,7 @@ def judge(facts: Facts) -> tuple[Check, ...]:
 
 
 def render(checks: tuple[Check, ...], width: int | None = None) -> str:
-    """The findings as text, then the number of failures and warnings. ``width`` is the terminal's, if it is one.
+    """The findings as text, then the number of failures and warnings. ``width`` is the terminal's, if there is one.
 
     >>> print(render((Check("gcc", "fail", "not found", "install gcc"),)))
     fail  gcc  not found
@@ -96,9 +96,9 @@ def _system(facts: Facts) -> Iterator[Check]:
     if facts.system == "Linux" and facts.processor in ("x86_64", "aarch64"):
         yield Check("system", "ok", seen)
     else:
-        yield Check("system", "fail", seen, "use Linux on x86-64 or aarch64: nothing else is supported")
+        yield Check("system", "fail", seen, "use Linux on x86-64 or aarch64; no other system is supported")
     if facts.glibc.startswith("glibc"):
-        yield Check("libc", "ok", f"{facts.glibc}; what is built here may need this one or newer")
+        yield Check("libc", "ok", f"{facts.glibc}; artifacts that are built here may need this version or newer")
     else:
         yield Check("libc", "fail", facts.glibc or "not glibc", "use an image with glibc: artifacts are linked to it")
 
@@ -112,7 +112,7 @@ def _packages(facts: Facts) -> Iterator[Check]:
     }
     if facts.own_zstd and not facts.packages.get("zstandard"):
         del needed["zstandard"]
-        yield Check("zstandard", "ok", "not installed; this Python decodes zstd by itself, which is enough to launch")
+        yield Check("zstandard", "ok", "not installed; this Python decodes zstd itself, which is enough to launch")
     for name, purpose in needed.items():
         version = facts.packages.get(name)
         if version:
@@ -143,7 +143,7 @@ def _tools(facts: Facts) -> Iterator[Check]:
         yield Check("cuobjdump", "fail", "not found; reading registers and shared memory needs it", todo)
 
 
-_OLDEST_DRIVER = {12: (12, 9), 13: (13, 0)}  # a driver runs what any toolkit of its major version made
+_OLDEST_DRIVER = {12: (12, 9), 13: (13, 0)}  # a driver runs code of every toolkit of its major version
 
 
 def _installed(facts: Facts) -> list[int]:
@@ -152,7 +152,7 @@ def _installed(facts: Facts) -> list[int]:
 
 
 def _chosen(facts: Facts) -> int:
-    """The one that is built for; 0 where it is not known."""
+    """The major version of CUDA that builds use; 0 if it is not known."""
     try:
         return choose_cuda(_installed(facts), facts.cuda)
     except ToolError:
@@ -168,15 +168,15 @@ def _compiler(facts: Facts) -> Iterator[Check]:
     if release.known:
         yield Check(DSL, "ok", version)
     else:
-        todo = f"where something fails: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
-        yield Check(DSL, "warn", f"{version}, which is tried; precast knows {known_versions()}", todo)
+        todo = f"if a build fails: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
+        yield Check(DSL, "warn", f"{version}, which is not tested; precast supports {known_versions()}", todo)
     try:
         cuda = choose_cuda(_installed(facts), facts.cuda)
     except ToolError as error:
         yield Check("CUDA", "fail", "the compiler has no libraries for it", str(error))
         return
-    others = " and ".join(str(one) for one in _installed(facts) if one != cuda)
-    yield Check("CUDA", "ok", f"{cuda}; {VARIABLE} chooses {others}" if others else str(cuda))
+    others = " and ".join(str(version) for version in _installed(facts) if version != cuda)
+    yield Check("CUDA", "ok", f"{cuda}; {VARIABLE} selects {others}" if others else str(cuda))
     runtime = facts.packages.get(RUNTIMES[cuda])
     other = other_toolkit(cuda, release, runtime) if runtime else ""
     if cuda not in facts.cudart or not runtime:
@@ -200,70 +200,76 @@ def _devices(facts: Facts) -> Iterator[Check]:
             text = "{}, older than {}.{} of the runtime".format(seen, *oldest)
             yield Check("driver", "warn", text, "update the NVIDIA driver")
     if not driver.devices:
-        todo = "to build and to resolve, nothing; to launch, use a machine with an NVIDIA driver and a visible GPU"
+        todo = "to launch, use a machine with an NVIDIA driver and a visible GPU; to build, no GPU is needed"
         yield Check("GPU", "warn", f"none: {driver.trouble}; launching will not work", todo)
     for ordinal, d in enumerate(driver.devices):
         seen = f"{d.name}, compute capability {d.capability}, {d.processors} multiprocessors"
         if d.capability.major >= 8:
             yield Check(f"GPU {ordinal}", "ok", seen)
         else:
-            yield Check(f"GPU {ordinal}", "warn", seen, "use compute capability 8.0 or newer: the DSL builds no older")
+            yield Check(
+                f"GPU {ordinal}",
+                "warn",
+                seen,
+                "use compute capability 8.0 or newer: the DSL has no older",
+            )
 
 
 def _caches(facts: Facts) -> Iterator[Check]:
     if facts.caches_trouble:
         yield Check("caches", "fail", facts.caches_trouble, REPAIR, facts.caches_code)
     elif not facts.caches:
-        todo = "to use one, pip install a cache wheel, or set PRECAST_CACHE_PATH to the folder that precast build made"
-        yield Check("caches", "warn", "none found; loader.get finds nothing", todo)
+        todo = "pip install a cache wheel, or set PRECAST_CACHE_PATH to the folder of a cache"
+        yield Check("caches", "warn", "none found; loader.get will find no kernel", todo)
     for cache in facts.caches:
-        place = f"{cache.path} ({cache.origin})"
+        path = f"{cache.path} ({cache.origin})"
         if cache.trouble:
-            yield Check(f"cache {cache.name}", "fail", f"{place}: {cache.trouble}", cache.remedy, cache.code)
+            yield Check(f"cache {cache.name}", "fail", f"{path}: {cache.trouble}", cache.remedy, cache.code)
             continue
-        yield Check(f"cache {cache.name}", "ok", place)
-        yield from (_served(cache.name, one) for one in cache.served if one.of)
+        yield Check(f"cache {cache.name}", "ok", path)
+        yield from (_served(cache.name, served) for served in cache.served if served.total)
 
 
-def _served(name: str, one: Served) -> Check:
-    """How much of a cache a GPU runs. A part of it is usual: caches are built for several targets."""
-    title = f"cache {name}, {one.gpu}"
-    if one.count:
-        return Check(title, "ok", f"runs {one.count} of {count(one.of, 'artifact')}")
-    seen = f"{one.device}, runs none of {count(one.of, 'artifact')}: {'; '.join(one.reasons)}"
-    todo = "build the cache for this GPU, with its target in the manifest or --target; or mend what the reasons name"
+def _served(name: str, served: Served) -> Check:
+    """How much of a cache a GPU runs. Only a part is usual: caches are built for several targets."""
+    title, total = f"cache {name}, {served.gpu}", count(served.total, "artifact")
+    if served.count:
+        return Check(title, "ok", f"runs {served.count} of {total}")
+    seen = f"{served.device}, runs none of {total}: {'; '.join(served.reasons)}"
+    todo = "build the cache for this GPU, with its target in the manifest or --target; or correct what the reasons name"
     return Check(title, "warn", seen, todo)
 
 
 def _shared(facts: Facts) -> Iterator[Check]:
-    """Ops of several caches. Where they have the same variant, one of them is never used."""
-    for one in facts.shared_ops:
-        ops = ", ".join(one.ops[:5]) + (f" and {len(one.ops) - 5} more" if len(one.ops) > 5 else "")
-        seen = f"{ops} in {' and '.join(one.caches)}"
-        if not one.common:
+    """Ops that several caches have. If these have the same variant, one of the two is never used."""
+    for shared in facts.shared_ops:
+        ops = ", ".join(shared.ops[:5]) + (f" and {len(shared.ops) - 5} more" if len(shared.ops) > 5 else "")
+        seen = f"{ops} in {' and '.join(shared.caches)}"
+        if not shared.common:
             yield Check("shared ops", "ok", f"{seen}; they have no variant in common")
             continue
-        winner = f"of {count(one.common, 'variant')} that both have, that of {one.caches[0]} wins: {one.order}"
-        todo = "to use the other, change the order or take one out; loader.explain(op, config) says it for one config"
+        common = f"{count(shared.common, 'common variant')}"
+        winner = f"{common}: the loader uses {shared.caches[0]}, because {shared.order}"
+        todo = "to use the other, change the order or remove one; loader.explain(op, config) shows the choice"
         yield Check("shared ops", "warn", f"{seen}; {winner}", todo)
 
 
 def _libraries(facts: Facts) -> Iterator[Check]:
-    for one in facts.libraries:
-        versions = " and ".join(one.recorded)
-        if not one.installed:
-            seen = f"not installed; the caches have kernels of {versions}"
-            yield Check(one.distribution, "ok", f"{seen}, for programs that attach it")
-        elif one.why:
-            seen = f"{one.installed} is installed, and {one.why}: attached, it gets nothing from them"
-            todo = f"pip install --force-reinstall '{one.distribution}=={one.recorded[-1]}'"
+    for library in facts.libraries:
+        versions = " and ".join(library.recorded)
+        if not library.installed:
+            seen = f"not installed; the caches have kernels of {versions}, for programs that attach it"
+            yield Check(library.distribution, "ok", seen)
+        elif library.why:
+            seen = f"{library.installed} is installed, but {library.why}: the caches serve it no kernel"
+            todo = f"pip install --force-reinstall '{library.distribution}=={library.recorded[-1]}'"
             todo += "; or record the program again, build, and install the cache"
-            yield Check(one.distribution, "warn", seen, todo)
+            yield Check(library.distribution, "warn", seen, todo)
         else:
-            yield Check(one.distribution, "ok", f"{one.installed}, which caches were recorded with")
+            yield Check(library.distribution, "ok", f"{library.installed}, which the caches were recorded with")
 
 
 def _toolchains(facts: Facts) -> Iterator[Check]:
-    for line in facts.toolchains:
-        name, _, seen = line.partition("  ")
+    for toolchain in facts.toolchains:
+        name, _, seen = line_of(toolchain).partition("  ")
         yield Check(f"toolchain {name}", "ok", f"{seen}; to remove it: precast toolchains --remove {name}")

@@ -1,4 +1,4 @@
-"""Write what a cache holds, costs and reached as one page for people: an HTML file that loads nothing."""
+"""Write an HTML page about a cache: its variants, their sizes and their measured times."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from typing import Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit, size
+from precast.cli.shared import options
+from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.values import check_output_file
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The folder of the cache.", metavar="CACHE")],
+    cache: options.Cache,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.", metavar="FILE")],
     against: Annotated[
-        Path | None, typer.Option("--against", help="Show what changed since this cache.", metavar="CACHE")
+        Path | None, typer.Option("--against", help="Show what has changed since this cache.", metavar="CACHE")
     ] = None,
     bench: Annotated[
         Path | None,
-        typer.Option("--bench", help="Show shares of the roofline, from a file of 'precast bench -o'.", metavar="FILE"),
+        typer.Option(
+            "--bench", help="Show shares of the roofline, from a file of 'precast bench --json'.", metavar="FILE"
+        ),
     ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Where built variants are kept, with compile times.", envvar="PRECAST_STORE", metavar="DIR"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the data of the page as JSON.")] = False,
+    store: options.Store = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Write what a cache holds, costs and reached as one page for people: an HTML file that loads nothing.
+    """Write an HTML page about a cache: its variants, their sizes and their measured times.
 
-    It has a table of the variants that sorts and filters, with the line of a program that gets each; their sizes as
-    boxes; which variant wins at which measured problem; and, with --against, what changed.
+    The page loads nothing from a network. It has a table of the variants that sorts and filters, with the line of a
+    program that gets each; their sizes as boxes; the fastest variant for each measured problem; and, with --against,
+    what has changed. Compile times come from the store.
     """
     from precast.build.bench.report import Report
     from precast.build.cache.contents import CacheContents
@@ -38,15 +40,14 @@ def command(
     from precast.build.web_report.page import page
     from precast.build.web_report.page_data import page_data
 
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise typer.BadParameter(f"--output {output}: name a file in a folder that exists")
-    found = page_data(
+    check_output_file("--output", output)
+    contents = page_data(
         CacheContents.open(cache),
         against=CacheContents.open(against) if against else None,
         bench=Report.decode(bench.read_bytes()) if bench else None,
         store=Store(store or default_store()),
     )
-    data = page(found).encode()
+    data = page(contents).encode()
     write_atomically(output, data)
-    text = f"{output}: {count(len(found.variants), 'variant')} of {found.name}, {size(len(data))}"
-    emit({"file": str(output), "bytes": len(data), **found.to_json()}, text, as_json)
+    text = f"{output}: {count(len(contents.variants), 'variant')} of {contents.name}, {size(len(data))}"
+    print_result({"file": str(output), "bytes": len(data), **contents.to_json()}, text, as_json)

@@ -1,35 +1,33 @@
-"""Say what the store of built variants holds, and remove what has not been used for long."""
+"""Show the size of the store of compiled variants, and remove those not used for long."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from precast.cli.shared.amounts import bytes_of, seconds
-from precast.cli.shared.output import count, emit, size
-from precast.cli.shared.pruning import Keep, OlderThan, Prune
+from precast.cli.shared import options
+from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.values import byte_count, seconds
 
 
 def command(
-    prune: Prune = False,
-    older_than: OlderThan = "",
-    keep: Keep = "",
-    store: Annotated[Path | None, typer.Option(help="Where built variants are kept.", envvar="PRECAST_STORE")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    prune: options.Prune = False,
+    older_than: options.OlderThan = "",
+    keep: options.Keep = "",
+    store: options.Store = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what the store of built variants holds, and remove what has not been used for long.
+    """Show the size of the store of compiled variants, and remove those not used for long.
 
-    Nothing is removed without --prune: then --older-than and --keep only say what would be. It is safe beside running
-    builds; a variant that was removed is compiled again when a build needs it.
+    Without --prune nothing is removed: --older-than and --keep only show what --prune would remove. Builds may run at
+    the same time; a variant that was removed is compiled again when a build needs it.
     """
     from precast.build.store.prune import StoreUsage, select_unused, stored_files
     from precast.build.store.prune import prune as remove
     from precast.build.store.store import Store, default_store
 
-    age, most = seconds(older_than), bytes_of(keep)
+    age, most = seconds(older_than), byte_count(keep)
     if prune and age is None and most is None:
         raise typer.BadParameter("--prune needs --older-than, --keep or both")
     opened = Store(store or default_store())
@@ -43,8 +41,8 @@ def command(
     held = StoreUsage.of(files)
     text = f"{opened.path}: {count(held.records, 'record')}, {size(held.size)}"
     if prune or older_than or keep:
-        done = "removed" if prune else "--prune would remove"
-        text += f"\n{done} {count(selected.records, 'record')}, {size(selected.size)}"
+        action = "removed" if prune else "--prune would remove"
+        text += f"\n{action} {count(selected.records, 'record')}, {size(selected.size)}"
     data = {"path": str(opened.path), "records": held.records, "size": held.size}
     change = {"records": selected.records, "size": selected.size}
-    emit({**data, "removed" if prune else "selected": change}, text, as_json)
+    print_result({**data, "removed" if prune else "selected": change}, text, as_json)

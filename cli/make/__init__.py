@@ -1,1 +1,1 @@
-"""Commands that build: plan, build, check, reproduce."""
+"""Commands that make: new, plan, requests, build, check, reproduce, record."""

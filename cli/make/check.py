@@ -1,102 +1,89 @@
-"""Check that a cache holds every variant of some manifests as a build would make it, and that no byte is damaged."""
+"""Check that a cache has every variant of some manifests as a build would make it, and that no byte is damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from precast.cli.shared.emitted import Emit, emitted
-from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
-from precast.cli.shared.output import count, emit, size, tell
-from precast.cli.shared.pass_env import PassEnv, passed
-from precast.cli.shared.retarget import Retarget
+from precast.cli.shared import options
+from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
+from precast.cli.shared.output import count, print_result, size
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(help="The manifests, then the cache.", metavar="MANIFEST... CACHE")],
-    target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="Check this target alone; may be repeated.")
-    ] = None,
-    retarget: Retarget = None,
-    pass_env: PassEnv = None,
-    emits: Emit = None,
-    find_links: FindLinks = None,
-    offline: Offline = False,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(help="A GPU that the cache must serve, where kernels ask; may be repeated.", metavar="GPU"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    paths: options.ManifestsAndCache,
+    target: options.Target = None,
+    retarget: options.Retarget = None,
+    pass_env: options.PassEnv = None,
+    emit: options.Emit = None,
+    find_links: options.FindLinks = None,
+    offline: options.Offline = False,
+    profile: options.Profile = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Check that a cache holds every variant of some manifests as a build would make it, and that no byte is damaged.
+    """Check that a cache has every variant of some manifests as a build would make it, and that no byte is damaged.
 
-    Every file of the cache is read. In a cache for several hosts, a variant must be there for each of them; where GPUs
-    are named, by the manifests or here, for each GPU. Exit status 1 means that some artifacts are missing, damaged, or
-    made from something that has changed since; they are listed, with the file that has changed.
+    Every file of the cache is read. A cache for several hosts must have a variant for each of them, and for each GPU
+    that the manifests or --profile name. Exit status 1 means that some artifacts are missing, damaged, or built from
+    something that has changed since; they are listed, with the file that has changed.
     """
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
-    from precast.build.toolchains.plans import places, plans_of_files
+    from precast.build.toolchains.plans import places
 
-    if len(paths) < 2:
-        raise typer.BadParameter("name at least one manifest, and the cache last")
-    *manifests, cache = paths
-    profiles = Profiles.named(profile or ())
-    plans = plans_of_files(
-        manifests,
-        toolchains=toolchains_from(find_links, offline, tell),
-        targets=target or (),
-        profiles=profiles,
-        passed=passed(pass_env),
-        emit=emitted(emits),
-        retarget=retarget or (),
-    )
+    manifests, cache = manifests_and_cache(paths)
+    plans = ManifestOptions(
+        manifests=manifests,
+        target=target,
+        retarget=retarget,
+        pass_env=pass_env,
+        emit=emit,
+        find_links=find_links,
+        offline=offline,
+    ).plans(Profiles.named(profile or ()))
     results: dict[str, Coverage] = {}
     text: list[str] = []
-    for plan, place in zip(plans, places(plans, cache), strict=True):
+    for plan, path in zip(plans, places(plans, cache), strict=True):
         answers = answers_here(plan.search, interpreter=plan.interpreter)
-        results[str(place)] = found = coverage(plan, CacheContents.open(place), answers)
-        text += [f"{place}:"] if len(plans) > 1 else []
-        text += lines(found)
-        if not found.complete:
-            text.append(_remedy(found, manifests, cache))
-    data = [found.to_json() for found in results.values()]
-    several = {"caches": dict(zip(results, data, strict=True))}
-    emit(data[0] if len(data) == 1 else several, "\n".join(text), as_json)
-    if not all(found.complete for found in results.values()):
+        results[str(path)] = result = coverage(plan, CacheContents.open(path), answers)
+        text += [f"{path}:"] if len(plans) > 1 else []
+        text += lines(result)
+        if not result.complete:
+            text.append(_remedy(result, manifests, cache))
+    data = {path: result.to_json() for path, result in results.items()}
+    print_result(next(iter(data.values())) if len(data) == 1 else {"caches": data}, "\n".join(text), as_json)
+    if not all(result.complete for result in results.values()):
         raise typer.Exit(1)
 
 
-def lines(found: Coverage) -> Iterator[str]:
-    """The result as text: what is missing, what is damaged, what the manifests do not ask for, and the counts."""
-    for missing in found.missing:
-        host = f", {missing.artifact.host}" if len(found.hosts) > 1 and missing.artifact.host else ""
-        yield (
-            f"missing: {missing.variant} ({missing.artifact.kind}{host}), asked for at {missing.variant.location}: "
-            f"{missing.reason}"
-        )
-    yield from (f"damaged: {reason}" for reason in sorted(found.verified.damaged.values()))
-    for op, number in found.unmeasured.items():
-        yield f"missing: {count(number, 'measured time')} of {op}, which files under 'tuning' have"
-    yield from (f"extra: {artifact}" for artifact in found.extra)
-    for op, number in found.measured.items():
-        yield f"extra: {count(number, 'measured time')} of {op}, which no file under 'tuning' has"
-    read = found.verified
+def lines(result: Coverage) -> Iterator[str]:
+    """The result as text: what is missing, damaged and not in the manifests, then the counts."""
+    for missing in result.missing:
+        host = f", {missing.artifact.host}" if len(result.hosts) > 1 and missing.artifact.host else ""
+        variant = missing.variant
+        yield f"missing: {variant} ({missing.artifact.kind}{host}), listed at {variant.location}: {missing.reason}"
+    yield from (f"damaged: {reason}" for reason in sorted(result.verified.damaged.values()))
+    for op, number in result.unmeasured.items():
+        yield f"missing: {count(number, 'measured time')} of {op}, from the files under 'tuning'"
+    yield from (f"extra: {artifact}" for artifact in result.extra)
+    for op, number in result.measured.items():
+        yield f"extra: {count(number, 'measured time')} of {op}, not in any file under 'tuning'"
+    read = result.verified
     yield f"checked {count(read.files, 'file')}, {size(read.stored)}, in {read.seconds:.2f} s"
-    yield f"{found.present} of {count(found.present + len(found.missing), 'artifact')} there"
+    yield f"{result.present} of {count(result.present + len(result.missing), 'artifact')} present"
 
 
-def _remedy(found: Coverage, manifests: list[Path], cache: Path) -> str:
+def _remedy(result: Coverage, manifests: Sequence[Path], cache: Path) -> str:
     build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
-    if len(found.hosts) < 2:
-        return f"build the missing ones: {build}"
-    hosts = ", ".join(sorted({m.artifact.host for m in found.missing} - {""}) or found.hosts)
+    if len(result.hosts) < 2:
+        return f"to build the missing ones: {build}"
+    hosts = ", ".join(sorted({m.artifact.host for m in result.missing} - {""}) or result.hosts)
     return f"build again on a host of each kind ({hosts}) and join the caches with 'precast merge': {build}"

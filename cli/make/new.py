@@ -1,4 +1,4 @@
-"""Write files to begin with: a kernel that builds at once, a library's warm-up and its manifest, or a CI."""
+"""Write the first files of a kernel, of a library's warm-up, or of a CI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import emit
+from precast.cli.shared import options
+from precast.cli.shared.output import print_result
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.target import Target
@@ -18,47 +19,43 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            help="What it is called: a name that Python takes; with --ci, the manifest's, without .yaml.",
-            metavar="NAME",
+            help="The name, a Python identifier; with --ci, the manifest's file name without .yaml.", metavar="NAME"
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the files.", metavar="DIR")] = Path(),
+    output: options.OutputFolder = Path(),
     attach: Annotated[
         str,
-        typer.Option("--attach", help="Begin with a library's calls: quack, flashinfer or flash_attention."),
+        typer.Option("--attach", help="Write a warm-up that calls this library: quack, flashinfer or flash_attention."),
     ] = "",
     ci: Annotated[
         bool, typer.Option("--ci", help="Write the steps and the workflow that build and ship NAME.yaml.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the files and commands as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Write files to begin with: a kernel that builds at once, a library's warm-up and its manifest, or a CI.
+    """Write the first files of a kernel, of a library's warm-up, or of a CI.
 
-    A kernel comes with what its verification and its benchmark need. No file that exists is touched.
+    The files of a kernel build without changes, and can be verified and benchmarked. Existing files are not changed.
     """
     from precast.build.scaffold.scaffold import new_attached, new_ci, new_kernel
 
     if attach and ci:
         raise typer.BadParameter("--attach and --ci write different files: run precast new for each")
-    made = (
-        new_attached(attach, name)
-        if attach
-        else new_ci(name, _targets(output / f"{name}.yaml"))
-        if ci
-        else new_kernel(name)
-    )
-    written = made.write(output)
-    commands = [*([] if output == Path() else [f"cd {shlex.quote(str(output))}"]), *made.next]
+    if attach:
+        scaffold = new_attached(attach, name)
+    elif ci:
+        scaffold = new_ci(name, _targets(output / f"{name}.yaml"))
+    else:
+        scaffold = new_kernel(name)
+    written = scaffold.write(output)
+    commands = [*([] if output == Path() else [f"cd {shlex.quote(str(output))}"]), *scaffold.next]
     lines = [*(f"wrote {path}" for path in written), "", "next:", *(f"  {line}" for line in commands)]
-    emit({"files": [str(path) for path in written], "next": commands}, "\n".join(lines), as_json)
+    print_result({"files": [str(path) for path in written], "next": commands}, "\n".join(lines), as_json)
 
 
-def _targets(manifest: Path) -> set[Target]:
-    """What a manifest is built for; nothing where it is not written yet."""
+def _targets(path: Path) -> set[Target]:
+    """The targets of a manifest; none if the file does not exist yet."""
     from precast.build.plan.manifest import read_manifest
 
-    return (
-        {target for entry in read_manifest(manifest).entries for target in entry.targets}
-        if manifest.is_file()
-        else set()
-    )
+    if not path.is_file():
+        return set()
+    return {target for entry in read_manifest(path).entries for target in entry.targets}

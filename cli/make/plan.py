@@ -1,7 +1,4 @@
-"""Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written.
-
-With --from-requests it writes the manifest of what a program asked for.
-"""
+"""List every variant that a build would compile, and those that it would skip. Nothing is compiled or written."""
 
 from __future__ import annotations
 
@@ -13,12 +10,9 @@ import typer
 
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.build.toolchains.plans import plans_of_files
-from precast.cli.shared.emitted import Emit, emitted
-from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
-from precast.cli.shared.output import count, emit, table, tell
-from precast.cli.shared.pass_env import PassEnv, passed
-from precast.cli.shared.retarget import Retarget
+from precast.cli.shared import options
+from precast.cli.shared.manifest_options import ManifestOptions
+from precast.cli.shared.output import count, print_result, table
 from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
@@ -30,111 +24,47 @@ if TYPE_CHECKING:
 
 
 def command(
-    manifests: Annotated[
-        list[Path] | None, typer.Argument(metavar="MANIFEST...", help="The manifests, as one plan.", show_default=False)
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option("--target", "-t", help="Only this target; of requests, for this one. May be repeated."),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="The cache's name, instead of the first manifest's.")] = "",
-    from_requests: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from-requests",
-            metavar="FILE",
-            help="Print the manifest of what this file of PRECAST_REQUESTS asks for; may be repeated.",
-        ),
-    ] = None,
-    only: Annotated[
-        str, typer.Option("--only", metavar="missing|used", help="Of the requests, only these; both, if left out.")
-    ] = "",
-    grid: Annotated[
-        bool, typer.Option("--grid", help="Of the requests, print the problems to measure, in place of a manifest.")
-    ] = False,
-    retarget: Retarget = None,
-    pass_env: PassEnv = None,
-    emits: Emit = None,
-    find_links: FindLinks = None,
-    offline: Offline = False,
+    manifests: options.Manifests,
+    target: options.Target = None,
+    name: options.CacheName = "",
+    retarget: options.Retarget = None,
+    pass_env: options.PassEnv = None,
+    emit: options.Emit = None,
+    find_links: options.FindLinks = None,
+    offline: options.Offline = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say of each variant whether it is reused, or what has changed.")
+        bool, typer.Option("--explain", help="List whether each variant would be reused, or what has changed.")
     ] = False,
-    store: Annotated[Path | None, typer.Option("--store", help="The store to look into, with --explain.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    store: options.Store = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what a build would make: every variant, and what is skipped and why. Nothing is compiled or written."""
-    if from_requests:
-        _from_requests(from_requests, manifests, target or [], name, only, grid, json)
-        return
-    if only or grid:
-        raise typer.BadParameter("--only and --grid are for requests: give --from-requests FILE")
-    if not manifests:
-        raise typer.BadParameter("there is nothing to plan: give a MANIFEST, or --from-requests FILE")
-    toolchains = toolchains_from(find_links, offline, tell)
-    plans = plans_of_files(
-        manifests,
-        toolchains=toolchains,
-        targets=target or (),
+    """List every variant that a build would compile, and those that it would skip. Nothing is compiled or written.
+
+    With --explain, the variants are looked up in the store.
+    """
+    plans = ManifestOptions(
+        manifests=manifests,
+        target=target,
         name=name,
-        passed=passed(pass_env),
-        emit=emitted(emits),
-        retarget=retarget or (),
-    )
+        retarget=retarget,
+        pass_env=pass_env,
+        emit=emit,
+        find_links=find_links,
+        offline=offline,
+    ).plans()
     if explain:
         verdicts = [verdict for plan in plans for verdict in explain_plan(plan, store)]
-        reused = sum(one.reused for one in verdicts)
+        reused = sum(verdict.reused for verdict in verdicts)
         total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
-        emit({"variants": [one.to_json() for one in verdicts]}, "\n".join([*map(str, verdicts), total]), json)
+        data = {"variants": [verdict.to_json() for verdict in verdicts]}
+        print_result(data, "\n".join([*map(str, verdicts), total]), as_json)
     else:
-        several = {"plans": [plan_to_json(plan) for plan in plans]}
-        emit(plan_to_json(plans[0]) if len(plans) == 1 else several, "\n\n".join(map(render, plans)), json)
-
-
-def _from_requests(
-    files: list[Path], manifests: list[Path] | None, targets: list[str], name: str, only: str, grid: bool, json: bool
-) -> None:
-    """Print the manifest, or the grid, of what a program asked for."""
-    from precast.build.plan.recordings.requested_manifest import (
-        ONLY,
-        entries_of,
-        grid_of,
-        grid_text,
-        manifest_of,
-        read_request_files,
-    )
-
-    if manifests:
-        raise typer.BadParameter("requests make a manifest: give MANIFEST or --from-requests, not both")
-    if only and only not in ONLY:
-        raise typer.BadParameter(f"--only {only}: write missing or used")
-    named = name or "requested"
-    if not CACHE_NAME.admits(named):
-        raise typer.BadParameter(f"--name {named}: use lower-case letters, digits and single dashes")
-    asked = [str(Target.parse(one)) for one in targets]
-    requests, notes = read_request_files(files)
-    for note in notes:
-        tell(f"warning: {note}")
-    problems = grid_of(requests)
-    data: dict[str, Any] = {
-        "problems": {
-            op: [{"problem": problem, "count": number} for problem, number in rows] for op, rows in problems.items()
-        }
-    }
-    if grid:
-        emit(data, grid_text(problems), json)
-        return
-    text = manifest_of(requests, name=named, only=only or None, targets=asked)
-    data["manifest"] = text
-    data["entries"] = [
-        {**one.wanted.to_json(), "targets": sorted(one.targets), "used": one.used, "missing": one.missing}
-        for one in entries_of(requests, only=only or None, targets=asked)
-    ]
-    emit(data, text.rstrip("\n"), json)
+        every = [plan_to_json(plan) for plan in plans]
+        print_result(every[0] if len(every) == 1 else {"plans": every}, "\n\n".join(map(render, plans)), as_json)
 
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
-    """Of each variant whether a build with the store at a path, or the user's, would reuse it, or why not."""
+    """Whether a build with the store at a path, or the user's store, would reuse each variant, and if not, why."""
     from precast.build.compile.worker import answers_here
     from precast.build.inputs.sources import SourceDigests
     from precast.build.link.toolchain import find_toolchain
@@ -179,7 +109,7 @@ def _op(op: str, variants: list[Variant]) -> str:
     """One table; entries of an op have the same keys. A tuned key has a star."""
     first = variants[0]
     keys = list(first.config)
-    head = [*(f"{k}*" if k in first.tuned else k for k in keys), "target", "rank", "emit", "asked for at"]
+    head = [*(f"{k}*" if k in first.tuned else k for k in keys), "target", "rank", "emit", "location"]
     rows = [[*(_cell(v, k) for k in keys), v.target, v.rank, "+".join(v.emit), v.location] for v in variants]
     return f"{', '.join(first.produces)}  ({first.source})\n{table(head, rows)}"
 

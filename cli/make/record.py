@@ -1,7 +1,7 @@
-"""Run a program and write down, as a manifest, the kernels that its libraries ask for.
+"""Run a program and write a manifest of the kernels that its libraries compile.
 
-On a machine with a GPU the program runs as it is. With --target it runs on tensors without memory, on any machine: it
-goes as far as it can without reading a value that a kernel computes.
+On a machine with a GPU the program runs as it is. With --target it runs on any machine, on tensors without memory, until
+it reads a value that a kernel computes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -26,52 +28,74 @@ from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
 from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
+from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
+from precast.cli.shared.output import count, print_message
+from precast.loader.attach.library import library_named
+from precast.loader.contract.recordings.recording import Recorded, read_recording, read_uncovered
+from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import ConfigError
 from precast.loader.machine.driver import NoDriver
 
 
 def command(
     program: Annotated[list[str], typer.Argument(help="The program and its arguments, after '--'.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.", metavar="FILE")],
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Record for this GPU without having one, such as sm_100a.")
+        str | None,
+        typer.Option(
+            "--target", "-t", help="Record for this target, such as sm_100a, without a GPU.", metavar="TARGET"
+        ),
     ] = None,
     library: Annotated[
-        list[str] | None, typer.Option("--library", help="Attach this library; all known, if none.")
+        list[str] | None,
+        typer.Option(
+            "--library", help="Record this library only; may be repeated. By default every known one.", metavar="NAME"
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The name in the manifest; 'recorded', if none.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The name in the manifest; by default 'recorded'.", metavar="NAME")
+    ] = None,
     build_for: Annotated[
-        list[str] | None, typer.Option("--build-for", help="The targets in the manifest; the GPU's own, if none.")
+        list[str] | None,
+        typer.Option(
+            "--build-for",
+            help="A target to list in the manifest; may be repeated. By default the recorded one.",
+            metavar="TARGET",
+        ),
     ] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add to the manifest, which 'record' wrote before.")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
+    ] = False,
 ) -> None:
-    """Run a program and write down, as a manifest, the kernels that its libraries ask for."""
+    """Run a program and write a manifest of the kernels that its libraries compile."""
     words = _words(program)
-    for one in library or ():
-        library_named(one)
+    for library_name in library or ():
+        library_named(library_name)
     _check_output(output)
     if name is not None and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")
     before = read_recorded_manifest(output) if append and output.exists() else None
-    targets = [str(Target.parse(one)) for one in build_for or [target or _own_target()]]
+    targets = [str(Target.parse(text)) for text in build_for or [target or _own_target()]]
     if before and set(targets) != set(before.targets):
         raise ConfigError(
             f"{output} is for {', '.join(before.targets)}: record for {', '.join(targets)} in another file"
         )
-    recorded, untracked, status = _recorded(words, target, library or [])
-    _report(untracked)
-    if not recorded:
+    run = _run_recorded(words, target, library or [])
+    for compilation in run.untracked:
+        print_message(f"not recorded: {compilation.place}: {compilation}")
+    if not run.recorded:
         raise ConfigError(
-            f"the program asked for no kernel of an attached library (it {_ended(status)}): "
-            "look at what it printed, and name its libraries with --library"
+            f"the program used no kernel of an attached library (it {_ended(run.status)}): "
+            "check its output, and name its libraries with --library"
         )
     kept = before.recorded if before else ()
-    text = manifest_of((*kept, *recorded), name=name or (before.name if before else "recorded"), targets=targets)
+    text = manifest_of((*kept, *run.recorded), name=name or (before.name if before else "recorded"), targets=targets)
     write_atomically(output, text.encode())
-    libraries = ", ".join(f"{one} {_count(recorded, one)}" for one in sorted({r.library for r in recorded}))
-    typer.echo(f"{output}: {count(len(recorded), 'kernel')} ({libraries})")
-    if status:
-        typer.echo(f"the program {_ended(status)}; what it had asked for by then is kept", err=True)
+    numbers = Counter(kernel.library for kernel in run.recorded)
+    libraries = ", ".join(f"{library_name} {number}" for library_name, number in sorted(numbers.items()))
+    print(f"{output}: {count(len(run.recorded), 'kernel')} ({libraries})")
+    if run.status:
+        print_message(f"the program {_ended(run.status)}; {output} has the kernels that it had used by then")
         raise typer.Exit(1)
 
 
@@ -91,26 +115,26 @@ def _words(program: list[str]) -> list[str]:
 
 
 def _check_output(output: Path) -> None:
-    """Refuse before the program runs what could not be written after it."""
+    """Refuse, before the program runs, a file that could not be written after it."""
     folder = output.absolute().parent
     if output.is_dir():
         raise ConfigError(f"{output} is a folder: name the file to write")
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: create it, or write the manifest elsewhere")
+        raise ConfigError(f"{folder} is not a folder: create it, or write the manifest elsewhere")
     if not os.access(folder, os.W_OK):
-        raise ConfigError(f"{folder} cannot be written: write the manifest elsewhere")
+        raise ConfigError(f"{folder} is not writable: write the manifest elsewhere")
 
 
-def _report(untracked: tuple[UntrackedCompile, ...]) -> None:
-    """Say what the program compiled and the manifest does not hold."""
-    for one in untracked:
-        typer.echo(f"not recorded: {one.place}: {one}", err=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedRun:
+    """The kernels that a program used, what it compiled besides, and its exit status."""
+
+    recorded: tuple[Recorded, ...]
+    untracked: tuple[UntrackedCompile, ...]
+    status: int
 
 
-def _recorded(
-    words: list[str], target: str | None, libraries: list[str]
-) -> tuple[tuple[Recorded, ...], tuple[UntrackedCompile, ...], int]:
-    """What a program asks for, what it compiles besides, and the status that it ends with."""
+def _run_recorded(words: list[str], target: str | None, libraries: list[str]) -> _RecordedRun:
     without_compiler = find_spec("cutlass") is None
     with tempfile.TemporaryDirectory(prefix="precast-") as folder:
         file = Path(folder) / "recording.jsonl"
@@ -123,18 +147,18 @@ def _recorded(
             }
             head = ["precast.build.child.record_main", json.dumps(settings)]
         else:
-            named = [word for one in libraries for word in ("--library", one)]
+            named = [word for name in libraries for word in ("--library", name)]
             head = ["precast.loader.attach", "--mode", "record", "--recording", str(file), *named]
             head += ["--without-compiler"] if without_compiler else []
         status = _run([sys.executable, "-m", *head, *words])
         data = file.read_bytes() if file.exists() else b""
-        return read_recording(data), read_untracked(data), status
+    return _RecordedRun(recorded=read_recording(data), untracked=read_untracked(data), status=status)
 
 
 def _run(command: list[str]) -> int:
-    """Run a program to its end. Ctrl-C goes to it as well, and it is waited for; a second one ends it.
+    """Run a program to its end. It gets Ctrl-C too, and may finish; a second Ctrl-C kills it.
 
-    SIGTERM is passed on to it: what it had asked for by then is kept.
+    SIGTERM is passed on to it, so that what it recorded by then is kept.
     """
     with subprocess.Popen(command) as child:
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
@@ -167,7 +191,3 @@ def _own_target() -> str:
     except NoDriver as error:
         raise ConfigError(f"{error}: name the GPU to record for, such as --target sm_100a") from None
     return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"
-
-
-def _count(recorded: tuple[Recorded, ...], library: str) -> int:
-    return sum(one.library == library for one in recorded)

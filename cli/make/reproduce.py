@@ -1,16 +1,15 @@
-"""Build what a cache holds again, and compare the bytes."""
+"""Build the artifacts of a cache again, and compare the bytes."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.find_links import FindLinks, Offline, toolchains_from
-from precast.cli.shared.output import count, emit, tell
-from precast.cli.shared.pass_env import PassEnv, passed
+from precast.cli.shared import options
+from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
+from precast.cli.shared.output import count, print_message, print_result
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
@@ -18,76 +17,63 @@ if TYPE_CHECKING:
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(help="The manifests, then the cache.", metavar="MANIFEST... CACHE")],
+    paths: options.ManifestsAndCache,
     sample: Annotated[
-        int, typer.Option(min=0, help="Build this many variants again, instead of all.", metavar="N")
+        int, typer.Option(min=0, help="Build only this many variants, drawn at random; 0 means all.", metavar="N")
     ] = 0,
     seed: Annotated[str, typer.Option(help="The seed that draws the sample; by default the cache's digest.")] = "",
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 is one a processor.", metavar="N")
-    ] = 0,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A GPU that the cache was built for, if its build named any; may be repeated.", metavar="GPU"
-        ),
-    ] = None,
-    pass_env: PassEnv = None,
-    find_links: FindLinks = None,
-    offline: Offline = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one variant may take.")] = 600.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    jobs: options.Jobs = 0,
+    profile: options.Profile = None,
+    pass_env: options.PassEnv = None,
+    find_links: options.FindLinks = None,
+    offline: options.Offline = False,
+    timeout: options.Timeout = 600.0,
+    as_json: options.Json = False,
 ) -> None:
-    """Build what a cache holds again, and compare the bytes.
+    """Build the artifacts of a cache again, and compare the bytes.
 
     Exit status 1 means that some artifacts differ, or are in the cache and in no manifest; they are listed.
     """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
+    from precast.build.reproduce import reproduce
     from precast.build.results.reproduce import reproduce
-    from precast.build.toolchains.plans import places, plans_of_files
+    from precast.build.toolchains.plans import places
 
-    if len(paths) < 2:
-        raise typer.BadParameter("name at least one manifest, and the cache last")
-    *manifests, cache = paths
-    plans = plans_of_files(
-        manifests,
-        toolchains=toolchains_from(find_links, offline, tell),
-        profiles=Profiles.named(profile or ()),
-        passed=passed(pass_env),
+    manifests, cache = manifests_and_cache(paths)
+    plans = ManifestOptions(manifests=manifests, pass_env=pass_env, find_links=find_links, offline=offline).plans(
+        Profiles.named(profile or ())
     )
     executor = Local(jobs or None)
     results: dict[str, Reproduction] = {}
     text: list[str] = []
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
-        for plan, place in zip(plans, places(plans, cache), strict=True):
-            results[str(place)] = found = reproduce(
+        for plan, path in zip(plans, places(plans, cache), strict=True):
+            results[str(path)] = result = reproduce(
                 plan,
-                place,
+                path,
                 executor=executor,
                 sample=sample or None,
                 seed=seed,
                 seconds=timeout,
                 show=lambda variant: progress.step(str(variant)),
             )
-            text += [f"{place}:"] if len(plans) > 1 else []
-            text += lines_of(found)
-    data = [found.to_json() for found in results.values()]
-    several = {"caches": dict(zip(results, data, strict=True))}
-    emit(data[0] if len(data) == 1 else several, "\n".join(text), as_json)
-    if not all(found.holds and found.same for found in results.values()):
+            text += [f"{path}:"] if len(plans) > 1 else []
+            text += lines_of(result)
+            if not (result.same or result.different):
+                print_message(f"nothing was compared: the manifests list no artifact of {path}")
+    data = {path: result.to_json() for path, result in results.items()}
+    print_result(next(iter(data.values())) if len(data) == 1 else {"caches": data}, "\n".join(text), as_json)
+    if not all(result.holds and result.same for result in results.values()):
         raise typer.Exit(1)
 
 
-def lines_of(found: Reproduction) -> list[str]:
-    """The result as text; that nothing was compared is told on its own."""
-    lines = [f"different: {name}: {how}" for name, how in found.different.items()]
-    lines += [f"in no manifest: {name}" for name in found.unasked]
-    lines.append(f"{count(len(found.same), 'artifact')} built again, byte for byte; {len(found.different)} different")
-    if found.left_out:
-        lines.append(f"{count(found.left_out, 'variant')} not in the sample")
-    if found.elsewhere:
-        lines.append(f"{count(found.elsewhere, 'artifact')} of other hosts: build those again there")
-    if not (found.same or found.different):
-        print("nothing of this cache is in these manifests", file=sys.stderr)
-    return lines
+def lines_of(result: Reproduction) -> Iterator[str]:
+    """The result as text."""
+    yield from (f"different: {name}: {how}" for name, how in result.different.items())
+    yield from (f"in no manifest: {name}" for name in result.unasked)
+    yield f"{count(len(result.same), 'artifact')} built again, byte for byte; {len(result.different)} different"
+    if result.left_out:
+        yield f"{count(result.left_out, 'variant')} not in the sample"
+    if result.elsewhere:
+        yield f"{count(result.elsewhere, 'artifact')} of other hosts: build those again there"

@@ -1,1 +1,1 @@
-"""Commands that need a GPU: verify, bench, tune."""
+"""Commands that measure on a GPU: verify, bench, tune, replay."""

@@ -1,4 +1,4 @@
-"""Make a dumped call again, in a process of its own, and compare what it writes with its reference.
+"""Run a dumped call again in a separate process, and compare its outputs with the reference.
 
 A service that runs with PRECAST_DUMP=DIR writes each call there before it launches it.
 """
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precast.cli.shared.output import emit
+from precast.cli.shared import options
+from precast.cli.shared.output import print_result
 
 if TYPE_CHECKING:
     from precast.loader.contract.diagnostics.dump import Dump
@@ -18,35 +19,39 @@ if TYPE_CHECKING:
 
 def command(
     call: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A dumped call, or the folder of a process: then its last call.")
+        Path,
+        typer.Argument(metavar="DIR", help="A dumped call, or the folder of a process, for its last call."),
     ],
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="The cache that holds the kernel; those that are found, if none.")
+        Path | None,
+        typer.Option("--cache", help="The cache with the kernel; by default an installed one.", metavar="CACHE"),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, help="The seconds that the call may take.")] = 120.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Time limit for the call, in seconds.", metavar="SEC")
+    ] = 120.0,
+    as_json: options.Json = False,
 ) -> None:
-    """Make a dumped call again, in a process of its own, and compare what it writes with its reference.
+    """Run a dumped call again in a separate process, and compare its outputs with the reference.
 
-    Exit status 0: the call ended, and nothing is wrong. 1: it crashed, failed or hung, or an output is wrong.
+    Exit status 1 means that the call crashed, failed or hung, or that an output is wrong.
     """
     from precast.build.on_gpu.replay import check_device, find_cache, notes_of, replayed
     from precast.loader.contract.diagnostics.dump_folder import find_call, read_dump
 
     folder = find_call(call).absolute()
     dump = read_dump(folder)
-    held = find_cache(dump, cache)
+    opened = find_cache(dump, cache)
     check_device(dump)
     result: dict[str, Any] = {
         "call": str(folder),
         "op": dump.op,
         "key": dump.key,
-        "cache": str(held.path),
-        "notes": notes_of(dump, held),
-        **replayed(folder, held, timeout),
+        "cache": str(opened.path),
+        "notes": notes_of(dump, opened),
+        **replayed(folder, opened, timeout),
     }
-    emit(result, render(dump, result), as_json)
-    if not result["ended"] or any(one["wrong"] for one in result["outputs"]):
+    print_result(result, render(dump, result), as_json)
+    if not result["ended"] or any(output["wrong"] for output in result["outputs"]):
         raise typer.Exit(1)
 
 
@@ -58,12 +63,15 @@ def render(dump: Dump, result: dict[str, Any]) -> str:
     lines += [f"note: {note}" for note in result["notes"]]
     if not result["ended"]:
         lines.append(f"the call did not end: {result['error']}")
-        return "\n".join([*lines, *([f"it last printed: {result['printed']}"] if result.get("printed") else [])])
+        return "\n".join([*lines, *([f"its last output: {result['printed']}"] if result.get("printed") else [])])
     lines.append("the call ended")
     if result["unknown"]:
         lines.append(f"note: {result['unknown']}")
     if not result["outputs"]:
-        lines.append("note: neither the signature nor a declaration says what the kernel writes: nothing was compared")
-    for one in result["outputs"]:
-        lines.append(f"{'wrong' if one['wrong'] else 'output'}: {one['name']}: {one['reference']}; {one['later']}")
+        lines.append(
+            "note: nothing was compared: neither the signature nor a declaration lists the outputs of the kernel"
+        )
+    for output in result["outputs"]:
+        state = "wrong" if output["wrong"] else "output"
+        lines.append(f"{state}: {output['name']}: {output['reference']}; {output['later']}")
     return "\n".join(lines)

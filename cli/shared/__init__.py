@@ -1,1 +1,1 @@
-"""What the commands share: tables and JSON, progress, failures as text, examples for the help."""
+"""What commands share: options, values, plans, tables and JSON, progress, examples for the help."""

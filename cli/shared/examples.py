@@ -7,7 +7,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": (
         "precast plan manifest.yaml",
         "precast plan manifest.yaml -t sm_100a --json",
-        "precast plan --from-requests requests.jsonl --only missing > wanted.yaml",
+        "precast plan manifest.yaml --explain",
+    ),
+    "requests": (
+        "precast requests requests.jsonl -o requested.yaml",
+        "precast requests requests.jsonl --only missing -o missing.yaml",
+        "precast requests requests.jsonl --grid",
     ),
     "build": (
         "precast build manifest.yaml -o cache",
@@ -57,17 +62,19 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast bench cache --op gemm --where dtype=bf16 --problem m=8,n=4096,k=64",
         "precast bench cache --json > report.json",
     ),
-    "tune": (
-        "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json",
-        "precast tune manifest.yaml --cache cache -o tuning/gemm-h200.json --prune",
-        "precast tune cache times.json",
+    "tune measure": ("precast tune measure manifest.yaml --cache cache -o tuning/gemm-h200.json",),
+    "tune model": ("precast tune model manifest.yaml --cache cache --gpu B200 -o tuning/gemm-b200.json",),
+    "tune prune": (
+        "precast tune prune manifest.yaml --cache cache",
+        "precast tune prune manifest.yaml --cache cache --times tuning/gemm-h200.json --cover",
     ),
+    "tune apply": ("precast tune apply cache times.json",),
     "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),
 }
 
 
 def epilog(name: str) -> str:
-    """The examples of a command as the last lines of its help.
+    """The examples of a command, as the last lines of its help.
 
     >>> print(epilog("merge"))
     Examples:

@@ -1,4 +1,4 @@
-"""The variants that failed, as text: one example for each reason, its details cut to what fits a screen."""
+"""The failed variants of a build as text: one example for each reason, with details that fit a screen."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from precast.cli.shared.output import count
 if TYPE_CHECKING:
     from precast.build.compile.outcome import Failed
 
-_DETAILS = 12  # lines of details of a reason; an exception's own text is at the end
+_DETAILS = 12  # the last lines of the details, where an exception's own text is
 _REASONS = 10
 
 
 def render(failed: Sequence[Failed], *, verbose: bool = False) -> str:
-    """Every reason with one variant that failed for it; with ``verbose`` every variant, with all details."""
+    """Each reason with one variant; with ``verbose``, every variant with all details."""
     groups = [(failure,) for failure in failed] if verbose else by_reason(failed)
     shown = groups if verbose else groups[:_REASONS]
     blocks = ["\n".join(_block(group, verbose)) for group in shown]
@@ -26,7 +26,7 @@ def render(failed: Sequence[Failed], *, verbose: bool = False) -> str:
 
 
 def by_reason(failed: Sequence[Failed]) -> list[tuple[Failed, ...]]:
-    """Failures in groups of one reason, the largest group first. Reasons that differ in numbers only are one."""
+    """Failures grouped by reason, the largest group first. Reasons that differ only in numbers are the same."""
     groups: dict[str, list[Failed]] = {}
     for failure in failed:
         groups.setdefault(re.sub(r"[0-9]+", "0", failure.reason), []).append(failure)

@@ -1,4 +1,4 @@
-"""Reports in JUnit's XML, which CI systems show."""
+"""Reports in JUnit's XML format, which CI systems display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedCase:
-    """One case: what failed in it, in words, or why it was skipped. With neither, it passed."""
+    """One test case: its failures, or why it was skipped. With neither, it passed."""
 
     group: str
     name: str
@@ -22,9 +22,9 @@ class ReportedCase:
 
 
 def report(suite: str, cases: Sequence[ReportedCase], properties: Mapping[str, object]) -> bytes:
-    """The file: one suite with a case for each of ``cases``, and facts that hold for all of them.
+    """The file: one suite with a case for each of ``cases``, and properties of all of them.
 
-    Any text is written as it is, but for characters that XML cannot hold.
+    Characters that XML cannot hold are replaced.
 
     >>> print(report("verify", [ReportedCase(group="scale", name="a<b", failures=["wrong"])], {}).decode())
     <?xml version='1.0' encoding='utf-8'?>
@@ -57,8 +57,8 @@ def report(suite: str, cases: Sequence[ReportedCase], properties: Mapping[str, o
         elif case.skipped:
             ElementTree.SubElement(element, "skipped", {"message": clean(case.skipped)})
     ElementTree.indent(root)
-    found: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return found
+    data: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data
 
 
 def clean(text: str) -> str:

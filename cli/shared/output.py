@@ -1,7 +1,7 @@
-"""How results are written: aligned text for people, JSON for machines.
+"""Output of results: aligned text for people, JSON for programs.
 
 Tables are laid out here and not by ``rich``: in a pipe or a file each row is one whole line, however long, so that it
-can be searched and cut; and on a terminal that is too narrow, words stay whole, which ``rich`` does not promise.
+can be searched and cut; and on a narrow terminal words stay whole, which ``rich`` does not promise.
 Messages are wrapped at words on a terminal; results other than tables are printed as they are, so that a command or a
 path in them can be copied.
 """
@@ -17,14 +17,14 @@ from itertools import zip_longest
 from typing import Any, TextIO
 
 _GAP = 2
-_NARROWEST = 12  # columns are not made narrower than this to fit a terminal
+_NARROWEST = 12  # the least width of a column that is narrowed to fit a terminal
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
-    """Rows in aligned columns, two spaces apart; columns that hold only numbers stand to the right.
+    """Rows in aligned columns, two spaces apart; columns of numbers are aligned to the right.
 
-    ``width`` is by default that of the terminal; where stdout is no terminal, nothing limits it. A table that is too
-    wide has cells of several lines; if the columns cannot be that narrow, each row is a block of ``name: value`` lines.
+    ``width`` is by default the terminal's; without a terminal there is no limit. In a table that is too wide, cells
+    have several lines; if the columns cannot be that narrow, each row is a block of ``name: value`` lines.
 
     >>> print(table(["op", "size"], [["scale", 512], ["rmsnorm", 73216]]))
     op        size
@@ -52,15 +52,15 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _narrowed(cells: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> list[int] | None:
-    """Widths that fit, taken from the widest columns first; None where columns would have to be too narrow."""
+    """Widths that fit, with the widest columns narrowed first; None if columns would be too narrow."""
     least = [min(w, max(_NARROWEST, len(name))) for w, name in zip(widths, cells[0], strict=True)]
     if _total(least) > width:
         return None
-    found = list(widths)
-    while _total(found) > width:
-        widest = max(range(len(found)), key=lambda i: (found[i] > least[i], found[i]))
-        found[widest] -= 1
-    return found
+    fitting = list(widths)
+    while _total(fitting) > width:
+        widest = max(range(len(fitting)), key=lambda i: (fitting[i] > least[i], fitting[i]))
+        fitting[widest] -= 1
+    return fitting
 
 
 def _row(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> list[str]:
@@ -74,7 +74,7 @@ def _row(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> 
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> str:
-    """Each row as lines of ``name: value``, an empty line between rows."""
+    """Each row as lines of ``name: value``, with an empty line between rows."""
     head, *rows = cells
     longest = max(map(len, head)) + 1
     room = max(width - longest - 1, _NARROWEST)
@@ -89,7 +89,7 @@ def _blocks(cells: Sequence[Sequence[str]], width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A text in lines of whole words; a word that is longer than a line loses its middle.
+    """A text in lines of whole words; the middle of a word that is longer than a line is cut out.
 
     >>> wrap("built for sm_90a", 10)
     ['built for', 'sm_90a']
@@ -99,7 +99,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def elide(text: str, width: int) -> str:
-    """A text that fits: its beginning and its end, an ellipsis in place of the middle.
+    """A text that fits a width: its beginning, an ellipsis and its end.
 
     >>> elide("attention(dtype=bfloat16, hdim=128)", 20)
     'attention… hdim=128)'
@@ -120,7 +120,7 @@ def count(number: int, noun: str) -> str:
 
 
 def size(number: int) -> str:
-    """A number of bytes, for people.
+    """A number of bytes, with its unit.
 
     >>> size(640), size(73216), size(3_500_000)
     ('640 B', '73.2 kB', '3.5 MB')
@@ -134,7 +134,7 @@ def size(number: int) -> str:
 
 
 def as_json(data: Any) -> str:
-    """What ``--json`` prints: sorted keys, indented, and only values that JSON has.
+    """The text that ``--json`` prints: sorted keys, indented, without NaN and infinities.
 
     >>> as_json({"b": 1, "a": []})
     '{\\n  "a": [],\\n  "b": 1\\n}'
@@ -142,23 +142,23 @@ def as_json(data: Any) -> str:
     return json.dumps(data, sort_keys=True, indent=2, allow_nan=False)
 
 
-def emit(data: Any, text: str, machine: bool) -> None:
-    """Print a result on stdout: as JSON for a machine, else as text.
+def print_result(data: Any, text: str, json_output: bool) -> None:
+    """Print a result on stdout, as JSON or as text.
 
-    >>> emit({"variants": 2}, "2 variants", machine=False)
+    >>> print_result({"variants": 2}, "2 variants", False)
     2 variants
     """
-    print(as_json(data) if machine else text)
+    print(as_json(data) if json_output else text)
 
 
-def tell(text: str) -> None:
-    """Print a message on stderr; on a terminal its lines are wrapped at words, with their own indentation."""
+def print_message(text: str) -> None:
+    """Print a message on stderr; on a terminal its lines are wrapped at words and keep their indentation."""
     width = terminal_width(sys.stderr)
     print(text if width is None else folded(text, width), file=sys.stderr, flush=True)
 
 
 def folded(text: str, width: int) -> str:
-    """A text whose lines are no wider than ``width``, unless a single word is: words stay whole.
+    """A text whose lines are wrapped at words to a width; a longer word stays whole.
 
     >>> print(folded("error: no such file\\n    at line 12", 14))
     error: no such
@@ -168,27 +168,27 @@ def folded(text: str, width: int) -> str:
     lines = []
     for line in text.splitlines():
         indent = line[: len(line) - len(line.lstrip())]
-        fits = len(line) <= width
-        lines += (
-            [line]
-            if fits
-            else textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        )
+        if len(line) <= width:
+            lines.append(line)
+        else:
+            lines += textwrap.wrap(
+                line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 
 def plain(stream: TextIO) -> bool:
-    """Whether to write whole lines only: not a terminal, or a CI log."""
+    """Whether a stream takes whole lines only: it is no terminal, or the log of a CI."""
     return not stream.isatty() or bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """The width of the terminal that a stream writes to (COLUMNS, if set, overrides it); None if it is no terminal."""
+    """The width of a stream's terminal, or COLUMNS if that is set; None if the stream is no terminal."""
     if plain(stream):
         return None
-    given = os.environ.get("COLUMNS", "")
+    columns = os.environ.get("COLUMNS", "")
     try:
-        width = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+        width = int(columns) if columns.isdecimal() else os.get_terminal_size(stream.fileno()).columns
     except OSError:
         width = 80
     return max(width or 80, 20)

@@ -1,7 +1,7 @@
-"""Progress of a command on stderr: what goes on now, how fast it goes, how long it takes.
+"""Progress of a command on stderr: the current stage, the running items, the rate and the time left.
 
-On a terminal it is a display of a few lines, drawn by ``rich.live`` several times a second, so that the seconds of
-what runs keep counting. In a log (no terminal, or CI) each event is one whole line. ``rich.progress`` itself is not
+On a terminal it is a display of a few lines, which ``rich.live`` redraws several times a second, so that the seconds of
+running items keep counting. In a log (no terminal, or CI) each event is one whole line. ``rich.progress`` itself is not
 used: it draws one bar for each task, and its estimate would count reused variants as built ones.
 """
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-_MOST_RUNNING = 8  # lines of the display for what runs
-_MOST_KEPT = 10  # lines that stay on the terminal for what failed
+_MOST_RUNNING = 8  # lines of the display for running items
+_MOST_KEPT = 10  # lines of failed items that stay on the terminal
 _PER_SECOND = 4
-_ECHO = 2  # columns left free: a terminal echoes Ctrl-C as ^C, which must not start a new line
+_ECHO = 2  # columns left free for ^C, the terminal's echo of Ctrl-C, which must not start a new line
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of items of which several may run at once. Without a total it shows stages only.
+    """The progress of items, several of which may run at once. Without a total it shows stages only.
 
     >>> with Progress(3, stream=sys.stdout) as progress:
     ...     progress.stage("starting workers")
@@ -73,7 +73,7 @@ class Progress:
             self._live = None
 
     def stage(self, text: str) -> None:
-        """What the command does now, until the next stage or the next item."""
+        """Show a stage, until the next stage or the next item."""
         if self._stage is not None and self._stage[0] == text:
             return
         self._stage = (text, self.clock())
@@ -81,19 +81,19 @@ class Progress:
             print(text, file=self.stream, flush=True)
 
     def skip(self) -> None:
-        """One item needs no work: it counts as done, and not for the rate."""
+        """Count an item that needs no work as done, but not in the rate."""
         self.done += 1
         self._skipped += 1
 
     def begin(self, item: str) -> None:
-        """One item runs now."""
+        """Show an item as running."""
         now = self.clock()
         self._begun = now if self._begun is None else self._begun
         self._stage = None
         self._running[item] = now
 
     def step(self, item: str, note: str = "", *, keep: bool = False) -> None:
-        """One item is done. ``keep`` says that it failed: its line stays on a terminal, too."""
+        """Count an item as done. ``keep`` means that it failed: its line stays on the terminal."""
         self.done += 1
         self._failed += keep
         self._stage = None
@@ -105,20 +105,20 @@ class Progress:
             self._live.console.print(line, markup=False, highlight=False)
 
     def lines(self, width: int) -> list[str]:
-        """What the terminal shows now, none longer than ``width``."""
+        """The lines of the display, none longer than ``width``."""
         now = self.clock()
-        found = [self._head(now)] if self.total else []
+        lines = [self._head(now)] if self.total else []
         if self._stage is not None:
             text, since = self._stage
-            found.append(_timed(text, now - since, width))
+            lines.append(_timed(text, now - since, width))
         running = sorted(self._running.copy().items(), key=lambda item: item[1])
-        found += [_timed(f"  {item}", now - since, width) for item, since in running[:_MOST_RUNNING]]
+        lines += [_timed(f"  {item}", now - since, width) for item, since in running[:_MOST_RUNNING]]
         if len(running) > _MOST_RUNNING:
-            found.append(f"  and {len(running) - _MOST_RUNNING} more")
-        return found
+            lines.append(f"  and {len(running) - _MOST_RUNNING} more")
+        return lines
 
     def _head(self, now: float) -> str:
-        """How many are done of how many, how fast they go, and when the rest will be done."""
+        """The number of items done, their rate, and the time left."""
         notes = []
         built = self.done - self._skipped
         if built and self._begun is not None:
@@ -138,7 +138,7 @@ class Progress:
 
 
 def _timed(text: str, seconds: float, width: int) -> str:
-    """A text and its seconds in one line, without the middle of the text where it is too long.
+    """A text and its seconds in one line; the middle of a text that is too long is cut out.
 
     >>> _timed("importing kernels", 61.4, 40), _timed("importing kernels", 0.2, 40)
     ('importing kernels  1:01', 'importing kernels')

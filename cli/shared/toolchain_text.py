@@ -1,4 +1,4 @@
-"""A toolchain in one line: its compiler, its CUDA, its Python; and where it is."""
+"""A toolchain in one line: its compiler, its CUDA, its Python and its path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from precast.cli.shared.output import size
 
 
 def toolchain_text(versions: Mapping[str, str], python: str) -> str:
-    """What a toolchain is, by the versions of its distributions.
+    """A toolchain in words, by the versions of its distributions.
 
     >>> versions = {"nvidia-cutlass-dsl": "4.7.1", "nvidia-cutlass-dsl-libs-cu13": "4.7.1", "numpy": "2.0"}
     >>> toolchain_text(versions, "CPython 3.12.1")
@@ -23,9 +23,10 @@ def toolchain_text(versions: Mapping[str, str], python: str) -> str:
     return ", ".join([f"DSL {versions.get(DSL, 'none')}", f"CUDA {' and '.join(cudas) or 'none'}", python])
 
 
-def line_of(one: Environment) -> str:
-    """An environment in a line: the beginning of its name, what it is, and where."""
-    return f"{one.path.name[:12]}  {toolchain_text(one.versions, one.python)}, {size(one.size)}: {one.path}"
+def line_of(toolchain: Environment) -> str:
+    """A toolchain in one line: the beginning of its name, its versions, its size and its path."""
+    versions = toolchain_text(toolchain.versions, toolchain.python)
+    return f"{toolchain.path.name[:12]}  {versions}, {size(toolchain.size)}: {toolchain.path}"
 
 
 def toolchain_to_json(interpreter: Interpreter) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Commands that ship: wheel, bundle, merge."""
+"""Commands that ship a cache: wheel, bundle, push, fetch, merge, native."""

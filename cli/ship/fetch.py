@@ -1,4 +1,4 @@
-"""Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole."""
+"""Download a cache from a registry, a model hub or a folder, and check every byte."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from precast.cli.shared.output import emit
+from precast.cli.shared import options
+from precast.cli.shared.output import print_result
 
 
 def command(
@@ -19,25 +20,27 @@ def command(
             metavar="REFERENCE",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the cache.", metavar="CACHE")],
+    output: options.OutputCache,
     digest: Annotated[
-        str, typer.Option(help="The digest that index.json must have, as 'precast push' prints it.", metavar="SHA256")
+        str, typer.Option(help="The required digest of index.json, as 'precast push' prints it.", metavar="SHA256")
     ] = "",
     reuse: Annotated[
-        list[Path],
-        typer.Option(help="Another cache on this disk, whose blobs are not fetched again.", metavar="CACHE"),
-    ] = [],  # noqa: B006 - typer reads it, nothing changes it
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Transfers at once.", metavar="N", min=1, max=64)] = 8,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        list[Path] | None,
+        typer.Option(help="A local cache to copy equal blobs from; may be repeated.", metavar="CACHE"),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="The number of parallel transfers.", metavar="N", min=1, max=64)
+    ] = 8,
+    as_json: options.Json = False,
 ) -> None:
-    """Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole.
+    """Download a cache from a registry, a model hub or a folder, and check every byte.
 
-    'python -m precast.loader.fetch' is the same where only the loader is installed. An interrupted fetch goes on where
-    it stopped. The cache that was at the place stays until the new one is whole, and what it has is not fetched again.
+    'python -m precast.loader.fetch' does the same where only the loader is installed. An interrupted download continues
+    where it stopped. An existing cache in CACHE is replaced when the new one is complete, and its blobs are reused.
     """
     from precast.loader.fetch import fetch
     from precast.loader.transport.progress import Progress
 
     with Progress() as progress:
-        done = fetch(reference, output, digest=digest, reuse=reuse, threads=jobs, progress=progress)
-    emit(done.to_json(), str(done), as_json)
+        done = fetch(reference, output, digest=digest, reuse=reuse or (), threads=jobs, progress=progress)
+    print_result(done.to_json(), str(done), as_json)

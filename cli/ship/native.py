@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from precast.cli.shared.output import emit
+from precast.cli.shared import options
+from precast.cli.shared.output import print_result
 
 
-def command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the files.", metavar="DIR")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
+def command(output: options.OutputFolder, as_json: options.Json = False) -> None:
     """Compile libprecast, which loads kernels in programs without Python.
 
-    DIR gets include/precast.h, lib/libprecast.so and a file for pkg-config. It is compiled by this host's gcc, for this
-    host, and needs libc alone; docs/native.md says how a program uses it.
+    DIR gets include/precast.h, lib/libprecast.so and a file for pkg-config. This host's gcc compiles the library, for
+    this host; it needs libc alone. docs/native.md describes its use.
     """
     from precast.build.native.libprecast import write_library
 
     files = write_library(output)
-    emit({"files": [str(path) for path in files]}, "\n".join(map(str, files)), as_json)
+    print_result({"files": [str(path) for path in files]}, "\n".join(map(str, files)), as_json)

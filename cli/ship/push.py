@@ -1,42 +1,36 @@
-"""Push a cache to a registry, a model hub or a folder, from where 'precast fetch' gets it."""
+"""Upload a cache to a registry, a model hub or a folder, from which 'precast fetch' downloads it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit, size
+from precast.cli.shared import options
+from precast.cli.shared.output import count, print_result, size
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The folder of a cache.", metavar="CACHE")],
+    cache: options.Cache,
     reference: Annotated[
         str,
-        typer.Argument(
-            help="oci://HOST/NAME:TAG, hf://OWNER/NAME@BRANCH or file:///FOLDER.",
-            metavar="REFERENCE",
-        ),
+        typer.Argument(help="oci://HOST/NAME:TAG, hf://OWNER/NAME@BRANCH or file:///FOLDER.", metavar="REFERENCE"),
     ],
     mount: Annotated[
-        str, typer.Option(help="Another repository of the registry, which may have some layers.", metavar="NAME")
+        str, typer.Option(help="Another repository of the registry that may have some layers.", metavar="NAME")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Push a cache to a registry, a model hub or a folder, from where 'precast fetch' gets it.
+    """Upload a cache to a registry, a model hub or a folder, from which 'precast fetch' downloads it.
 
-    Every byte of the cache is checked first. What is there already is not sent again. The reference and the pin that
-    are printed name exactly what was pushed, whatever is pushed there later.
+    Every byte of the cache is checked first. Layers that are there already are not sent again. The printed reference
+    and pin name exactly these bytes, whatever is pushed under the same tag later.
     """
     from precast.build.push.push import push_cache
     from precast.loader.transport.progress import Progress
 
     with Progress() as progress:
         done = push_cache(cache, reference, mount=mount, progress=progress)
-    moved = f"{size(done.sent)} sent, {size(done.kept)} there already"
-    emit(
-        done.to_json(),
-        f"{done.reference}: {count(done.layers, 'layer')}, {moved}\nPRECAST_PIN={done.name}={done.digest}",
-        as_json,
-    )
+    sizes = f"{size(done.sent)} sent, {size(done.kept)} there already"
+    text = f"{done.reference}: {count(done.layers, 'layer')}, {sizes}\nPRECAST_PIN={done.name}={done.digest}"
+    print_result(done.to_json(), text, as_json)

@@ -7,27 +7,31 @@ from typing import Annotated
 
 import typer
 
-from precast.cli.shared.output import emit, size
+from precast.cli.shared import options
+from precast.cli.shared.output import print_result, size
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The folder of a cache.", metavar="CACHE")],
+    cache: options.Cache,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the wheel.", metavar="DIST")],
-    version: Annotated[str, typer.Option(help="The wheel's version; by default 0.DATE.TIME+DIGEST of the cache.")] = "",
-    host: Annotated[
-        str, typer.Option(help="Of a cache for several hosts, the wheel of this one alone.", metavar="ARCH")
+    version: Annotated[
+        str, typer.Option(help="The wheel's version; by default 0.DATE.TIME+DIGEST of the cache.", metavar="VERSION")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    host: Annotated[
+        str, typer.Option(help="From a cache for several hosts, only the wheel for this one.", metavar="ARCH")
+    ] = "",
+    as_json: options.Json = False,
 ) -> None:
     """Pack a cache as a wheel that pip installs and the loader finds.
 
-    Every byte of the cache is checked first. The default version is the UTC time at which the cache was written, or
-    SOURCE_DATE_EPOCH where that is set, and the digest of its index: pip upgrades to what was built later, and the
+    Every byte of the cache is checked first. The default version has the UTC time at which the cache was written, or
+    SOURCE_DATE_EPOCH if that is set, and the digest of its index: pip upgrades to a cache that was built later, and the
     same cache gives the same wheel.
     """
     from precast.build.wheel.wheel import write_wheels
 
-    wheels = write_wheels(cache, output, version=version or None, host=host or None)
-    taken = {wheel: wheel.stat().st_size for wheel in wheels}
-    data = {"wheels": [{"wheel": str(wheel), "size": taken[wheel]} for wheel in wheels]}
-    emit(data, "\n".join(f"{wheel} ({size(taken[wheel])})" for wheel in wheels), as_json)
+    sizes = {
+        wheel: wheel.stat().st_size for wheel in write_wheels(cache, output, version=version or None, host=host or None)
+    }
+    data = {"wheels": [{"wheel": str(wheel), "size": number} for wheel, number in sizes.items()]}
+    print_result(data, "\n".join(f"{wheel} ({size(number)})" for wheel, number in sizes.items()), as_json)

@@ -92,4 +92,4 @@ def test_show_says_what_the_author_says(native: Native, tmp_path: Path) -> None:
     writer = demo(native)
     writer.ops["scale"] = replace(writer.ops["scale"], doc="Multiply every element by a number.")
     shown = run("show", writer.write(tmp_path / "documented"), "scale")
-    assert shown.count("about:      Multiply every element by a number.") == 12
+    assert shown.count("description: Multiply every element by a number.") == 12

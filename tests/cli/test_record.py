@@ -75,7 +75,7 @@ def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, recor
     (tmp_path / "ask.py").write_text(f"{ASK}\nsys.exit(3)\n")
     done = record("-o", "out.yaml", "--", "ask.py", "1")
     assert done.returncode == 1
-    assert "the program ended with status 3; what it had asked for by then is kept" in done.stderr
+    assert "the program ended with status 3; out.yaml has the kernels that it had used by then" in done.stderr
     assert values(tmp_path / "out.yaml") == [1]
 
 
@@ -105,7 +105,7 @@ def test_a_program_that_asks_for_nothing_writes_nothing(tmp_path: Path, record: 
     (tmp_path / "ask.py").write_text("")
     done = record("-o", "out.yaml", "--", "ask.py")
     assert done.returncode == 2
-    assert "asked for no kernel of an attached library (it ended with status 0)" in done.stderr
+    assert "used no kernel of an attached library (it ended with status 0)" in done.stderr
     assert not (tmp_path / "out.yaml").exists()
 
 

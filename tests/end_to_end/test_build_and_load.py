@@ -119,7 +119,7 @@ def test_an_error_in_one_variant_costs_that_variant(user: Path, tmp_path: Path, 
     assert checked.returncode == 1
     assert checked.stdout.count("missing:") == 1
     assert "missing: user.failing(dtype=bfloat16) for sm_90a" in checked.stdout
-    assert "3 of 4 artifacts there" in checked.stdout
+    assert "3 of 4 artifacts present" in checked.stdout
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ def test_every_host_must_have_every_library(tmp_path: Path) -> None:
     (missing,) = found.missing
     assert missing.artifact.host == "aarch64" and missing.variant.config["dtype"] == "float16"
     text = "\n".join(lines(found))
-    assert "(object, aarch64), asked for at m.yaml:1:1: it is not in the cache" in text
-    assert "3 of 4 artifacts there" in text
+    assert "(object, aarch64), listed at m.yaml:1:1: it is not in the cache" in text
+    assert "3 of 4 artifacts present" in text
 
 
 def test_two_hosts_that_have_all_are_complete(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_everything_up_to_the_wheel_and_to_an_index(recipe: Recipe, tmp_path: Pa
     done = recipe(RECIPE_SAMPLE="1", PIP_FIND_LINKS=str(tmp_path / "wheels"), SOURCE_DATE_EPOCH="1767225600")
     assert done.returncode == 0, done.stderr
     for line in (
-        "2 caches merged", "4 of 4 artifacts there", "2 artifacts built again, byte for byte; 0 different",
+        "2 caches merged", "4 of 4 artifacts present", "2 artifacts built again, byte for byte; 0 different",
         "4 variants of acme-tiny", "2 kernels of scale for sm_90a open",
     ):  # fmt: skip
         assert line in done.stdout, done.stdout
@@ -133,7 +133,7 @@ def test_everything_up_to_the_wheel_and_to_an_index(recipe: Recipe, tmp_path: Pa
     shutil.rmtree(next((work / "parts").glob("*-all-1-of-2")))
     merged = recipe("merge")
     assert merged.returncode == 1, "a variant that is missing ends the recipe"
-    assert "2 of 4 artifacts there" in merged.stdout + merged.stderr
+    assert "2 of 4 artifacts present" in merged.stdout + merged.stderr
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_cluster_builds_the_same(recipe: Recipe, tmp_path: Path) -> None:
         cluster.end()
     assert built.returncode == 0, built.stderr
     merged = recipe("merge")
-    assert merged.returncode == 0 and "4 of 4 artifacts there" in merged.stdout, merged.stderr
+    assert merged.returncode == 0 and "4 of 4 artifacts present" in merged.stdout, merged.stderr
 
 
 def test_without_a_manifest_the_workflow_has_the_usual_targets() -> None:

@@ -130,7 +130,7 @@ def test_each_is_built_with_what_it_asks_for(real_wheels: Path, tmp_path: Path) 
     assert [one["toolchain"]["locked"]["acme-add"] for one in planned] == ["1.0", "2.0"]
     again = precast("build", *paths, "-o", tmp_path / "out", "-j", 1)
     assert again.count("0 variants built, 1 reused") == 2
-    assert precast("check", *paths, tmp_path / "out").count("1 of 1 artifact there") == 2
+    assert precast("check", *paths, tmp_path / "out").count("1 of 1 artifact present") == 2
     assert "1 artifact built again, byte for byte" in precast("reproduce", paths[0], tmp_path / "out" / "acme-1")
     listed = precast("toolchains")
     assert listed.count(f"DSL {version}, CUDA 12") == 2 and "2 toolchains" in listed

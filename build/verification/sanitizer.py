@@ -1,4 +1,4 @@
-"""``compute-sanitizer`` of the CUDA toolkit: where it is, and the command that runs another one under it."""
+"""``compute-sanitizer`` of the CUDA toolkit: its path, and the command line that runs another one under it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from precast.build.errors import ToolError
 
 NAME = "compute-sanitizer"
 FOUND = 86
-"""The exit status with which it says that it found something."""
-_TELLING = 8  # as many letters of a name tell a kernel of the cache from torch's
+"""Its exit status when it has found an error."""
+_SHORTEST_PREFIX = 8  # letters that distinguish the kernels of a cache from torch's
 
 
 def find(environment: Mapping[str, str]) -> str:
@@ -21,38 +21,38 @@ def find(environment: Mapping[str, str]) -> str:
 
     >>> find({"PATH": "/nowhere"})
     Traceback (most recent call last):
-    precast.build.errors.ToolError: there is no compute-sanitizer on PATH or in CUDA_HOME/bin: install the CUDA ...
+    precast.build.errors.ToolError: compute-sanitizer is neither on PATH nor in CUDA_HOME/bin: install the CUDA ...
     """
     on_path = shutil.which(NAME, path=environment.get("PATH", ""))
     if on_path:
         return on_path
     for variable in ("CUDA_HOME", "CUDA_PATH"):
-        place = Path(environment.get(variable) or "/nonexistent") / "bin" / NAME
-        if os.access(place, os.X_OK):
-            return str(place)
+        path = Path(environment.get(variable) or "/nonexistent") / "bin" / NAME
+        if os.access(path, os.X_OK):
+            return str(path)
     raise ToolError(
-        f"there is no {NAME} on PATH or in CUDA_HOME/bin: install the CUDA toolkit, set CUDA_HOME to where it is, "
+        f"{NAME} is neither on PATH nor in CUDA_HOME/bin: install the CUDA toolkit, set CUDA_HOME to its folder, "
         "or leave --sanitizer out"
     )
 
 
-def watched(kernels: Sequence[str]) -> str:
-    """What the names of some kernels begin with, so that others' are left alone; '' is every kernel.
+def common_prefix(kernels: Sequence[str]) -> str:
+    """The text that all names of some kernels start with, for the tool to check only these; '' means every kernel.
 
-    Verify launches many kernels of torch beside each one of the cache; to watch them all takes minutes a variant.
+    Verify launches many kernels of torch beside each one of the cache: checking them all takes minutes a variant.
 
-    >>> watched(["kernel_cutlass_scale_0", "kernel_cutlass_add_0"])
+    >>> common_prefix(["kernel_cutlass_scale_0", "kernel_cutlass_add_0"])
     'kernel_cutlass_'
-    >>> watched(["kernel_cutlass_scale_0", "add"])
+    >>> common_prefix(["kernel_cutlass_scale_0", "add"])
     ''
     """
     first, last = min(kernels, default=""), max(kernels, default="")
     shared = first[: next((i for i, letter in enumerate(first) if last[i : i + 1] != letter), len(first))]
-    return shared if len(shared) >= _TELLING else ""
+    return shared if len(shared) >= _SHORTEST_PREFIX else ""
 
 
 def wrapped(program: str, tool: str, words: Sequence[str], kernels: str = "") -> list[str]:
-    """The command line that runs another one under a tool, which watches kernels whose names contain some text.
+    """The command line that runs another one under a tool, which checks kernels whose names contain a text.
 
     >>> wrapped("compute-sanitizer", "memcheck", ["python"])
     ['compute-sanitizer', '--tool', 'memcheck', '--error-exitcode', '86', '--target-processes', 'all', 'python']
@@ -64,9 +64,9 @@ def wrapped(program: str, tool: str, words: Sequence[str], kernels: str = "") ->
 
 
 def run(tool: str, words: Sequence[str], kernels: str = "") -> int:
-    """Run a command line under a tool, its output on this process's; the exit status.
+    """Run a command line under a tool, with the output of this process; the exit status.
 
-    Torch then gives every tensor memory of its own, without guards, so that a read behind one is seen.
+    Torch then allocates every tensor separately, without guards, so that the tool sees a read past its end.
     """
     from precast.kernels.authoring.verification.guarded import ALONE
 

@@ -1,41 +1,47 @@
-"""Putting files of measurements into a cache that is built: those of ``precast bench``, and tuning files."""
+"""Put measured times into a cache that is built."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, emit
+from precast.cli.shared import options
+from precast.cli.shared.output import count, print_result
 
 if TYPE_CHECKING:
     from precast.build.cache.annotate import Measurements
     from precast.loader.resolve.cache import Cache
 
 
-def put(paths: Sequence[Path], as_json: bool) -> None:
-    """Put files of measurements into a cache; a later one wins."""
+def command(
+    cache: options.Cache,
+    files: Annotated[
+        list[Path], typer.Argument(help="Tuning files, or files from 'precast bench -o'.", metavar="FILE...")
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Put measured times into a cache that is built.
+
+    Where several files have a time of the same variant, problem and GPU, the last file wins.
+    """
     from precast.build.cache.annotate import tune
     from precast.loader.resolve.cache import Cache
 
-    if len(paths) < 2:
-        raise typer.BadParameter("name a cache, then files of measurements; to measure, name the cache with --cache")
-    folder, *files = paths
-    cache = Cache(folder)
-    read, notes = [], []
+    opened = Cache(cache)
+    measurements, notes = [], []
     for file in files:
-        measurements, note = _read(cache, file)
-        read.append(measurements)
+        times, note = _read(opened, file)
+        measurements.append(times)
         notes += [note] if note else []
-    counts = tune(cache, read)
+    counts = tune(opened, measurements)
     lines = [f"{op}: {count(number, 'measured time')}" for op, number in sorted(counts.items())]
-    emit(counts, "\n".join([*notes, *lines]) or "nothing was measured", as_json)
+    print_result(counts, "\n".join([*notes, *lines]) or "no measured times", as_json)
 
 
 def _read(cache: Cache, path: Path) -> tuple[Measurements, str]:
-    """What a file of either kind says of a cache, and a note where some of it is not about this cache's bytes."""
+    """The times of a file that fit a cache, and a note where some were measured on other builds or do not fit."""
     from precast.build.cache.annotate import Measurements
     from precast.build.measurements.fit import Listed, code_digest, fit
     from precast.build.measurements.tuning_file import TuningFile, is_tuning_file
@@ -47,7 +53,7 @@ def _read(cache: Cache, path: Path) -> tuple[Measurements, str]:
             return Measurements.decode(data), ""
         file = TuningFile.decode(data)
     except OSError as error:
-        reason = f"{path} cannot be read ({error.strerror}): name a file from 'precast bench' or 'precast tune'"
+        reason = f"{path} cannot be read ({error.strerror}): name a file from 'precast bench' or 'precast tune measure'"
         raise FormatError(reason) from None
     except FormatError as error:
         raise error.within(str(path)) from None

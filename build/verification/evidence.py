@@ -1,4 +1,4 @@
-"""Evidence: what was found out about an artifact, where and when, as an index keeps it."""
+"""Evidence that an artifact was verified: on which GPU, with which driver, on which date, as an index keeps it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DRIVER = re.compile(r"\b[0-9]{3,}\.[0-9]+(?:\.[0-9]+)?\b", re.ASCII)
 
 
 def where_and_when(device: Device, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The GPU, its driver, and the date, as every entry names them."""
+    """The GPU, its driver and the date: the part that all evidence of one run has."""
     return {
         "gpu": device.name,
         "capability": str(device.capability),
@@ -33,15 +33,15 @@ def where_and_when(device: Device, environment: Mapping[str, str]) -> dict[str, 
     }
 
 
-class Known:
-    """What a cache knows of artifacts that were verified on a GPU of one name, and not found wrong.
+class EarlierEvidence:
+    """A cache's evidence of artifacts that passed on one model of GPU.
 
-    Another cache may hold the same artifact under another key: it is the same where its config and its bytes are.
+    Artifacts of different caches, and with different keys, are the same if their ops, configs and bytes are.
     """
 
     def __init__(self, cache: Cache, gpu: str) -> None:
         self._entries = {
-            _place(op, artifact): entry
+            _identity(op, artifact): entry
             for op in cache.index.ops
             for artifact in cache.op(op).artifacts
             for entry in artifact.evidence
@@ -49,16 +49,16 @@ class Known:
         }
 
     def of(self, op: str, artifact: Artifact) -> Mapping[str, Any] | None:
-        """The evidence of an artifact; None where there is none."""
-        return self._entries.get(_place(op, artifact))
+        """The evidence of an artifact, if there is any."""
+        return self._entries.get(_identity(op, artifact))
 
 
-def _place(op: str, artifact: Artifact) -> tuple[str, str, str]:
+def _identity(op: str, artifact: Artifact) -> tuple[str, str, str]:
     return op, config_text(artifact.config), artifact.blob.sha256
 
 
 def _cuda() -> str:
-    """The CUDA that the driver serves, where it does not say its own version, as in some containers."""
+    """The driver's CUDA version, for containers in which the driver's own version cannot be read."""
     try:
         return f"for CUDA {version(current_session().machines.driver.get().version)}"
     except NoDriver:
@@ -66,26 +66,26 @@ def _cuda() -> str:
 
 
 def driver_version(text: str) -> str:
-    """The version of the driver in the text that its kernel module gives; empty where there is none.
+    """The driver's version in the text of its kernel module; empty if there is none.
 
     >>> driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27")
     '580.65.06'
     """
-    found = _DRIVER.search(text)
-    return found.group() if found else ""
+    match = _DRIVER.search(text)
+    return match.group() if match else ""
 
 
 def date(environment: Mapping[str, str]) -> str:
-    """The time of ``SOURCE_DATE_EPOCH`` where that is set, else of the clock, in UTC.
+    """The time of ``SOURCE_DATE_EPOCH`` if that is set, else of the clock, in UTC.
 
     >>> date({"SOURCE_DATE_EPOCH": "1700000000"})
     '2023-11-14T22:13:20Z'
     """
-    said = environment.get(EPOCH)
+    seconds = environment.get(EPOCH)
     try:
-        moment = datetime.fromtimestamp(time.time() if said is None else int(said), timezone.utc)
+        moment = datetime.fromtimestamp(time.time() if seconds is None else int(seconds), timezone.utc)
     except (ValueError, OverflowError, OSError):
-        raise ConfigError(f"{EPOCH} is {said!r}: set it to a number of seconds since 1970, or unset it") from None
+        raise ConfigError(f"{EPOCH} is {seconds!r}: set it to a number of seconds since 1970, or unset it") from None
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 

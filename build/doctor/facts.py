@@ -1,4 +1,4 @@
-"""What this machine has, as plain values: Python, tools, packages, the CUDA driver and its devices."""
+"""The facts about this machine, as plain values: Python, tools, packages, caches, the CUDA driver and its devices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 
-from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
-from precast.cli.inspect.cache_health import (
+from precast.build.doctor.cache_facts import (
     AttachedLibrary,
     CacheFacts,
     SharedOps,
@@ -21,6 +20,9 @@ from precast.cli.inspect.cache_health import (
     machines_by_kind,
     shared_ops,
 )
+from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
+from precast.build.toolchains.environments import Environment
+from precast.build.toolchains.plans import Toolchains
 from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, NoDriver
 from precast.loader.machine.machine import Machine, Machines
@@ -33,7 +35,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """One CUDA device, with the number of its multiprocessors."""
+    """A CUDA device, with the number of its multiprocessors."""
 
     name: str
     capability: Capability
@@ -42,7 +44,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFacts:
-    """The CUDA driver, as far as it answers. ``trouble`` says why there is no device, where there is none."""
+    """The CUDA driver: its version and devices, as far as they are known. ``trouble`` is why there is no device."""
 
     version: tuple[int, int] | None = None
     devices: tuple[DeviceFacts, ...] = ()
@@ -51,8 +53,11 @@ class DriverFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that the doctor judges. ``cudart`` has the major versions of CUDA whose static runtime is here, ``cuda`` the
-    one that the caller asks for, if any; ``own_zstd`` says whether this Python decodes zstd by itself."""
+    """Everything that the doctor judges.
+
+    ``cudart`` has the major versions of CUDA whose static runtime is installed; ``cuda`` is the version that the
+    environment selects, if any; ``own_zstd`` is whether this Python's standard library decodes zstd.
+    """
 
     python: tuple[int, int, int]
     system: str
@@ -70,7 +75,7 @@ class Facts:
     libraries: tuple[AttachedLibrary, ...] = ()
     cuda: str = ""
     own_zstd: bool = False
-    toolchains: tuple[str, ...] = ()
+    toolchains: tuple[Environment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,9 @@ class _Caches:
     code: str = ""
 
 
-def look() -> Facts:
-    """Ask this machine. Nothing is imported that is slow to import, and no CUDA context is made."""
-    seen = _caches()
+def machine_facts() -> Facts:
+    """The facts about this machine. Nothing slow is imported, and no CUDA context is created."""
+    caches = _caches()
     return Facts(
         python=sys.version_info[:3],
         system=platform.system(),
@@ -95,23 +100,15 @@ def look() -> Facts:
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
         driver=_driver(),
-        caches=seen.caches,
-        caches_trouble=seen.trouble,
-        caches_code=seen.code,
-        shared_ops=seen.shared_ops,
-        libraries=seen.libraries,
+        caches=caches.caches,
+        caches_trouble=caches.trouble,
+        caches_code=caches.code,
+        shared_ops=caches.shared_ops,
+        libraries=caches.libraries,
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
-        toolchains=_toolchains(),
+        toolchains=tuple(Toolchains().made()),
     )
-
-
-def _toolchains() -> tuple[str, ...]:
-    """Those of manifests that were made here, a line each."""
-    from precast.build.toolchains.plans import Toolchains
-    from precast.cli.shared.toolchain_text import line_of
-
-    return tuple(map(line_of, Toolchains().made()))
 
 
 def _installed(name: str) -> str | None:
@@ -122,7 +119,7 @@ def _installed(name: str) -> str | None:
 
 
 def _ships(package: str, filename: str) -> bool:
-    """Whether an installed package has a file of this name, and it is really there."""
+    """Whether an installed package has a file of this name, and the file exists."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
@@ -134,11 +131,11 @@ def _caches() -> _Caches:
     from precast import loader
 
     try:
-        found = loader.caches()
+        discovered = loader.caches()
         machines = dict(machines_by_kind(_machines()))
-        facts = tuple(cache_facts(one, machines) for one in found)
-        return _Caches(facts, shared_ops(found), attached_libraries(found))
-    except Exception as error:  # any trouble with the caches is a finding, not an end of the report
+        facts = tuple(cache_facts(cache, machines) for cache in discovered)
+        return _Caches(facts, shared_ops(discovered), attached_libraries(discovered))
+    except Exception as error:  # trouble with the caches is one finding, and must not end the report
         return _Caches(trouble=f"{type(error).__name__}: {error}", code=getattr(error, "code", ""))
 
 
@@ -157,7 +154,7 @@ _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
 def _driver() -> DriverFacts:
-    """What the loader's reader of the driver says: neither torch nor the CUDA Python packages are needed for it."""
+    """The driver's facts, as the loader reads them: neither torch nor the CUDA Python packages are needed."""
     try:
         driver = CurrentDriver().get()
     except NoDriver as reason:

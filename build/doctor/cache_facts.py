@@ -1,4 +1,4 @@
-"""What the doctor sees of caches: how much of each this machine's GPUs run, what several have, whom they are for."""
+"""The facts about installed caches: what this machine's GPUs run of each, and which ops several of them have."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from precast.loader.resolve.judge import resolve_every
 if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache
 
-REPAIR = "reinstall or uninstall that cache's wheel; or build it again, or take it out of PRECAST_CACHE_PATH"
+REPAIR = "reinstall or uninstall that cache's wheel; or build it again, or remove it from PRECAST_CACHE_PATH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """How many artifacts of a cache one GPU runs, and why not the others, the most frequent reason first."""
+    """How many of a cache's artifacts one GPU runs, and why not the others, the most frequent reason first."""
 
     gpu: str
     device: str
     count: int
-    of: int
+    total: int
     reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFacts:
-    """One cache that the loader finds, or the place where one should be, with what is wrong there and what to do.
+    """A cache that the loader discovers, or the path where one should be, with what is wrong and what to do.
 
-    ``served`` has an entry for each kind of GPU here.
+    ``served`` has an entry for each kind of GPU in this machine.
     """
 
     name: str
@@ -54,7 +54,7 @@ class CacheFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedOps:
-    """Ops that the same caches have, in the order in which these are asked, and how many variants all of them have."""
+    """Ops that the same caches have, in the order of these caches, and how many variants all of them have."""
 
     ops: tuple[str, ...]
     caches: tuple[str, ...]
@@ -64,7 +64,7 @@ class SharedOps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedLibrary:
-    """A library that caches were recorded for: its versions there, and the one here; ``why`` nothing is served."""
+    """A library that caches were recorded for: the recorded versions, the installed one, and why it is not served."""
 
     distribution: str
     recorded: tuple[str, ...]
@@ -72,30 +72,30 @@ class AttachedLibrary:
     why: str = ""
 
 
-def cache_facts(found: DiscoveredCache, machines: Mapping[str, Machine]) -> CacheFacts:
-    """One cache, judged for each GPU."""
-    facts = CacheFacts(name=found.name, path=str(found.path or "nowhere"), origin=found.origin)
-    if found.cache is None:
-        code = found.error.code if found.error else ""
-        return replace(facts, trouble=str(found.error), code=code, remedy=_remedy(found.path))
+def cache_facts(discovered: DiscoveredCache, machines: Mapping[str, Machine]) -> CacheFacts:
+    """The facts about one cache, for each GPU."""
+    facts = CacheFacts(name=discovered.name, path=str(discovered.path or "no path"), origin=discovered.origin)
+    if discovered.cache is None:
+        code = discovered.error.code if discovered.error else ""
+        return replace(facts, trouble=str(discovered.error), code=code, remedy=_remedy(discovered.path))
     try:
-        served = tuple(_served(found.cache, gpu, machine) for gpu, machine in machines.items())
+        served = tuple(_served(discovered.cache, gpu, machine) for gpu, machine in machines.items())
         return replace(facts, served=served)
     except PrecastError as error:
         return replace(facts, trouble=str(error), code=error.code)
 
 
 def _remedy(path: Path | None) -> str:
-    """What to do about a cache that cannot be opened; the two cases in which a new copy would not help are told."""
+    """What to do about a cache that cannot be opened. In two cases installing it again would not help."""
     try:
         for part in filter(None, (path, path and path / "index.json")):
             if os.stat(part).st_mode & stat.S_IWOTH:
-                return f"chmod -R o-w {path}, once you know that nobody has changed it"
+                return f"chmod -R o-w {path}, after you have checked that nobody changed it"
         index = path / "index.json" if path else None
-        if index is not None and index.is_file() and index.stat().st_size <= INDEX_LIMIT:  # a FIFO would wait for ever
+        if index is not None and index.is_file() and index.stat().st_size <= INDEX_LIMIT:  # a FIFO would block
             version = fields.as_object(fields.read_json(index.read_bytes(), limit=INDEX_LIMIT)).get("version")
             if isinstance(version, int) and version > VERSION:
-                return "pip install --upgrade precast-loader; or build the cache with the precast of this machine"
+                return "pip install --upgrade precast-loader; or build the cache with this machine's version of precast"
     except (OSError, FormatError):
         pass
     return REPAIR
@@ -106,40 +106,40 @@ def _served(cache: Cache, gpu: str, machine: Machine) -> Served:
     count = total = 0
     for op in sorted(cache.index.ops):
         index = cache.op(op)
-        decided = resolve_every(op, machine, [CachedOp(cache=cache.name, precedence=0, index=cache.index, op=index)])
-        count += len(decided.accepted)
+        resolution = resolve_every(op, machine, [CachedOp(cache=cache.name, precedence=0, index=cache.index, op=index)])
+        count += len(resolution.accepted)
         total += len(index.rows)
-        reasons.update(reason for one in decided.rejected for reason in one.reasons)
+        reasons.update(reason for rejected in resolution.rejected for reason in rejected.reasons)
     most = tuple(reason for reason, _ in reasons.most_common(3))
     device = f"{machine.device.name}, {machine.capability}" if machine.device else str(machine.capability)
-    return Served(gpu=gpu, device=device, count=count, of=total, reasons=most)
+    return Served(gpu=gpu, device=device, count=count, total=total, reasons=most)
 
 
-def shared_ops(found: Sequence[DiscoveredCache]) -> tuple[SharedOps, ...]:
-    """Ops that more than one cache has, together where the same caches have them."""
+def shared_ops(caches: Sequence[DiscoveredCache]) -> tuple[SharedOps, ...]:
+    """Ops that more than one cache has, grouped by the caches that have them."""
     holders: dict[str, list[int]] = defaultdict(list)
-    for place, one in enumerate(found):
-        for op in one.index.ops if one.index else ():
-            holders[op].append(place)
+    for position, cache in enumerate(caches):
+        for op in cache.index.ops if cache.index else ():
+            holders[op].append(position)
     groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
-    for op, places in sorted(holders.items()):
-        if len(places) > 1:
-            groups[tuple(places)].append(op)
+    for op, positions in sorted(holders.items()):
+        if len(positions) > 1:
+            groups[tuple(positions)].append(op)
     return tuple(
         SharedOps(
             ops=tuple(ops),
-            caches=tuple(f"{found[place].name} at {found[place].path}" for place in places),
-            common=sum(len(set.intersection(*(_variants(found[place], op) for place in places))) for op in ops),
-            order=_order(found[places[0]], found[places[1]]),
+            caches=tuple(f"{caches[i].name} at {caches[i].path}" for i in positions),
+            common=sum(len(set.intersection(*(_variants(caches[i], op) for i in positions))) for op in ops),
+            order=_order(caches[positions[0]], caches[positions[1]]),
         )
-        for places, ops in sorted(groups.items())
+        for positions, ops in sorted(groups.items())
     )
 
 
-def _variants(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
-    """The variants of an op, by config and target; none where its file cannot be read, which is another finding."""
+def _variants(discovered: DiscoveredCache, op: str) -> set[tuple[str, str]]:
+    """The variants of an op, by config and target; none if its file cannot be read, which is a finding of its own."""
     try:
-        rows = one.cache.op(op).artifacts if one.cache else ()
+        rows = discovered.cache.op(op).artifacts if discovered.cache else ()
         return {(json.dumps(a.to_json()["config"], sort_keys=True), str(a.target)) for a in rows}
     except PrecastError:
         return set()
@@ -147,19 +147,19 @@ def _variants(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
 
 def _order(first: DiscoveredCache, second: DiscoveredCache) -> str:
     if first.origin != VARIABLE:
-        return "wheels are asked in the order of their names"
+        return "wheels are searched in the order of their names"
     if second.origin != VARIABLE:
         return f"folders of {VARIABLE} come before installed wheels"
-    return f"it stands first in {VARIABLE}"
+    return f"it is first in {VARIABLE}"
 
 
-def attached_libraries(found: Iterable[DiscoveredCache]) -> tuple[AttachedLibrary, ...]:
-    """The libraries of shipped seams that caches hold kernels for, and whether those that are installed are served."""
+def attached_libraries(caches: Iterable[DiscoveredCache]) -> tuple[AttachedLibrary, ...]:
+    """The libraries whose kernels caches have, and whether the installed versions get these kernels."""
     recorded: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for one in found:
-        for op in one.index.ops if one.index else ():
+    for cache in caches:
+        for op in cache.index.ops if cache.index else ():
             if op.startswith("attach."):
-                recorded[op.split(".")[1]] |= _guards(one, op)
+                recorded[op.split(".")[1]] |= _guards(cache, op)
     return tuple(_library(name, guards) for name, guards in sorted(recorded.items()) if guards and _ships(name))
 
 
@@ -169,12 +169,12 @@ def _ships(name: str) -> bool:
     return name in SHIPPED
 
 
-def _guards(one: DiscoveredCache, op: str) -> set[tuple[str, str]]:
+def _guards(discovered: DiscoveredCache, op: str) -> set[tuple[str, str]]:
     """The versions and the digests of a library's sources that its kernels were recorded with."""
     from precast.loader.contract.recordings.provenance import SOURCE, VERSION
 
     try:
-        rows = one.cache.op(op).artifacts if one.cache else ()
+        rows = discovered.cache.op(op).artifacts if discovered.cache else ()
     except PrecastError:
         return set()
     return {(str(a.config.get(VERSION, "")), str(a.config.get(SOURCE, ""))) for a in rows}
@@ -185,19 +185,19 @@ def _library(name: str, guards: set[tuple[str, str]]) -> AttachedLibrary:
 
     library, versions = library_named(name), tuple(sorted({version for version, _ in guards}))
     try:
-        here = library.guard()
+        installed = library.guard()
     except NotInstalled:
         return AttachedLibrary(distribution=library.distribution, recorded=versions)
     why = ""
-    if here.version not in versions:
+    if installed.version not in versions:
         why = f"the caches were recorded with {' and '.join(versions)}"
-    elif (here.version, here.source) not in guards:
-        why = "its files are not those that the caches were recorded with"
-    return AttachedLibrary(distribution=library.distribution, recorded=versions, installed=here.version, why=why)
+    elif (installed.version, installed.source) not in guards:
+        why = "its files differ from those that the caches were recorded with"
+    return AttachedLibrary(distribution=library.distribution, recorded=versions, installed=installed.version, why=why)
 
 
 def machines_by_kind(devices: Iterable[tuple[str, Machine]]) -> Iterator[tuple[str, Machine]]:
-    """One GPU of each kind: others of it run the same."""
+    """One GPU of each compute capability: others of it run the same artifacts."""
     seen = set()
     for gpu, machine in devices:
         if machine.capability not in seen:

@@ -1,0 +1,1 @@
+"""The work of ``precast verify``: variants verified in parallel, evidence of the result, and compute-sanitizer."""

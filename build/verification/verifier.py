@@ -1,0 +1,157 @@
+"""Verifies the variants of a cache, several at once, in launching processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from precast.build.launches import Launches
+from precast.build.verification.evidence import EarlierEvidence
+from precast.kernels.authoring.declare import Problem
+from precast.kernels.authoring.launching.cases import Case, LeftOut, misfit
+from precast.kernels.authoring.verification.check import Check, outcome, smallest
+
+_NO_MEMORY = "OutOfMemoryError"
+
+
+class Progress(Protocol):
+    """What shows the progress of a verification."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def begin(self, item: str) -> None:
+        """A variant is launched."""
+
+    def step(self, item: str, note: str = "", *, keep: bool = False) -> None:
+        """A variant is done; ``keep`` if it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How variants are verified: the same for all of them."""
+
+    seed: int = 0
+    problem: Problem | None = None
+    most: int | None = None
+    huge: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """One variant: its checks, its evidence from an earlier run, or why it was left out."""
+
+    op: str
+    key: str
+    name: str
+    checks: Sequence[Check] = ()
+    seconds: float = 0.0
+    left_out: str = ""
+    earlier: Mapping[str, Any] | None = None
+
+    @property
+    def outcome(self) -> Mapping[str, Any]:
+        """The summary of its checks; nothing failed in an earlier run that counts."""
+        return {"failed": [], "left_out": []} if self.earlier else outcome(self.checks)
+
+    @property
+    def note(self) -> str:
+        """The result in a line of progress."""
+        if self.earlier is not None:
+            return f"verified before, {str(self.earlier.get('date'))[:20]}"
+        if self.left_out:
+            return f"left out: {self.left_out}"
+        wrong = self.outcome["failed"]
+        return f"wrong: {wrong[0]}" if wrong else f"{self.outcome['worst']:.2f} of the tolerance"
+
+
+def verify_each(
+    cases: Sequence[Case | LeftOut],
+    options: Options,
+    launches: Sequence[Launches],
+    progress: Progress,
+    earlier: EarlierEvidence | None = None,
+) -> list[Verified]:
+    """Verify variants, as many at once as there are launching processes. One with earlier evidence is not launched.
+
+    Variants that run at once share the memory of the GPU. Those that need much of it wait, and are launched alone
+    afterwards: problems of more than 2**31 elements, and variants that ran out of memory beside others.
+    """
+    several = len(launches) > 1
+    beside = replace(options, huge=False) if several else options
+    idle: SimpleQueue[Launches] = SimpleQueue()
+    for process in launches:
+        idle.put(process)
+
+    def verified(case: Case | LeftOut) -> Verified:
+        process = idle.get()
+        try:
+            return _verified(case, beside, process, earlier)
+        finally:
+            idle.put(process)
+
+    threads = ThreadPoolExecutor(len(launches))
+    results = []
+    try:
+        for case, running in zip(cases, [threads.submit(verified, case) for case in cases], strict=True):
+            progress.begin(str(case))
+            result = running.result()
+            progress.step(result.name, result.note, keep=bool(result.outcome["failed"]))
+            results.append(result)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # closing the processes ends what still runs
+    if several:
+        progress.stage("launching the problems that need much GPU memory, one at a time")
+        for process in launches:  # an idle one keeps its memory, on the GPU and on the host
+            process.end()
+        results = [_completed(case, result, options, launches[0]) for case, result in zip(cases, results, strict=True)]
+    return results
+
+
+def _verified(case: Case | LeftOut, options: Options, launches: Launches, earlier: EarlierEvidence | None) -> Verified:
+    result = Verified(op=case.op, key=case.artifact.key, name=str(case))
+    evidence = earlier.of(case.op, case.artifact) if earlier and isinstance(case, Case) else None
+    if evidence is not None:
+        return replace(result, earlier=evidence)
+    reason = _obstacle(case, options)
+    if reason or isinstance(case, LeftOut):
+        return replace(result, left_out=reason)
+    start = time.perf_counter()
+    checks = launches.checks(
+        case.op, result.key, seed=options.seed, problem=options.problem, most=options.most, huge=options.huge
+    )
+    return replace(result, checks=checks, seconds=time.perf_counter() - start)
+
+
+def _completed(case: Case | LeftOut, result: Verified, options: Options, launches: Launches) -> Verified:
+    """The result of a variant that was verified beside others, with what had to wait."""
+    if isinstance(case, LeftOut) or not result.checks:
+        return result
+    if any(_NO_MEMORY in check.fault for check in result.checks):
+        return _verified(case, options, launches, None)
+    large = case.declaration.large
+    if large is None or options.problem is not None or options.most is not None or result.outcome["failed"]:
+        return result
+    problem = dict(large(case.artifact.config))
+    checks = launches.checks(case.op, result.key, seed=options.seed, problem=problem, most=None, huge=None)
+    return replace(result, checks=[*(c for c in result.checks if dict(c.problem) != problem), *checks])
+
+
+def _obstacle(case: Case | LeftOut, options: Options) -> str:
+    """Why a variant cannot be verified; empty if it can."""
+    if isinstance(case, LeftOut):
+        return case.reason
+    if not case.declaration.verifiable:
+        return "its @kernel gives no problems, inputs, outputs and reference"
+    assert case.declaration.problems
+    return misfit([options.problem] if options.problem else [], case.declaration.problems(case.artifact.config))
+
+
+def worst_of(results: Iterable[Verified]) -> tuple[Verified, Check] | None:
+    """The variant with the smallest failing problem, and that failure; None if nothing failed."""
+    failures = [(result, check) for result in results if (check := smallest(result.checks)) is not None]
+    return min(failures, key=lambda failure: failure[1].elements, default=None)

@@ -1,0 +1,90 @@
+"""Arguments and options that several commands have, each declared once.
+
+A command annotates its parameters with these types: ``as_json: options.Json = False``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+Cache = Annotated[Path, Argument(help="The folder of the cache.", metavar="CACHE")]
+Manifests = Annotated[list[Path], Argument(help="The manifests.", metavar="MANIFEST...")]
+ManifestsAndCache = Annotated[list[Path], Argument(help="The manifests, then the cache.", metavar="MANIFEST... CACHE")]
+
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+OutputCache = Annotated[Path, Option("--output", "-o", help="The folder of the new cache.", metavar="CACHE")]
+OutputFolder = Annotated[Path, Option("--output", "-o", help="The folder for the files.", metavar="DIR")]
+Store = Annotated[
+    Path | None,
+    Option("--store", help="The folder in which builds keep compiled variants.", envvar="PRECAST_STORE", metavar="DIR"),
+]
+
+# What manifests are planned for.
+CacheName = Annotated[
+    str, Option("--name", help="The name of the cache; by default the first manifest's.", metavar="NAME")
+]
+Target = Annotated[
+    list[str] | None, Option("--target", "-t", help="Only this target; may be repeated.", metavar="TARGET")
+]
+Retarget = Annotated[
+    list[str] | None,
+    Option(
+        "--retarget",
+        help="Replace a target of the manifests, such as sm_100a=sm_103a; may be repeated.",
+        metavar="OLD=NEW",
+    ),
+]
+Profile = Annotated[
+    list[str] | None,
+    Option("--profile", help="A GPU that kernels may query, such as H200; may be repeated.", metavar="GPU"),
+]
+PassEnv = Annotated[
+    list[str] | None,
+    Option("--pass-env", help="Pass this environment variable to compilations; may be repeated.", metavar="NAME"),
+]
+Emit = Annotated[
+    list[str] | None,
+    Option("--emit", help="Build object or cubin, whatever the manifests list; may be repeated.", metavar="KIND"),
+]
+FindLinks = Annotated[
+    list[Path] | None,
+    Option("--find-links", help="A folder of wheels for the manifests' toolchains; may be repeated.", metavar="DIR"),
+]
+Offline = Annotated[
+    bool, Option("--offline", help="Create toolchains without a network, from --find-links and uv's cache.")
+]
+
+# Processes and their limits.
+Jobs = Annotated[
+    int, Option("--jobs", "-j", min=0, help="Worker processes; 0 chooses a number for this machine.", metavar="N")
+]
+Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]
+
+# Which artifacts of a cache.
+Op = Annotated[list[str] | None, Option("--op", help="Only this op; may be repeated.", metavar="OP")]
+Where = Annotated[
+    list[str] | None,
+    Option(
+        "--where", help="Only variants with this value, such as dtype=bfloat16; may be repeated.", metavar="KEY=VALUE"
+    ),
+]
+KeyPrefix = Annotated[
+    str, Option("--key", help="Only the artifact whose key starts with this.", metavar="KEY", show_default=False)
+]
+Problems = Annotated[
+    list[str] | None,
+    Option("--problem", help="Measure this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
+]
+
+# Removing what is unused.
+Prune = Annotated[bool, Option("--prune", help="Remove what --older-than and --keep select.")]
+OlderThan = Annotated[
+    str, Option("--older-than", help="Select what no build has used for this long, such as 30d.", metavar="AGE")
+]
+Keep = Annotated[
+    str,
+    Option("--keep", help="Keep this much, such as 20G; select the least recently used rest.", metavar="SIZE"),
+]
