@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from precast.build.launches import Launches
+from precast.build.on_gpu.launches import Launches
 from precast.build.verification.evidence import EarlierEvidence
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching.cases import Case, LeftOut, misfit

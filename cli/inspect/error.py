@@ -13,8 +13,8 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import folded, print_result, table, terminal_width
+from precast.loader.contract.format.config import suggest
 from precast.loader.errors import ConfigError
-from precast.loader.format.config import suggest
 
 _INSTALLED = Path(__file__).with_name("errors.md")
 _IN_CHECKOUT = Path(__file__).resolve().parents[2] / "docs" / "errors.md"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
-from precast.cli.shared.output import count, emit, size, table
-from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.format.config import config_text
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import Variant
 from precast.cli.shared.output import count, print_result, size, table
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
 
 
@@ -43,7 +40,7 @@ def as_table(rows: list[Variant]) -> str:
 
 def _target_text(artifact: Artifact) -> str:
     """The target, with the GPUs if artifacts of one config can differ by them."""
-    from precast.build.cache.assumed import gpus_of
+    from precast.build.cache.build_assumptions import gpus_of
 
     gpus = ", ".join(gpus_of(artifact)) if artifact.assumes else ""
     return f"{artifact.target} on {gpus}" if gpus else str(artifact.target)

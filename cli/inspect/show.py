@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precast.cli.shared.output import emit
-from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.format.config import config_text, suggest
-from precast.loader.errors import PrecastError
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import Variant, artifacts_named
 from precast.cli.shared.output import print_result
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
 

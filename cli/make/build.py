@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
     from precast.build.plan.plan import Plan
     from precast.build.plan.shard import Shard
-    from precast.build.report import Report, Step
     from precast.build.results.report import Report, Step
     from precast.build.store.store import Store
     from precast.build.toolchains.plans import Group

@@ -16,8 +16,6 @@ from precast.cli.shared.output import count, print_result, table
 from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
-from precast.loader.contract.format.patterns import CACHE_NAME
-from precast.loader.contract.format.target import Target
 
 if TYPE_CHECKING:
     from precast.build.store.history import Verdict

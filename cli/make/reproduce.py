@@ -36,7 +36,6 @@ def command(
     """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
-    from precast.build.reproduce import reproduce
     from precast.build.results.reproduce import reproduce
     from precast.build.toolchains.plans import places
 

@@ -31,10 +31,16 @@ def command(
     was requested, for the GPUs of that program unless --target names others; 'precast build' takes it. With --grid the
     result is the list of problems that were requested, with the 'precast bench' lines that measure them.
     """
-    from precast.build.requested_manifest import entries_of, grid_of, grid_text, manifest_of, read_request_files
+    from precast.build.plan.recordings.requested_manifest import (
+        entries_of,
+        grid_of,
+        grid_text,
+        manifest_of,
+        read_request_files,
+    )
     from precast.cli.shared.values import check_output_file
-    from precast.loader.format.patterns import CACHE_NAME
-    from precast.loader.format.target import Target
+    from precast.loader.contract.format.patterns import CACHE_NAME
+    from precast.loader.contract.format.target import Target
 
     if not CACHE_NAME.admits(name):
         raise typer.BadParameter(f"--name {name}: use lower-case letters, digits and single dashes")

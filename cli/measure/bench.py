@@ -101,7 +101,6 @@ def _measure(
 ) -> Report:
     """The report of every selected artifact that this device runs."""
     from precast.build.bench.rounds import name_of, rounds
-    from precast.build.launches import Launches
     from precast.build.on_gpu.launches import Launches
     from precast.cli.shared.artifacts import artifacts_where
     from precast.kernels.authoring.launching.cases import launchable, obstacle

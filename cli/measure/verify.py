@@ -139,7 +139,7 @@ def _verify(
     seconds: float,
     jobs: int,
 ) -> list[Verified]:
-    from precast.build.launches import Launches
+    from precast.build.on_gpu.launches import Launches
     from precast.build.verification.verifier import verify_each
     from precast.kernels.authoring.launching.cases import cases
     from precast.loader.errors import ConfigError

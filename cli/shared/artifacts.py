@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Key, suggest, value_text
+from precast.loader.contract.format.fields import parse_json
 from precast.loader.errors import ConfigError, FormatError, PrecastError
-from precast.loader.format.artifact import Artifact
-from precast.loader.format.config import Key, suggest, value_text
-from precast.loader.format.fields import parse_json
 from precast.loader.resolve.cache import Cache
 
 SHORTEST_KEY = 4

@@ -90,8 +90,8 @@ class Selection:
 def _problems(cache: Cache, contest: Contest, problems: Sequence[Problem]) -> Sequence[Problem]:
     from precast.kernels.authoring.launching.cases import declaration_for
     from precast.kernels.authoring.timing.bench import benched
+    from precast.loader.contract.format.config import suggest
     from precast.loader.errors import ConfigError
-    from precast.loader.format.config import suggest
 
     key = contest.contestants[0].key
     artifact = next(artifact for artifact in cache.op(contest.op).artifacts if artifact.key == key)

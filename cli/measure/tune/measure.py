@@ -66,8 +66,8 @@ def command(
 
 def _measure(selection: Selection, path: Path, problems: list[Problem], seconds: float, check: bool) -> Tuner:
     """The tuner, after it has measured every contest."""
-    from precast.build.launches import Launches
     from precast.build.measurements.tuning_file import Gpu
+    from precast.build.on_gpu.launches import Launches
     from precast.build.tuning.tuner import Tuner
     from precast.build.verification.evidence import where_and_when
     from precast.kernels.authoring.launching.cases import obstacle, this_device, tiling

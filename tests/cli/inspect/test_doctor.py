@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from precast.cli.inspect.cache_health import CacheFacts
+from precast.build.doctor.cache_facts import CacheFacts
+from precast.build.doctor.facts import PACKAGES, DeviceFacts, DriverFacts, Facts
 from precast.cli.inspect.doctor import judge, render
-from precast.cli.inspect.facts import PACKAGES, DeviceFacts, DriverFacts, Facts
 from precast.loader.contract.format.target import Capability
 
 INSTALLED: dict[str, str | None] = {
