@@ -80,7 +80,7 @@ def _compiler(library_class: Any, **fields: Any) -> Any:
 
     class Compiler(library_class):  # type: ignore[misc]
         def __init__(self) -> None:
-            vars(self).update(fields)
+            self.__dict__.update(fields)
 
     return Compiler()
 
