@@ -17,10 +17,9 @@ from typing import Any, Literal
 from precast.kernels.adapters.fake_tensors import IMPORTED
 from precast.kernels.adapters.operators import cases, ops
 from precast.kernels.adapters.operators.compile import compile_operator
-from precast.kernels.adapters.operators.config import Design, Operands
+from precast.kernels.adapters.operators.config import Design, Operands, pair
 from precast.kernels.adapters.quack import gemm as quack_gemm
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile
@@ -49,8 +48,8 @@ _REFUSALS: Mapping[str, Callable[[Config, Target], str | None]] = {
 def supports(config: Config, target: Target) -> str | None:
     """Why a library does not do this on the target, or None.
 
-    >>> one = {"library": "precast", "tile": (16, 64), **_UNSET, "pingpong": True}
-    >>> supports(one, Target.parse("sm_90a"))
+    >>> config = {"library": "precast", "tile": (16, 64), **_UNSET, "pingpong": True}
+    >>> supports(config, Target.parse("sm_90a"))
     'library precast does not read pingpong: leave it out, or use library quack'
     """
     library = str(config["library"])
@@ -94,23 +93,7 @@ def tile_of(config: Config, target: Target) -> Tile | None:
     return Tile(sizes=sizes, blocks=blocks, per_sm=configs.integer(config, "residents"))
 
 
-@kernel(
-    op="gemm",
-    imports=("cutlass.operators", IMPORTED),
-    targets=["sm_80+"],
-    supports=supports,
-    arguments=ops.gemm_names,
-    problems=problems,
-    inputs=cases.inputs,
-    outputs=["out"],
-    reference=cases.reference,
-    tolerance=cases.tolerance,
-    special_values=["zero", "denormal"],  # an epilogue may drop NaN, as relu does
-    cost=cases.cost,
-    tile=tile_of,
-    peer=cases.peer,
-    speed_only=GRID,
-)
+@ops.gemm_kernel(imports=("cutlass.operators", IMPORTED), supports=supports, problems=problems, tile=tile_of)
 def gemm(
     dtype: DType,
     out_dtype: DType,
@@ -155,13 +138,24 @@ def gemm(
     are taken. Of precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and ``residents``
     blocks fit on an SM.
     """
-    config = locals()
+    operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)
     if library == "operators":
-        return compile_operator(Operands.of(config), Design.of(config))
-    tensors = _tensors(Operands.of(config))
+        fallback = pair(fallback_cluster) if fallback_cluster else None
+        return compile_operator(operands, Design(pair(tile), pair(cluster), two_cta, scheduler, fallback, operator))
+    tensors = _tensors(operands)
     if library == "quack":
-        return quack_gemm.compile_gemm(config, Target.parse(os.environ["CUTE_DSL_ARCH"]), tensors)
-    return gemm_sm90a.compile_gemm(config, tensors)
+        design = quack_gemm.Design(
+            tile=tile,
+            cluster=cluster,
+            two_cta=two_cta,
+            scheduler=scheduler,
+            pingpong=pingpong,
+            swap=swap,
+            swizzle=swizzle,
+        )
+        return quack_gemm.compile_gemm(design, dtype, Target.parse(os.environ["CUTE_DSL_ARCH"]), tensors)
+    blocks = gemm_sm90a.blocking(dtype, tile, cluster, swap=swap, split=split, residents=residents)
+    return gemm_sm90a.compile_gemm(blocks, tensors, weights=weights)
 
 
 def _tensors(operands: Operands) -> dict[str, Any]:

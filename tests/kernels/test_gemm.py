@@ -21,7 +21,7 @@ from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
-from precast.kernels.adapters.quack.gemm import QuackTile
+from precast.kernels.adapters.quack.gemm import Design
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
 from precast.kernels.authoring.schema import keys_of
@@ -110,9 +110,9 @@ def test_the_sample_is_not_refused(target: str, config: dict[str, Any]) -> None:
 @given(st.sampled_from([64, 128, 192, 256]), st.sampled_from([16, 64, 192]), st.booleans(), st.booleans())
 def test_a_tile_is_of_the_result_whichever_side_is_first(m: int, n: int, swap: bool, pingpong: bool) -> None:
     config = full({**QUACK, "tile": [m, n], "cluster": [2, 1], "swap": swap, "pingpong": pingpong})
-    tiling = QuackTile.of(config)
-    assert tiling.tile == ((n, m) if swap else (m, n))
-    assert tiling.cluster == ((1, 2) if swap else (2, 1))
+    design = Design.of(config)
+    assert design.sides == ((n, m) if swap else (m, n))
+    assert design.blocks == ((1, 2) if swap else (2, 1))
 
 
 def test_the_registered_op_is_the_one_of_all_libraries() -> None:

@@ -163,6 +163,7 @@ def _torch(answers: FactRecorder, module: ModuleType) -> None:
     cuda.get_device_properties = lambda device=None: Properties(answers, _TORCH)
     cuda.get_device_name = lambda device=None: answers.need("name")
     cuda.current_stream = cuda.default_stream = lambda device=None: stream
+    cuda.is_current_stream_capturing = lambda: False
     cuda._exchange_device = cuda._maybe_exchange_device = exchange  # what ``with torch.cuda.device(..)`` calls
 
 

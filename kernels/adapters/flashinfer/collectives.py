@@ -8,10 +8,10 @@ The arguments of each op are those of the library's kernel, by its names: see ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Literal
-from unittest.mock import patch
 
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring import configs
@@ -75,11 +75,14 @@ def ranks_refusal(config: Config) -> str | None:
     return None
 
 
-def _without_peers(cls: Any, **fields: Any) -> Any:
-    """An object of the library's that compiles; its own initializer would wait for the other GPUs."""
-    made = object.__new__(cls)
-    vars(made).update(fields)
-    return made
+def _compiler(library_class: Any, **fields: Any) -> Any:
+    """An object of a library's class that only compiles: the class's own initializer connects to the other GPUs."""
+
+    class Compiler(library_class):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.__dict__.update(fields)
+
+    return Compiler()
 
 
 def _fields(
@@ -91,12 +94,25 @@ def _fields(
     eps: float = 0.0,
     weight_bias: float = 0.0,
 ) -> dict[str, Any]:
-    """What the library's objects know, by its names."""
+    """The attributes that the library's compile methods read, by its names."""
     return {
         "hidden_size": hidden, "tp_size": ranks, "rank": rank, "capacity_m": most_rows, "rms_epsilon": eps,
         "weight_bias": weight_bias, "add_residual": residual, "write_residual_output": residual,
         "apply_rms_norm": True, "dynamic_fp8": False, "write_norm_output": False, "output_dtype": to_torch("bfloat16"),
     }  # fmt: skip
+
+
+@contextmanager
+def _process_group(ranks: int, rank: int) -> Iterator[None]:
+    """``torch.distributed`` as one of ``ranks`` processes sees it. torch's fake backend sends nothing to anyone."""
+    import torch.distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @kernel(op="flashinfer.all_reduce_publish", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
@@ -133,7 +149,7 @@ def all_reduce_norm(
     protocol = library.FLASHINFER.module(_PROTOCOL)
     fields = _fields(hidden, ranks, 0, most_rows, residual, eps, weight_bias)
     tuning = protocol.LLCollectiveTuning(cluster_size=cluster, threads=threads, enable_pdl=pdl)
-    return _without_peers(protocol.LLProtocol, **fields)._compile_collective(tuning)
+    return _compiler(protocol.LLProtocol, **fields)._compile_collective(tuning)
 
 
 @kernel(op="flashinfer.all_reduce_two_shot", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
@@ -153,7 +169,7 @@ def all_reduce_two_shot(
     protocol = library.FLASHINFER.module(_PROTOCOL)
     fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
     tuning = protocol.LLCollectiveTuning(cluster_size=cluster, threads=threads, enable_pdl=pdl)
-    return _without_peers(protocol.LLProtocol, **fields)._compile_two_shot(tuning, most_rows)
+    return _compiler(protocol.LLProtocol, **fields)._compile_two_shot(tuning, most_rows)
 
 
 @kernel(op="flashinfer.finalize_publish", imports=[_PROTOCOL], targets=_TARGETS, supports=supports)
@@ -176,7 +192,7 @@ def finalize_publish(
     tuning = protocol.LLFinalizeTuning(
         elements_per_thread=elements, threads=threads, collective=protocol.LLCollectiveTuning(enable_pdl=pdl)
     )
-    return _without_peers(protocol.LLProtocol, **fields, **experts)._compile_finalize(tuning)
+    return _compiler(protocol.LLProtocol, **fields, **experts)._compile_finalize(tuning)
 
 
 @kernel(op="flashinfer.finalize_norm_publish", imports=[_EXPERTS], targets=_TARGETS, supports=supports)
@@ -193,19 +209,16 @@ def finalize_norm_publish(
     threads: Tuned[int] = 128,
 ) -> Any:
     """The first launch of a sum behind experts, with a norm of what each of them found."""
-    import torch
-
     experts = library.FLASHINFER.module(_EXPERTS).LLMoEFinalizeNormAllReduce
     fields = _fields(hidden, ranks, rank, most_rows)
-    own = _without_peers(experts, **fields, topk=top_k, threads=threads, enable_pdl=pdl, _publishers={})
-    with patch.object(torch.cuda, "is_current_stream_capturing", lambda: False):
-        return own.publisher(
-            row_stride=hidden,
-            weight_dtype=torch.bfloat16,
-            weight_before_norm=weight_before_norm,
-            eps=eps,
-            gain_center=gain,
-        )
+    own = _compiler(experts, **fields, topk=top_k, threads=threads, enable_pdl=pdl, _publishers={})
+    return own.publisher(
+        row_stride=hidden,
+        weight_dtype=to_torch("bfloat16"),
+        weight_before_norm=weight_before_norm,
+        eps=eps,
+        gain_center=gain,
+    )
 
 
 @kernel(op="flashinfer.all_gather_dual_norm", imports=[_DUAL_NORM], targets=_TARGETS, supports=supports_gather)
@@ -216,7 +229,7 @@ def all_gather_dual_norm(
     module = library.FLASHINFER.module(_DUAL_NORM)
     cluster = _blocks(hidden)
     tuning = module.LLAllGatherDualNormTuning(cluster_size=cluster, threads=hidden // (8 * cluster), enable_pdl=pdl)
-    own = _without_peers(module.LLAllGatherDualNorm, **_gathered(hidden, ranks, most_rows), tuning=tuning)
+    own = _compiler(module.LLAllGatherDualNorm, **_gathered(hidden, ranks, most_rows), tuning=tuning)
     return own._compile(module._NormConstants(eps, eps, 0.0, 0.0, post_weight))
 
 
@@ -224,7 +237,7 @@ def all_gather_dual_norm(
 def all_gather_norm_fp4(hidden: int, ranks: int, most_rows: int = 64, eps: float = 1e-6, pdl: bool = False) -> Any:
     """Columns of all GPUs behind ``all_reduce_publish``, and the norm of whole rows as NVFP4."""
     module = library.FLASHINFER.module(_NORM_QUANT)
-    own = _without_peers(module.LLAllGatherNormQuant, **_gathered(hidden, ranks, most_rows), enable_pdl=pdl)
+    own = _compiler(module.LLAllGatherNormQuant, **_gathered(hidden, ranks, most_rows), enable_pdl=pdl)
     return own._compile(module._NormQuantConstants(eps, 0.0))
 
 
@@ -261,7 +274,7 @@ def all_reduce_rows(
     """A sum of many rows, and its norm: three objects, one behind another."""
     protocol = library.FLASHINFER.module(_ROWS)
     fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
-    own = _without_peers(protocol.BTProtocol, **fields, local_capacity=-(-most_rows // ranks))
+    own = _compiler(protocol.BTProtocol, **fields, local_capacity=-(-most_rows // ranks))
     tail = protocol.BTCollectiveTuning(enable_pdl=pdl)
     publish = own._compile_all_reduce_publish(protocol.BTAllReduceTuning(collective=tail))
     found = own._compile_tail(tail)
@@ -285,7 +298,7 @@ def all_reduce_persistent(
     protocol = library.FLASHINFER.module(_PERSISTENT)
     fields = _fields(hidden, ranks, rank, most_rows, residual, eps, weight_bias)
     tuning = protocol.HTAllReduceTuning(consumer_threads=threads, vectors_per_thread=vectors)
-    return _without_peers(protocol.HTProtocol, **fields)._compile_all_reduce(tuning)
+    return _compiler(protocol.HTProtocol, **fields)._compile_all_reduce(tuning)
 
 
 @kernel(op="flashinfer.gemm_all_reduce", imports=[_GEMM], targets=_TARGETS, supports=supports)
@@ -298,16 +311,14 @@ def gemm_all_reduce(
 ) -> Any:
     """A product of matrices, summed over GPUs: each tile as soon as all have it.
 
-    ``a`` is ``[m, k,
-    1]``, ``b`` ``[n, k, 1]`` and ``c`` ``[m, n, 1]``; ``c_mc`` is the multicast address of ``c`` of all GPUs, and the
-    two flags are int32, one for each tile and one more for each multiprocessor.
+    ``a`` is ``[m, k, 1]``, ``b`` ``[n, k, 1]`` and ``c`` ``[m, n, 1]``; ``c_mc`` is the multicast address of ``c`` of
+    all GPUs, and the two flags are int32, one for each tile and one more for each multiprocessor.
     """
     import cutlass.cute as cute
-    import torch.distributed
     from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
     make = library.FLASHINFER.module(_GEMM).PersistentDenseGemmKernel
-    with patch.multiple(torch.distributed, get_world_size=lambda: ranks, get_rank=lambda: rank):
+    with _process_group(ranks, rank):
         product = make(to_cutlass("float32"), False, tuple(tile), tuple(cluster), True, all_reduce="two_shot")
 
     def matrix() -> Any:

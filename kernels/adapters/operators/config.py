@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,17 @@ from precast.loader.contract.format.config import to_json
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def pair(values: Sequence[int]) -> Pair:
+    """The (m, n) of a tile or a cluster.
+
+    >>> pair([128, 64])
+    (128, 64)
+    """
+    m, n = values
+    return m, n
+
+
+@dataclass(frozen=True, slots=True)
 class Operands:
     """What is computed: ``out[m, n] = a[m, k] @ b[k, n]``, and which dimension of each is contiguous."""
 
@@ -41,7 +51,7 @@ class Operands:
         return max(128 // bits(dtype) if major == dimension else 1 for dtype, major in stored)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Design:
     """How it is computed. ``tile`` is the (m, n) that is multiplied at a time, over both blocks with ``two_cta``."""
 
@@ -55,11 +65,11 @@ class Design:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Design:
         """The design of a full config, which may hold more."""
-        given = {name: config[name] for name in cls.__slots__ if name in config}
+        values: dict[str, Any] = {name: config[name] for name in cls.__slots__ if config.get(name) is not None}
         for name in ("tile", "cluster", "fallback_cluster"):
-            if given.get(name) is not None:
-                given[name] = tuple(given[name])
-        return cls(**{**given, "operator": given.get("operator") or ""})
+            if name in values:
+                values[name] = pair(values[name])
+        return cls(**values)
 
     @classmethod
     def of_metadata(cls, metadata: Any) -> Design:

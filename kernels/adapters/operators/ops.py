@@ -11,6 +11,7 @@ another, by its number or by a counter, and none waits for another: with another
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.arguments import Grouped, Question, Scaled
 from precast.kernels.adapters.operators.catalogue import refusal
 from precast.kernels.adapters.operators.compile import compile_operator
-from precast.kernels.adapters.operators.config import Design, Operands
+from precast.kernels.adapters.operators.config import Design, Operands, pair
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.declare import GRID, Declaration, attach, declaration_of, kernel
 from precast.kernels.authoring.errors import DeclarationError
@@ -52,13 +53,11 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     }
 
 
-@kernel(
+gemm_kernel = functools.partial(
+    kernel,
     op="gemm",
-    imports=_IMPORTS,
     targets=["sm_80+"],
-    supports=gemm_supports,
     arguments=gemm_names,
-    problems=cases.problems,
     inputs=cases.inputs,
     outputs=["out"],
     reference=cases.reference,
@@ -68,6 +67,10 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     peer=cases.peer,
     speed_only=GRID,
 )
+"""``kernel`` for a function that compiles ``gemm``, with what all libraries' kernels of it have in common."""
+
+
+@gemm_kernel(imports=_IMPORTS, supports=gemm_supports, problems=cases.problems)
 def gemm(
     dtype: DType,
     out_dtype: DType,
@@ -85,8 +88,9 @@ def gemm(
     operator: Tuned[str] = "",
 ) -> Any:
     """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries, and says what is what."""
-    config = locals()
-    return compile_operator(Operands.of(config), Design.of(config))
+    operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)
+    fallback = pair(fallback_cluster) if fallback_cluster else None
+    return compile_operator(operands, Design(pair(tile), pair(cluster), two_cta, scheduler, fallback, operator))
 
 
 def blockscaled_supports(config: Config, target: Target) -> str | None:
@@ -125,9 +129,8 @@ def gemm_blockscaled(
     by 4 blocks, 512 scales each, along k first; the last tile is whole in memory, too. The number of
     scales is not checked: the caller must pass as many as that takes.
     """
-    question = Scaled(format=format, out_dtype=out_dtype, out_major=out_major)
-    design = {"tile": tile, "cluster": cluster, "operator": operator, "two_cta": True}
-    return compile_operator(question, Design.of(design))
+    operands = Scaled(format=format, out_dtype=out_dtype, out_major=out_major)
+    return compile_operator(operands, Design(pair(tile), pair(cluster), two_cta=True, operator=operator))
 
 
 def grouped_supports(config: Config, target: Target) -> str | None:
@@ -164,8 +167,8 @@ def gemm_grouped(
     keep them. ``offsets`` is int32 of (groups): where in m each group ends. The contiguous dimensions, strides and
     addresses are multiples of 16 bytes.
     """
-    design = {"tile": tile, "cluster": cluster, "two_cta": two_cta, "operator": operator}
-    return compile_operator(Grouped(dtype=dtype, out_dtype=out_dtype), Design.of(design))
+    design = Design(pair(tile), pair(cluster), two_cta, operator=operator)
+    return compile_operator(Grouped(dtype=dtype, out_dtype=out_dtype), design)
 
 
 _FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[[Config], Question]]] = {

@@ -6,12 +6,11 @@ that run at once is baked in, and with another GPU's they are only slower.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
@@ -29,39 +28,51 @@ _PINGPONG = {64: 256, 128: 208, 192: 128}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuackTile:
-    """The tile as quack counts it: its first side is that of weights where the sides are exchanged."""
+class Design:
+    """The keys of a config that quack's GEMM reads. ``tile`` and ``cluster`` are (m, n) of the result."""
 
-    tile: tuple[int, int]
-    cluster: tuple[int, int]
+    tile: Sequence[int]
+    cluster: Sequence[int]
+    two_cta: bool
+    scheduler: str
     pingpong: bool
     swap: bool
     swizzle: int
-    dynamic: bool
 
     @classmethod
-    def of(cls, config: Config) -> QuackTile:
-        """The tile of a full config, whose tile and cluster are (m, n) of the result.
+    def of(cls, config: Config) -> Design:
+        """The design of a full config, which holds more keys."""
+        values: dict[str, Any] = {name: config[name] for name in cls.__slots__}
+        return cls(**values)
 
-        >>> one = {"tile": (32, 128), "cluster": (1, 2), "pingpong": True, "swap": True, "swizzle": 0}
-        >>> QuackTile.of({**one, "scheduler": "static"}).tile
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The tile as quack counts it: its first side is that of the weights where the sides are exchanged.
+
+        >>> Design(tile=(32, 128), cluster=(1, 2), two_cta=False, scheduler="static", pingpong=True, swap=True,
+        ...        swizzle=0).sides
         (128, 32)
         """
-        step = -1 if config["swap"] else 1
-        tile, cluster = configs.integers(config, "tile")[::step], configs.integers(config, "cluster")[::step]
-        return cls(
-            tile=(tile[0], tile[1]),
-            cluster=(cluster[0], cluster[1]),
-            pingpong=bool(config["pingpong"]),
-            swap=bool(config["swap"]),
-            swizzle=configs.integer(config, "swizzle") or SWIZZLE,
-            dynamic=config["scheduler"] == "dynamic",
-        )
+        return self._ordered(self.tile)
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """The cluster, along the same sides."""
+        return self._ordered(self.cluster)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether each cluster asks the GPU for its next tile."""
+        return self.scheduler == "dynamic"
 
     @property
     def paired(self) -> bool:
         """Whether two blocks of sm_100a multiply one tile."""
-        return self.cluster[0] % 2 == 0 and self.tile[0] in _PAIRED
+        return self.blocks[0] % 2 == 0 and self.sides[0] in _PAIRED
+
+    def _ordered(self, pair: Sequence[int]) -> tuple[int, int]:
+        m, n = pair
+        return (n, m) if self.swap else (m, n)
 
 
 def refusal(config: Config, target: Target) -> str | None:
@@ -82,48 +93,47 @@ def refusal(config: Config, target: Target) -> str | None:
     wrong = next((name for name, value in plain.items() if config[name] != value), None)
     if wrong:
         return f"quack's gemm is taken for {wrong} {plain[wrong]!r}, not {config[wrong]!r}: use library operators"
-    shape = QuackTile.of(config)
-    return (_hopper if str(target) == "sm_90a" else _blackwell)(shape, bool(config["two_cta"]))
+    return (_hopper if str(target) == "sm_90a" else _blackwell)(Design.of(config))
 
 
-def _hopper(shape: QuackTile, two_cta: bool) -> str | None:
-    first, second = shape.tile
-    if two_cta or shape.dynamic:
+def _hopper(design: Design) -> str | None:
+    first, second = design.sides
+    if design.two_cta or design.dynamic:
         return "quack's gemm on sm_90a has neither two_cta nor a dynamic scheduler: leave both out"
-    if shape.cluster not in _CLUSTERS:
-        return f"quack's gemm takes no cluster {_shown(shape.cluster)}: use {_either(_CLUSTERS)}"
-    longest = _PINGPONG if shape.pingpong else _COOPERATIVE
-    step = 32 if first == 192 and not shape.pingpong else 16
+    if design.blocks not in _CLUSTERS:
+        return f"quack's gemm takes no cluster {_shown(design.blocks)}: use {_either(_CLUSTERS)}"
+    longest = _PINGPONG if design.pingpong else _COOPERATIVE
+    step = 32 if first == 192 and not design.pingpong else 16
     if first not in longest:
-        return f"quack's gemm has no tile with {first} as its {_side(shape, 0)}: use {_either(longest)}"
+        return f"quack's gemm has no tile with {first} as its {_side(design, 0)}: use {_either(longest)}"
     if second % step or not 16 <= second <= longest[first]:
         return (
-            f"quack's gemm has no tile with {second} as its {_side(shape, 1)}: use a multiple of {step} "
+            f"quack's gemm has no tile with {second} as its {_side(design, 1)}: use a multiple of {step} "
             f"up to {longest[first]}"
         )
     return None
 
 
-def _blackwell(shape: QuackTile, two_cta: bool) -> str | None:
-    first, second = shape.tile
-    if shape.pingpong:
+def _blackwell(design: Design) -> str | None:
+    first, second = design.sides
+    if design.pingpong:
         return "quack's gemm has pingpong on sm_90a only: leave it out"
     if first not in _PAIRED or second % 16 or not 16 <= second <= 256:
         return (
-            f"quack's gemm has no tile {first} by {second}: use {_either(_PAIRED)} as its {_side(shape, 0)}, and a "
+            f"quack's gemm has no tile {first} by {second}: use {_either(_PAIRED)} as its {_side(design, 0)}, and a "
             "multiple of 16 up to 256 as the other side"
         )
-    if first == 256 and not shape.paired:
-        return f"256 as {_side(shape, 0)} of a tile takes two blocks: make that side of the cluster 2"
-    if shape.cluster not in (*_CLUSTERS, (2, 2)):
-        return f"quack's gemm takes no cluster {_shown(shape.cluster)}: use {_either((*_CLUSTERS, (2, 2)))}"
-    if two_cta != shape.paired:
-        return f"with this tile and cluster two_cta is {str(shape.paired).lower()}: write that"
+    if first == 256 and not design.paired:
+        return f"256 as {_side(design, 0)} of a tile takes two blocks: make that side of the cluster 2"
+    if design.blocks not in (*_CLUSTERS, (2, 2)):
+        return f"quack's gemm takes no cluster {_shown(design.blocks)}: use {_either((*_CLUSTERS, (2, 2)))}"
+    if design.two_cta != design.paired:
+        return f"with this tile and cluster two_cta is {str(design.paired).lower()}: write that"
     return None
 
 
-def _side(shape: QuackTile, which: int) -> str:
-    return "mn"[which ^ shape.swap]
+def _side(design: Design, which: int) -> str:
+    return "mn"[which ^ design.swap]
 
 
 def _shown(pair: tuple[int, int]) -> str:
@@ -134,25 +144,24 @@ def _either(values: Any) -> str:
     return ", ".join(_shown(v) if isinstance(v, tuple) else str(v) for v in values)
 
 
-def compile_gemm(config: Config, target: Target, tensors: Mapping[str, Any]) -> Any:
+def compile_gemm(design: Design, dtype: str, target: Target, tensors: Mapping[str, Any]) -> Any:
     """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
     import cutlass.utils
-    from cutlass import Float8E4M3FN, Float8E5M2, Float32
+    from cutlass import Float32
 
     from precast.kernels.adapters.quack import gemm_device
 
-    shape, dtype = QuackTile.of(config), to_cutlass(str(config["dtype"]))
-    # Sums of eight-bit products are left in the tensor core, as CUTLASS's operators and torch leave them.
-    fast = {"fp8_fast_accum": True} if dtype in (Float8E4M3FN, Float8E5M2) else {}
     if str(target) == "sm_90a":
-        special: dict[str, Any] = {"pingpong": shape.pingpong, "is_persistent": True, **fast}
+        special = {"pingpong": design.pingpong, "is_persistent": True}
+        if bits(dtype) == 8:  # leave sums in the tensor core, as CUTLASS's operators and torch do
+            special["fp8_fast_accum"] = True
     else:
-        special = {"use_clc_persistence": shape.dynamic}
-    made = getattr(QUACK.module(MODULE), _CLASSES[str(target)])(
-        Float32, dtype, shape.tile, (*shape.cluster, 1), **special
-    )
-    blocks, clusters = shape.cluster[0] * shape.cluster[1], 1
-    if not shape.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
-        clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(blocks)
-    product = gemm_device.Product(made, clusters=clusters, swizzle=shape.swizzle, swap=shape.swap)
+        special = {"use_clc_persistence": design.dynamic}
+    gemm_class = getattr(QUACK.module(MODULE), _CLASSES[str(target)])
+    library_gemm = gemm_class(Float32, to_cutlass(dtype), design.sides, (*design.blocks, 1), **special)
+    clusters = 1
+    if not design.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
+        clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(design.blocks[0] * design.blocks[1])
+    swizzle = design.swizzle or SWIZZLE
+    product = gemm_device.Product(library_gemm, clusters=clusters, swizzle=swizzle, swap=design.swap)
     return product.compile(tensors["a"], tensors["b"], tensors["out"])

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import Tuned
-from precast.kernels.own.matrix import products
+from precast.kernels.own.matrix.products import Design, Product, shape_refusal
 from precast.kernels.own.matrix.staging import Side, Staging
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
@@ -21,64 +19,48 @@ from precast.loader.contract.format.target import Target
 _INSTRUCTIONS = {"8x8x4": (8, 0), "16x8x4": (9, 0), "16x8x8": (9, 0), "16x8x16": (9, 0)}
 
 
-def staging_of(config: Config) -> Staging:
-    """The staging of a full config.
+def staging(design: Design) -> Staging:
+    """The staging of a design. A result with contiguous columns is computed transposed, with the sides exchanged.
 
-    >>> staging_of({"tile": (128, 64, 16), "warps": (2, 2), "stages": 4, "residents": 2, "align": 16,
-    ...             "a_major": "k", "b_major": "n", "out_major": "n"}).threads
+    >>> staging(Design(tile=(128, 64, 16), warps=(2, 2), stages=4, residents=2)).threads
     128
     """
-    (m, n, k), (down, right) = configs.integers(config, "tile"), configs.integers(config, "warps")
-    contiguous = (config["a_major"] == "k", config["b_major"] == "k")
-    if config["out_major"] == "m":  # computed transposed, with the sides exchanged
+    (m, n, k), (down, right) = design.tile, design.warps
+    contiguous = (design.a_major == "k", design.b_major == "k")
+    if design.out_major == "m":
         m, n, down, right, contiguous = n, m, right, down, contiguous[::-1]
-    copied = configs.integer(config, "align")
     first, second = (
-        Side(along, k, contiguous_k, bits=64, granule=4, together=4, copied=copied)
+        Side(along, k, contiguous_k, bits=64, granule=4, together=4, copied=design.align)
         for along, contiguous_k in zip((m, n), contiguous, strict=True)
     )
-    return Staging(
-        first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents")
-    )
+    return Staging(first, second, (down, right), design.stages, design.residents)
 
 
-def instruction_of(config: Config) -> tuple[int, int, int]:
-    """The (m, n, k) of the instruction.
+def shape_of(instruction: str) -> tuple[int, int, int]:
+    """The (m, n, k) of an instruction.
 
-    >>> instruction_of({"instruction": "16x8x4"})
+    >>> shape_of("16x8x4")
     (16, 8, 4)
     """
-    m, n, k = map(int, str(config["instruction"]).split("x"))
+    m, n, k = map(int, instruction.split("x"))
     return m, n, k
 
 
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
-    if reason := products.shape_refusal(config):
+    if reason := shape_refusal(config):
         return reason
-    least = _INSTRUCTIONS[str(config["instruction"])]
+    instruction = str(config["instruction"])
+    least = _INSTRUCTIONS[instruction]
     if (target.capability.major, target.capability.minor) < least:
-        return f"instruction {config['instruction']} is for sm_{least[0]}{least[1]}+, not {target}: use 8x8x4"
-    return staging_of(config).refusal(instruction_of(config), target)
+        return f"instruction {instruction} is for sm_{least[0]}{least[1]}+, not {target}: use 8x8x4"
+    return staging(Design.of(config)).refusal(shape_of(instruction), target)
 
 
-_PRODUCT = products.Product(staging_of, "float64")
+GEMM_F64 = Product(op="gemm_f64", staging=staging, supports=supports, dtype="float64")
 
 
-@kernel(
-    op="gemm_f64",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=_PRODUCT.problems,
-    large=products.large,
-    inputs=_PRODUCT.inputs,
-    outputs=["out"],
-    reference=products.reference,
-    tolerance=_PRODUCT.tolerance,
-    cost=_PRODUCT.cost,
-    tile=_PRODUCT.tile,
-    peer=products.peer,
-)
+@GEMM_F64
 def gemm_f64(
     a_major: Literal["k", "m"] = "k",
     b_major: Literal["n", "k"] = "n",
@@ -103,6 +85,14 @@ def gemm_f64(
     """
     from precast.kernels.own.matrix.device.gemm_f64 import compile_gemm
 
-    config = locals()
-    majors = {"a": a_major, "b": b_major, "out": out_major}
-    return compile_gemm(staging_of(config), instruction_of(config), majors, align=align, batched=batched)
+    design = Design(
+        tile=tile,
+        stages=stages,
+        residents=residents,
+        warps=warps,
+        align=align,
+        a_major=a_major,
+        b_major=b_major,
+        out_major=out_major,
+    )
+    return compile_gemm(staging(design), shape_of(instruction), design, batched=batched)

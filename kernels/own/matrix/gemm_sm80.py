@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.matrix import products
+from precast.kernels.own.matrix.products import Design, Product, shape_refusal
 from precast.kernels.own.matrix.staging import Side, Staging
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
@@ -22,21 +21,18 @@ _DTYPES = ("bfloat16", "float16")
 _UNIT = (16, 16, 16)  # what a warp reads and multiplies at a time
 
 
-def staging_of(config: Config) -> Staging:
-    """The staging of a full config.
+def staging(design: Design) -> Staging:
+    """The staging of a design.
 
-    >>> staging_of({"tile": (128, 128, 32), "warps": (2, 2), "stages": 4, "residents": 2,
-    ...             "a_major": "k", "b_major": "k"}).bytes
+    >>> staging(Design(tile=(128, 128, 32), warps=(2, 2), stages=4, residents=2, b_major="k")).bytes
     65536
     """
-    (m, n, k), (down, right) = configs.integers(config, "tile"), configs.integers(config, "warps")
+    (m, n, k), (down, right) = design.tile, design.warps
     first, second = (
-        Side(along, k, contiguous_k=config[major] == "k", bits=16, granule=8, together=8, copied=16)
-        for along, major in ((m, "a_major"), (n, "b_major"))
+        Side(along, k, contiguous_k=major == "k", bits=16, granule=8, together=8, copied=16)
+        for along, major in ((m, design.a_major), (n, design.b_major))
     )
-    return Staging(
-        first, second, (down, right), configs.integer(config, "stages"), configs.integer(config, "residents")
-    )
+    return Staging(first, second, (down, right), design.stages, design.residents)
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -44,33 +40,20 @@ def supports(config: Config, target: Target) -> str | None:
     reason = configs.not_among(config, "dtype", _DTYPES) or configs.not_among(
         config, "out_dtype", (config["dtype"], "float32")
     )
-    if reason := reason or products.shape_refusal(config):
+    if reason := reason or shape_refusal(config):
         return reason
-    staging = staging_of(config)
-    if reason := staging.refusal(_UNIT, target):
+    blocks = staging(Design.of(config))
+    if reason := blocks.refusal(_UNIT, target):
         return reason
-    if (staging.first.along * staging.second.along * bits(str(config["out_dtype"])) // 128) % staging.threads:
-        return f"{staging.threads} threads cannot share the result's tile evenly: use a larger one, or fewer warps"
+    if (blocks.first.along * blocks.second.along * bits(str(config["out_dtype"])) // 128) % blocks.threads:
+        return f"{blocks.threads} threads cannot share the result's tile evenly: use a larger one, or fewer warps"
     return None
 
 
-_PRODUCT = products.Product(staging_of)
+GEMM_SM80 = Product(op="gemm_sm80", staging=staging, supports=supports)
 
 
-@kernel(
-    op="gemm_sm80",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=_PRODUCT.problems,
-    large=products.large,
-    inputs=_PRODUCT.inputs,
-    outputs=["out"],
-    reference=products.reference,
-    tolerance=_PRODUCT.tolerance,
-    cost=_PRODUCT.cost,
-    tile=_PRODUCT.tile,
-    peer=products.peer,
-)
+@GEMM_SM80
 def gemm_sm80(
     dtype: DType,
     out_dtype: DType,
@@ -92,5 +75,5 @@ def gemm_sm80(
     """
     from precast.kernels.own.matrix.device.gemm_sm80 import compile_gemm
 
-    majors = {"a": a_major, "b": b_major, "out": "n"}
-    return compile_gemm(staging_of(locals()), to_cutlass(dtype), to_cutlass(out_dtype), majors)
+    design = Design(tile=tile, stages=stages, residents=residents, warps=warps, a_major=a_major, b_major=b_major)
+    return compile_gemm(staging(design), to_cutlass(dtype), to_cutlass(out_dtype), design.majors)

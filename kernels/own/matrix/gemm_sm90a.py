@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from precast.kernels.authoring import configs
@@ -18,26 +18,39 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def blocking_of(config: Config) -> Blocking:
-    """The blocking of a full config: ``tile`` is its (m, n) and perhaps k, ``cluster`` who loads together.
+def blocking(
+    dtype: str, tile: Sequence[int], cluster: Sequence[int], *, swap: bool, split: int, residents: int
+) -> Blocking:
+    """How a product is divided: ``tile`` is its (m, n) and perhaps k, ``cluster`` the blocks that load together.
 
-    >>> shared = {"tile": (16, 64), "cluster": (1, 2), "swap": True, "split": 2, "residents": 2}
-    >>> blocking_of({**shared, "dtype": "bfloat16"}).depth, blocking_of({**shared, "dtype": "float8_e4m3fn"}).depth
-    (128, 256)
+    >>> [blocking(dtype, (16, 64), (1, 2), swap=True, split=2, residents=2).depth
+    ...  for dtype in ("bfloat16", "float8_e4m3fn")]
+    [128, 256]
     """
-    tile, (along, across) = configs.integers(config, "tile"), configs.integers(config, "cluster")
-    width = bits(str(config["dtype"])) // 8
-    depth = tile[2] if len(tile) > 2 else (256 if sum(tile) <= 128 else 128) // width
+    width = bits(dtype) // 8
+    along, across = cluster
     return Blocking(
         tokens=tile[0],
         rows=tile[1],
-        depth=depth,
-        swap=bool(config["swap"]),
-        split=configs.integer(config, "split"),
+        depth=tile[2] if len(tile) > 2 else (256 if sum(tile) <= 128 else 128) // width,
+        swap=swap,
+        split=split,
         along=along,
         across=across,
-        residents=configs.integer(config, "residents"),
+        residents=residents,
         width=width,
+    )
+
+
+def blocking_of(config: Config) -> Blocking:
+    """The blocking of a full config."""
+    return blocking(
+        str(config["dtype"]),
+        configs.integers(config, "tile"),
+        configs.integers(config, "cluster"),
+        swap=bool(config["swap"]),
+        split=configs.integer(config, "split"),
+        residents=configs.integer(config, "residents"),
     )
 
 
@@ -61,9 +74,8 @@ def refusal(config: Config, target: Target) -> str | None:
     return blocking_of(config).refusal()
 
 
-def compile_gemm(config: Config, tensors: Mapping[str, Any]) -> Any:
+def compile_gemm(blocks: Blocking, tensors: Mapping[str, Any], *, weights: bool) -> Any:
     """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
     from precast.kernels.own.matrix.device import gemm_sm90a
 
-    blocking, weights = blocking_of(config), bool(config["weights"])
-    return gemm_sm90a.compile_gemm(blocking, tensors["a"], tensors["b"], tensors["out"], weights=weights)
+    return gemm_sm90a.compile_gemm(blocks, tensors["a"], tensors["b"], tensors["out"], weights=weights)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
@@ -18,6 +18,8 @@ from precast.kernels.own.matrix.grouping import BLOCK, Grouping
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
+F = TypeVar("F", bound=Callable[..., Any])
+Activation = Literal["", "silu"]
 _FP8 = "float8_e4m3fn"
 _DTYPES = ("bfloat16", "float16", _FP8)
 _STORED = ("bfloat16", "float16")
@@ -25,23 +27,28 @@ _MOST = 1023  # experts: those of the table in shared memory
 _SIZE = 64.0  # of values in float8, which their scales undo
 
 
-def grouping_of(config: Config) -> Grouping:
-    """The grouping of a full config: ``tile`` is its (m, n), ``cluster`` the blocks along each.
+def grouping(dtype: str, activation: str, tile: Sequence[int], cluster: Sequence[int]) -> Grouping:
+    """How a product is divided: ``tile`` is its (m, n), ``cluster`` the blocks along each.
 
-    >>> grouping_of({"dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 2)}).stages
+    >>> grouping("bfloat16", "", (64, 128), (1, 2)).stages
     8
     """
-    (tokens, rows), (along, across) = configs.integers(config, "tile"), configs.integers(config, "cluster")
-    dtype = str(config["dtype"])
+    (tokens, rows), (along, across) = tile, cluster
     return Grouping(
         tokens=tokens,
         rows=rows,
         width=bits(dtype) // 8,
         scaled=dtype == _FP8,
-        gated=config["activation"] == "silu",
+        gated=activation == "silu",
         along=along,
         across=across,
     )
+
+
+def grouping_of(config: Config) -> Grouping:
+    """The grouping of a full config."""
+    tile, cluster = configs.integers(config, "tile"), configs.integers(config, "cluster")
+    return grouping(str(config["dtype"]), str(config["activation"]), tile, cluster)
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -64,17 +71,43 @@ def supports(config: Config, target: Target) -> str | None:
     return grouping_of(config).refusal()
 
 
-@dataclass(frozen=True, slots=True)
-class Cases:
-    """Problems, inputs and references of one layout: ``packed`` has the rows of all experts one after another."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedProduct:
+    """A decorator that declares products of one layout: with ``packed``, the rows of all experts follow one another."""
 
+    op: str
     packed: bool
+
+    def __call__(self, function: F) -> F:
+        """Declare the function that compiles the kernel."""
+        declare = kernel(
+            op=self.op,
+            targets=["sm_90a"],
+            supports=supports,
+            problems=self.problems,
+            inputs=self.inputs,
+            outputs=["out"],
+            in_place=["out"],
+            reference=self.reference,
+            arguments={"counts": self.counts},
+            tolerance=tolerance,
+            special_values=["nan", "zero", "denormal"],
+            cost=cost,
+            peer=self.peer,
+            speed_only=GRID,
+        )
+        return declare(function)
+
+    @property
+    def counts(self) -> str:
+        """The argument with the number of rows of each expert, or where the rows of each begin."""
+        return "offsets" if self.packed else "masked_m"
 
     def problems(self, config: Config) -> Sequence[Problem]:
         """Sizes around every boundary of a tile, with padded rows, and a model's size last.
 
         >>> some = {"experts": 8, "dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 1)}
-        >>> Cases(packed=False).problems(some)[0]
+        >>> MASKED.problems(some)[0]
         {'m': 0, 'n': 128, 'k': 128, 'padding': 0}
         """
         one = grouping_of(config)
@@ -121,7 +154,7 @@ class Cases:
             "b": tensor(experts, columns, k, dtype, size if scaled else each, seed + 1),
             "b_scale": scale((experts, -(-columns // BLOCK), blocks), each / size, seed + 4) if scaled else None,
             "out": tensor(segments, rows, n, out_dtype, 1.0, seed + 2),
-            "offsets" if self.packed else "masked_m": counts.to(device),
+            self.counts: counts.to(device),
         }
 
     def reference(self, config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,39 +247,32 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(2 * rows * columns * k, (rows * k + with_rows * columns * k) * width + rows * n * stored)
 
 
-_MASKED, _CONTIGUOUS = Cases(packed=False), Cases(packed=True)
+MASKED = GroupedProduct(op="grouped_gemm_masked", packed=False)
+CONTIGUOUS = GroupedProduct(op="grouped_gemm_contiguous", packed=True)
 
 
-def _compile(config: Config, *, packed: bool) -> Any:
+def _compile(
+    dtype: str,
+    experts: int,
+    out_dtype: str,
+    activation: str,
+    tile: Sequence[int],
+    cluster: Sequence[int],
+    *,
+    packed: bool,
+) -> Any:
     from precast.kernels.own.matrix.device.grouped_gemm import compile_grouped_gemm
 
-    dtype, out_dtype = (to_cutlass(str(config[key])) for key in ("dtype", "out_dtype"))
-    return compile_grouped_gemm(
-        grouping_of(config), dtype, out_dtype, configs.integer(config, "experts"), packed=packed
-    )
+    blocks = grouping(dtype, activation, tile, cluster)
+    return compile_grouped_gemm(blocks, to_cutlass(dtype), to_cutlass(out_dtype), experts, packed=packed)
 
 
-@kernel(
-    op="grouped_gemm_masked",
-    targets=["sm_90a"],
-    supports=supports,
-    problems=_MASKED.problems,
-    inputs=_MASKED.inputs,
-    outputs=["out"],
-    in_place=["out"],
-    reference=_MASKED.reference,
-    arguments={"counts": "masked_m"},
-    tolerance=tolerance,
-    special_values=["nan", "zero", "denormal"],
-    cost=cost,
-    peer=_MASKED.peer,
-    speed_only=GRID,
-)
+@MASKED
 def grouped_gemm_masked(
     dtype: DType,
     experts: int,
     out_dtype: DType = "bfloat16",
-    activation: Literal["", "silu"] = "",
+    activation: Activation = "",
     tile: Tuned[Sequence[int]] = (64, 128),
     cluster: Tuned[Sequence[int]] = (1, 1),
 ) -> Any:
@@ -267,30 +293,15 @@ def grouped_gemm_masked(
     with (1, n), blocks with other weights load the same tokens together; with (m, 1), blocks with other tokens the same
     weights.
     """
-    return _compile(locals(), packed=False)
+    return _compile(dtype, experts, out_dtype, activation, tile, cluster, packed=False)
 
 
-@kernel(
-    op="grouped_gemm_contiguous",
-    targets=["sm_90a"],
-    supports=supports,
-    problems=_CONTIGUOUS.problems,
-    inputs=_CONTIGUOUS.inputs,
-    outputs=["out"],
-    in_place=["out"],
-    reference=_CONTIGUOUS.reference,
-    arguments={"counts": "offsets"},
-    tolerance=tolerance,
-    special_values=["nan", "zero", "denormal"],
-    cost=cost,
-    peer=_CONTIGUOUS.peer,
-    speed_only=GRID,
-)
+@CONTIGUOUS
 def grouped_gemm_contiguous(
     dtype: DType,
     experts: int,
     out_dtype: DType = "bfloat16",
-    activation: Literal["", "silu"] = "",
+    activation: Activation = "",
     tile: Tuned[Sequence[int]] = (64, 128),
     cluster: Tuned[Sequence[int]] = (1, 1),
 ) -> Any:
@@ -301,4 +312,4 @@ def grouped_gemm_contiguous(
     ``a_scale`` ``[1, k / 128, rows]`` and ``out`` ``[1, rows, n]``, of which rows of no expert stay as they were.
     Everything else is as in ``grouped_gemm_masked``.
     """
-    return _compile(locals(), packed=True)
+    return _compile(dtype, experts, out_dtype, activation, tile, cluster, packed=True)

@@ -1,19 +1,20 @@
-"""Products of matrices to verify and bench with: sizes, random inputs, the reference, what it may be off, and peers."""
+"""Products of matrices by blocks of staged tiles: their common keys, and what verifies and times them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.tile import Tile
 from precast.kernels.own.matrix.staging import Staging
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
+F = TypeVar("F", bound=Callable[..., Any])
 _LARGE = 8192
 _FAR = 1 << 15  # elements from row to row of the large problem, of which few are used
 # Results are about one in size for every k, and so are most sums on the way to them. Each step of a sum is off by half
@@ -23,13 +24,66 @@ _SUMS = {"float64": 2.0**-42, "float32": 2.0**-13, "float16": 2.0**-12, "bfloat1
 _ULPS = {"float64": 0.0, "float32": 0.0, "float16": 0.75, "bfloat16": 0.75}
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """What the op of a product declares. ``staging`` is how a block of a config works, ``dtype`` what is multiplied and
-    stored where the config does not say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The keys of a config that say how a block works and which dimension of each matrix is contiguous.
 
-    staging: Callable[[Config], Staging]
+    ``tile`` is the (m, n, k) that a block multiplies at a time, out of ``stages`` stages, with (m, n) ``warps``.
+    ``residents`` blocks share a multiprocessor. Matrices are aligned to ``align`` bytes.
+    """
+
+    tile: Sequence[int]
+    stages: int
+    residents: int
+    warps: Sequence[int] = ()
+    align: int = 16
+    a_major: str = "k"
+    b_major: str = "n"
+    out_major: str = "n"
+
+    @classmethod
+    def of(cls, config: Config) -> Design:
+        """The design of a full config, which may hold more keys.
+
+        >>> Design.of({"dtype": "float32", "tile": (128, 128, 16), "stages": 4, "residents": 2}).majors
+        {'a': 'k', 'b': 'n', 'out': 'n'}
+        """
+        values: dict[str, Any] = {name: config[name] for name in cls.__slots__ if name in config}
+        return cls(**values)
+
+    @property
+    def majors(self) -> dict[str, str]:
+        """The contiguous dimension of each matrix, by its name."""
+        return {"a": self.a_major, "b": self.b_major, "out": self.out_major}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A decorator that declares a product of matrices. ``staging`` is how a block of a design works, ``dtype`` what is
+    multiplied and stored where the config does not say."""
+
+    op: str
+    staging: Callable[[Design], Staging]
+    supports: Callable[[Config, Target], str | None]
     dtype: str = ""
+
+    def __call__(self, function: F) -> F:
+        """Declare the function that compiles the kernel."""
+        declare = kernel(
+            op=self.op,
+            targets=["sm_80+"],
+            supports=self.supports,
+            problems=self.problems,
+            large=large,
+            inputs=self.inputs,
+            outputs=["out"],
+            reference=reference,
+            tolerance=self.tolerance,
+            cost=self.cost,
+            tile=self.tile,
+            peer=peer,
+        )
+        return declare(function)
 
     def dtypes(self, config: Config) -> tuple[str, str]:
         """What is multiplied, and what is stored."""
@@ -90,8 +144,8 @@ class Product:
     def cost(self, config: Config, problem: Problem) -> Cost:
         """Two operations a product; each matrix once through memory.
 
-        >>> from precast.kernels.own.matrix.sgemm import staging_of
-        >>> Product(staging_of, "float32").cost({}, {"m": 2, "n": 3, "k": 4, "l": 1})
+        >>> from precast.kernels.own.matrix.sgemm import SGEMM
+        >>> SGEMM.cost({}, {"m": 2, "n": 3, "k": 4, "l": 1})
         Cost(flops=48, bytes=104)
         """
         dtype, out_dtype = self.dtypes(config)
@@ -104,7 +158,7 @@ class Product:
         if config.get("batched"):
             return None
         m, n, _ = configs.integers(config, "tile")
-        return Tile(sizes={"m": m, "n": n}, per_sm=self.staging(config).at_once)
+        return Tile(sizes={"m": m, "n": n}, per_sm=self.staging(Design.of(config)).at_once)
 
 
 def large(config: Config) -> Problem:

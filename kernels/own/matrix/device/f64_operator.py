@@ -34,7 +34,8 @@ from cutlass.operators.status import Status
 from cutlass.operators.utils.device import to_cuda_stream
 
 from precast.kernels.own.matrix.device.gemm_f64 import GemmF64
-from precast.kernels.own.matrix.gemm_f64 import instruction_of, staging_of
+from precast.kernels.own.matrix.gemm_f64 import shape_of, staging
+from precast.kernels.own.matrix.products import Design
 from precast.loader.contract.format.target import Target
 
 _ROWS, _COLUMNS = (0, 0, 1), (0, 1, 0)  # strides of (l, rows, columns): which dimension is contiguous
@@ -54,33 +55,31 @@ class GemmF64Operator(CuteDslOperator):  # type: ignore[misc,unused-ignore]
     def __init__(self, metadata: Any) -> None:
         super().__init__(metadata)
         operands, tile = metadata.operands, tuple(metadata.design.tile_shape)
-        self.config = {
-            "tile": tile,
+        self.design = Design(
+            tile=tile,
             **_DESIGNS[tile],
-            "align": operands.A.ptr_alignment_bytes,
-            "a_major": "k" if operands.A.stride == _ROWS else "m",
-            "b_major": "n" if operands.B.stride == _ROWS else "k",
-            "out_major": "n" if operands.out.stride == _ROWS else "m",
-        }
+            align=operands.A.ptr_alignment_bytes,
+            a_major="k" if operands.A.stride == _ROWS else "m",
+            b_major="n" if operands.B.stride == _ROWS else "k",
+            out_major="n" if operands.out.stride == _ROWS else "m",
+        )
 
     def _supports(self, args: Any, target_sm: Any = None) -> Any:
         """What the metadata does not say: a target may have too little shared memory."""
-        target = Target.parse(f"sm_{target_sm}") if target_sm else None
-        if target is None:
+        if not target_sm:
             return Status.success()
-        config = {**self.config, "instruction": _instruction(target)}
-        reason = staging_of(config).refusal(instruction_of(config), target)
+        target = Target.parse(f"sm_{target_sm}")
+        reason = staging(self.design).refusal(_instruction(target), target)
         return Status.fail(reason) if reason else Status.success()
 
     def _compile(self, args: Any, target_sm: Any = None) -> Any:
         """Compile for the tensors of some arguments, of two dimensions or three."""
         target = target_sm or TargetSm(cutlass.cutlass_dsl.CuTeDSL._get_dsl().envar.arch.removeprefix("sm_"))
-        config = {**self.config, "instruction": _instruction(Target.parse(f"sm_{target}"))}
         kernel = GemmF64(
-            staging_of(config),
-            instruction_of(config),
-            exchanged=config["out_major"] == "m",
-            align=config["align"],
+            staging(self.design),
+            _instruction(Target.parse(f"sm_{target}")),
+            exchanged=self.design.out_major == "m",
+            align=self.design.align,
         )
         tensors = (args.A.tensor, args.B.tensor, args.out.tensor)
         return self.cute_compile(kernel.gemm, *tensors, cute.runtime.make_fake_stream(), target_sm=target)
@@ -122,6 +121,6 @@ def _name(operands: Any, tile: tuple[int, int, int]) -> str:
     return f"precast.GemmF64Operator_{layout}_align{operands.A.ptr_alignment_bytes}_tile{'x'.join(map(str, tile))}"
 
 
-def _instruction(target: Target) -> str:
-    """The fastest instruction that a target has."""
-    return "16x8x4" if target.major >= 9 else "8x8x4"
+def _instruction(target: Target) -> tuple[int, int, int]:
+    """The shape of the fastest instruction that a target has."""
+    return shape_of("16x8x4" if target.major >= 9 else "8x8x4")

@@ -14,6 +14,7 @@ from cutlass.cute.runtime import make_fake_stream
 from precast.kernels.own.matrix.device import planes, result
 from precast.kernels.own.matrix.device.ptx import multiply_f64
 from precast.kernels.own.matrix.device.staged_gemm import StagedGemm
+from precast.kernels.own.matrix.products import Design
 from precast.kernels.own.matrix.staging import WARP, Staging
 
 
@@ -70,10 +71,10 @@ class GemmF64(StagedGemm):
                     result.store(to, row + top + i * m + half * 8 + group, at, two, self.align == 16)
 
 
-def compile_gemm(staging: Staging, instruction: tuple[int, int, int], majors: Any, *, align: int, batched: bool) -> Any:
-    """Compile for matrices with these contiguous dimensions, whose lines are aligned to some bytes."""
+def compile_gemm(staging: Staging, instruction: tuple[int, int, int], design: Design, *, batched: bool) -> Any:
+    """Compile for matrices with the contiguous dimensions and the alignment of the design."""
     dtypes = dict.fromkeys(("a", "b", "out"), cutlass.Float64)
-    a, b, out = planes.stand_ins(dtypes, majors, align, batched=batched)
-    operation = GemmF64(staging, instruction, exchanged=majors["out"] == "m", align=align)
+    a, b, out = planes.stand_ins(dtypes, design.majors, design.align, batched=batched)
+    operation = GemmF64(staging, instruction, exchanged=design.out_major == "m", align=design.align)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     return cute.compile(operation.gemm, a, b, out, stream, options="--enable-tvm-ffi")
