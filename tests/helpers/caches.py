@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
+from tests.helpers.compiled import kept
 
 NATIVE = Path(__file__).parent / "native"
 HOST = Host(arch=platform.machine(), glibc="2.17")
@@ -46,9 +48,18 @@ def ffi_folder() -> Path:
 
 
 def compiler(*arguments: str | Path) -> None:
-    """Run gcc; its output is the error."""
-    done = subprocess.run(["gcc", "-shared", "-fPIC", "-O1", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    """Run gcc with arguments that hold ``-o`` and a path; its output is the error. Headers beside a source count."""
+    place = arguments.index("-o")
+    output, inputs = Path(arguments[place + 1]), (*arguments[:place], *arguments[place + 2 :])
+    files = [one for one in inputs if isinstance(one, Path)]
+    headers = sorted({header for file in files if file.suffix == ".c" for header in file.parent.glob("*.h")})
+
+    def make(path: Path) -> None:
+        command = ["gcc", "-shared", "-fPIC", "-O1", *inputs, "-o", path]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    shutil.copy(kept([*(str(getattr(one, "name", one)) for one in inputs), *files, *headers], make), output)
 
 
 @dataclass(frozen=True)

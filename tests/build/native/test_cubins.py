@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from precast import loader
-from precast.build.native.libprecast import write_library
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.contract.abi.tvm_ffi_abi import limits
 from precast.loader.contract.format.index import digest
@@ -25,6 +24,7 @@ from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches, in_threads
 from tests.helpers.gpu.programs import CALLS, PROGRAM, PROGRAMS, SIGNATURE, STEP, X, call, expected, wrong_calls
 from tests.helpers.gpu.signature_check import bind
+from tests.helpers.native.libprecast import libprecast_files
 from tests.helpers.native.libprecast_api import LAUNCH_ERROR, CallFailed, Library, value_of
 
 SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -32,8 +32,7 @@ SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=list(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    folder = tmp_path_factory.mktemp("libprecast")
-    write_library(folder)
+    folder = libprecast_files(tmp_path_factory.mktemp("libprecast"))
     return Library(folder / "lib" / "libprecast.so")
 
 

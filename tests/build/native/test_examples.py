@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.native.libprecast import write_library
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
+from tests.helpers.native.libprecast import libprecast_files
 from tests.helpers.plans import plan_files
 from tests.helpers.source_tree import ROOT
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("libprecast")
-    write_library(folder)
-    return folder
+    return libprecast_files(tmp_path_factory.mktemp("libprecast"))
 
 
 @pytest.fixture(scope="module", params=["cpp", "rust"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.build.native.libprecast import compile_sources
+from precast.build.native import libprecast as libprecast_module
+from precast.build.native.libprecast import COMPILE, HEADER, compile_sources, sources, write_library
+from precast.build.native.tables import tables
 from tests.helpers.caches import NATIVE, ffi_folder
+from tests.helpers.compiled import kept
 
 OK, WRONG_REQUEST, CACHE_ERROR, INTEGRITY_ERROR, OP_NOT_FOUND, VARIANT_NOT_FOUND, LOAD_ERROR, NO_CUDA_DEVICE = range(8)
 WRONG_DEVICE, LAUNCH_ERROR = 8, 9
@@ -131,12 +135,22 @@ class LibprecastReader:
 @cache
 def reader_program(folder: Path, *, plain: bool = False) -> Path:
     """The compiled reader, with sanitizers where gcc has them, unless a ``plain`` one is asked for."""
-    program = folder / ("reader-plain" if plain else "reader")
-    if plain or not has_sanitizers(folder):
-        compile_sources(program, (NATIVE / "reader.c", "-ldl", "-lpthread", "-lm"))
-    else:
-        compile_sources(program, (NATIVE / "reader.c", *SANITIZERS, "-ldl", "-lpthread", "-lm"))
-    return program
+    checks = () if plain or not has_sanitizers(folder) else SANITIZERS
+    arguments = (NATIVE / "reader.c", *checks, "-ldl", "-lpthread", "-lm")
+    return kept(["reader", *checks, *_inputs()], lambda path: compile_sources(path, arguments))
+
+
+def libprecast_files(folder: Path) -> Path:
+    """A folder with what ``precast native`` writes: the library, its header, its file for pkg-config."""
+    shutil.copytree(kept(["library", *_inputs()], write_library), folder, symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+def _inputs() -> list[str | Path]:
+    """All that libprecast is made from."""
+    rooms = {path.parent for path in sources()} | {HEADER.parent, NATIVE}
+    files = sorted(file for room in rooms for file in room.glob("*.[ch]"))
+    return [*COMPILE, *map(str, tables().items()), Path(libprecast_module.__file__), *files]
 
 
 @cache
