@@ -1,7 +1,7 @@
 """Planted faults, and how many of them the tests find: ``python benchmarks/mutants.py [--sample N] [--in PREFIX]``.
 
-``benchmarks/mutants/*.yaml`` list the faults: a file, a text that occurs once in it, the text that replaces it, and what
-breaks then. Each fault is planted alone, in a copy of the repository, and the tests of its room run until one fails. A
+``benchmarks/mutants/*.yaml`` list the faults: a file, a text that occurs once in it, the text that replaces it, and
+what breaks then. Each fault is planted alone, in a copy of the repository, and the tests of its room run until one fails. A
 fault that survives its room's tests is tried on the wider tests of ``WIDER`` where ``--wider`` is given.
 
 Needs the environment of ``make test``. Exits with 1 where a fault survived, and with 2 where a text of the list does
@@ -32,7 +32,7 @@ ENVIRONMENT = Path(".work") / "test"
 SECONDS = 900  # of one run of the tests; a fault that makes them wait longer is found
 QUICK = ("-m", "not slow")
 
-ALSO = {"loader/format": ("tests/loader/resolve",)}  # tests of a room that are in another one
+ALSO = {"loader/contract/format": ("tests/loader/resolve",)}  # tests of a room that are in another one
 WIDER = {
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
