@@ -98,7 +98,7 @@ static bool losses(const struct row *row, const int64_t *sizes, const struct tex
 static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact, const struct gpu *gpu) {
   struct builder builder = {.call = call};
   struct text measured_on = row->table->gpu;
-  if (!exact) put(&builder, "by the nearest measurements, of which the first is ");
+  if (!exact) put(&builder, "estimated from the nearest measurements; the nearest is ");
   put(&builder, "%g us at", row->times[place_of(row->table, key)]);
   for (size_t i = 0; i < row->table->axis_count; ++i)
     put(&builder, " %.*s=%lld", (int)row->table->axes[i].size, row->table->axes[i].data, (long long)row->sizes[i]);
