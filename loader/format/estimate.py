@@ -99,7 +99,9 @@ class Estimate:
         if least == 0:
             return Choice(min(keys, key=lambda key: nearest.times[key]), nearest, self._gpu)
         losses = dict.fromkeys(keys, 0.0)
-        work: dict[int, float] = {}  # at the problem, by the identity of a tiling: rows of one table share them
+        work: dict[
+            int, float
+        ] = {}  # on this problem, by the identity of a tiling, since the rows of a table share tilings
         for distance, row in rows:
             weight = (distance + _NEAR) ** -_FALL
             for key, loss in row.losses(problem, work, keys):
@@ -145,9 +147,9 @@ class _Row:
     def _take(self) -> None:
         """Compute the logarithms. Only rows that are near some problem need them."""
         times, tilings = self.measured.times, self.measured.tilings
-        known = [key for key in self._keys if key in times]
-        if all(key in tilings for key in known):
-            self._tilings = {key: tilings[key] for key in known}
-        for key in known:
+        keys = [key for key in self._keys if key in times]
+        if all(key in tilings for key in keys):
+            self._tilings = {key: tilings[key] for key in keys}
+        for key in keys:
             done = math.log(tilings[key].work(self.measured.problem)) if self._tilings else 0.0
             self._logs[key] = math.log(times[key]) - done

@@ -30,8 +30,8 @@ TUNING_LIMIT = 100_000
 
 
 class Runtime(Immutable, kw_only=True):
-    """What a cache holds for one host processor: the small library that every object is linked against, by its name,
-    and the call path. Kernels are called without a call path, too; a cache of cubins alone needs no library.
+    """What a cache holds for one host processor: the runtime library that every object is linked against, and the call
+    path. Kernels can be called without a call path; a cache of cubins alone needs no library.
     """
 
     host: Host
