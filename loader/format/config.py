@@ -65,7 +65,7 @@ def dtype_name(value: object) -> str:
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """``; did you mean 'x'?`` with the nearest known word, or else the list of known words; then another remedy, if any.
+    """``; did you mean 'x'?`` with the nearest known word, or else the list of these; then another remedy, if any.
 
     >>> suggest("hiden", ["hidden", "dtype"])
     "; did you mean 'hidden'?"
