@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from precast.build.measurements.tuning_file import Group, TuningFile
-from precast.loader.contract.format.estimate import distance, fastest
+from precast.loader.contract.format.estimate import Estimate
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning import Measured
 
@@ -35,14 +35,19 @@ def rows_of(group: Group, capability: Capability) -> list[Measured]:
 
 def by_the_rule(table: Sequence[Measured], asked: Measured) -> str:
     """What the loader takes."""
-    choice = fastest(table, asked.problem, sorted(asked.times, key=int), gpu="", capability=asked.capability)
+    keys = sorted(asked.times, key=int)
+    choice = Estimate(table, asked.problem, keys, gpu="", capability=asked.capability).fastest(asked.problem)
     assert choice is not None
     return choice.key
 
 
 def by_the_nearest(table: Sequence[Measured], asked: Measured) -> str:
     """The fastest variant of the nearest row."""
-    near = min(table, key=lambda row: distance(asked.problem, row.problem))
+
+    def distance(row: Measured) -> float:
+        return math.hypot(*(math.log2((n + 1) / (row.problem[axis] + 1)) for axis, n in asked.problem.items()))
+
+    near = min(table, key=distance)
     known = {key: time for key, time in near.times.items() if key in asked.times} or asked.times
     return min(known, key=lambda key: known[key])
 

@@ -3,14 +3,11 @@
 A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait for ever where fewer run
 at once. A fact that only costs speed is no such reason; the artifact comes behind one for which it holds, and
 ``explain`` says so. Where the driver cannot tell a fact, nobody knows whether it holds: one that must is refused.
-
-An artifact of an older cache has no statement, only the record of what its kernel asked, which is for people. It is
-served as ever, since refusing would stop deployments that work; ``explain`` says what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.assumptions import Built
@@ -19,8 +16,6 @@ from precast.loader.machine.machine import Ask, Machine
 RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel asked for, with the answer
 _REMEDY = "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 _UPDATE = "update the driver, or build it for the target with a kernel that does not ask"
-# Equal wherever the target runs, or decided by another rule.
-_IDENTITY = frozenset(("compute_capability_major", "compute_capability_minor", "driver_version"))
 
 
 def unmet(artifact: Artifact, machine: Machine) -> str | None:
@@ -40,18 +35,6 @@ def slower(artifact: Artifact, machine: Machine) -> str:
         return ""
     wrong = list(_differing(artifact.assumes.speed, machine.ask))
     return f"{_listed(wrong)}, which may cost speed: {_REMEDY}" if wrong else ""
-
-
-def unstated(artifact: Artifact, machine: Machine) -> str:
-    """What differs on a machine's GPU for an artifact of an older cache; empty where nothing does."""
-    recorded = artifact.provenance.get(RECORDED)
-    if artifact.assumes is not None or machine.ask is None or not isinstance(recorded, Mapping):
-        return ""
-    asked = {n: v for n, v in recorded.items() if n not in _IDENTITY and type(v) in (int, str)}
-    wrong = [one for one in _differing(asked, machine.ask) if one[2] is not None]
-    if not wrong:
-        return ""
-    return f"{_listed(wrong)}, and its cache does not say whether that matters: {_REMEDY}"
 
 
 def _differing(built: Built, ask: Ask) -> Iterator[tuple[str, int | str, int | str | None]]:

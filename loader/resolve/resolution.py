@@ -13,7 +13,7 @@ from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
-from precast.loader.resolve.assumptions import unmet, unstated
+from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:
 def _why(position: int, resolution: Resolution) -> str:
     accepted = resolution.accepted[position]
     measured = str(resolution.measured) if position == 0 and resolution.measured else ""
-    old = unstated(accepted.candidate.artifact, resolution.machine)
-    return "; ".join(filter(None, (measured, accepted.reservation, old)))
+    return "; ".join(filter(None, (measured, accepted.reservation)))
 
 
 def heading(resolution: Resolution) -> str:

@@ -1,4 +1,4 @@
-"""Assumptions: the facts of a GPU that were compiled into an artifact, and must hold where it runs."""
+"""Assumptions: facts of a GPU that were compiled into an artifact and must hold where it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
 Built = Mapping[str, int | str]
-"""Numbers and texts that an artifact was built with, by the names of the facts."""
+"""The values that an artifact was built with, by the names of the facts."""
 
 _MOST = 256
 _LARGEST = 2**63 - 1
@@ -19,7 +19,7 @@ _LONGEST = 256
 
 
 class Assumptions(Immutable, kw_only=True):
-    """What an artifact assumed of its GPU: ``needs`` must hold there, ``speed`` may differ and only costs speed.
+    """What an artifact assumes of its GPU: ``needs`` must hold; a difference in ``speed`` only costs speed.
 
     >>> Assumptions.parse({"needs": {"multiprocessor_count": 132}, "speed": {}}).needs
     {'multiprocessor_count': 132}
@@ -37,18 +37,18 @@ class Assumptions(Immutable, kw_only=True):
         needs, speed = (_facts(data, name) for name in ("needs", "speed"))
         both = sorted(needs.keys() & speed.keys())
         if both:
-            raise FormatError("the fact stands under needs, too", f"speed.{both[0][:80]}")
+            raise FormatError("the fact is also in needs", f"speed.{both[0][:80]}")
         if not needs and not speed:
-            raise FormatError("it names no fact: such an artifact has no assumptions at all")
+            raise FormatError("expected at least one fact")
         return cls(needs=needs, speed=speed)
 
 
 def _facts(data: fields.Object, name: str) -> Built:
-    found = fields.table(data, name, _fact, most=_MOST)
-    for one in found:
-        if not NAME.admits(one):
-            raise FormatError("not the name of a fact", f"{name}.{one[:80]}")
-    return found
+    facts = fields.table(data, name, _fact, most=_MOST)
+    for fact in facts:
+        if not NAME.admits(fact):
+            raise FormatError("not the name of a fact", f"{name}.{fact[:80]}")
+    return facts
 
 
 def _fact(value: object) -> int | str:

@@ -1,4 +1,4 @@
-"""Configs: the compile-time constants of a kernel, their types, and the one way to write each value."""
+"""Configs: the compile-time constants of a kernel, their types, and the canonical form of each value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DTYPE_ALIASES = {
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
 }  # fmt: skip
 DTYPE_NAMES = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
-"""The canonical name of each usual name of a dtype."""
+"""The canonical name of a dtype, by its common names."""
 
 _DEPTH = 12
 _NUMBER = "([0-9]{1,18})"
@@ -44,7 +44,7 @@ _TEXT = 1024
 
 
 def dtype_name(value: object) -> str:
-    """The one name of a dtype, from ``torch.bfloat16``, ``numpy.float32`` or any usual short name.
+    """The canonical name of a dtype, from ``torch.bfloat16``, ``numpy.float32`` or a common short name.
 
     >>> dtype_name("bf16"), dtype_name("half")
     ('bfloat16', 'float16')
@@ -65,7 +65,7 @@ def dtype_name(value: object) -> str:
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """``; did you mean 'x'?`` with the nearest known word, else the list of them; then what else to do, if anything.
+    """``; did you mean 'x'?`` with the nearest known word, or else the list of these; then another remedy, if any.
 
     >>> suggest("hiden", ["hidden", "dtype"])
     "; did you mean 'hidden'?"
@@ -83,7 +83,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def to_value(value: object, depth: int = 0) -> Value:
-    """A config value as precast keeps it: lists become tuples, and nothing else than plain values passes.
+    """A config value as precast stores it: lists become tuples. Raises a ConfigError if it is not a plain value.
 
     >>> to_value([64, [1, 2]])
     (64, (1, 2))
@@ -110,12 +110,12 @@ def to_value(value: object, depth: int = 0) -> Value:
 
 
 def to_json(value: Value) -> Any:
-    """The same value as JSON has it: tuples become lists."""
+    """The value for JSON: tuples become lists."""
     return [to_json(v) for v in value] if isinstance(value, tuple) else value
 
 
 def canonical(data: object) -> bytes:
-    """The one JSON text of a value: sorted, compact, ASCII, no NaN. Digests are taken over this.
+    """The canonical JSON of a value, for digests: sorted, compact, ASCII, no NaN.
 
     >>> canonical({"b": 1, "a": [True, None]})
     b'{"a":[true,null],"b":1}'
@@ -124,17 +124,17 @@ def canonical(data: object) -> bytes:
 
 
 def config_order(config: Mapping[str, Value]) -> tuple[Any, ...]:
-    """What configs are sorted by in lists that people read: their text, and the numbers in it by their size.
+    """The sort key of configs in lists for people: their text, with the numbers in it by size.
 
     >>> sorted([{"n": 1024}, {"n": 16}, {"dtype": "float32", "n": 2}], key=config_order)
     [{'dtype': 'float32', 'n': 2}, {'n': 16}, {'n': 1024}]
     """
     text = canonical({name: to_json(value) for name, value in config.items()}).decode()
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split(_NUMBER, text)))
+    return tuple(int(part) if index % 2 else part for index, part in enumerate(re.split(_NUMBER, text)))
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """A config on one line, as YAML reads it.
+    """A config as a line of YAML.
 
     >>> config_text({"dtype": "bfloat16", "hidden": 4096, "tile": (64, 128)})
     '{dtype: bfloat16, hidden: 4096, tile: [64, 128]}'
@@ -143,7 +143,7 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def value_text(value: object) -> str:
-    """One value on one line, as YAML reads it.
+    """A value as a line of YAML.
 
     >>> value_text((64, "bf16", "on"))
     '[64, bf16, "on"]'
@@ -160,13 +160,13 @@ def value_text(value: object) -> str:
 
 
 def python_text(value: object) -> str:
-    """A config, or one value, as a program writes it.
+    """A config, or a value, as Python code.
 
     >>> python_text({"dtype": "bfloat16", "tile": (64, None)})
     "{'dtype': 'bfloat16', 'tile': [64, None]}"
     """
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name!r}: {python_text(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name!r}: {python_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(python_text, value)) + "]"
     return repr(value)
@@ -176,7 +176,7 @@ class Key(Immutable, kw_only=True):
     """One key of an op's config: its name, type, kind and default.
 
     ``type`` is one of ``dtype str int float bool any``, ``list[...]`` of one, or any of these followed by ``?``
-    where ``None`` is allowed. A key with ``has_default`` may be left out of a config.
+    where ``None`` is allowed. A key with ``has_default`` is optional.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Key(Immutable, kw_only=True):
     choices: tuple[Value, ...] = ()
 
     def normal(self, value: object) -> Value:
-        """The value in its one form, or a ConfigError that names the key.
+        """The value in its canonical form. Raises a ConfigError that names the key.
 
         >>> Key(name="dtype", type="dtype").normal("bf16")
         'bfloat16'
@@ -226,7 +226,7 @@ def _normal(kind: str, value: object) -> Value:
 
 
 def complete(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> dict[str, Value]:
-    """The full config for an op: every value in its one form, defaults filled in.
+    """The full config of an op: every value in its canonical form, with defaults.
 
     >>> keys = [Key(name="hidden", type="int"), Key(name="eps", type="float", has_default=True, default=1e-6)]
     >>> complete(keys, {"hidden": 4096}, op="rmsnorm")
@@ -243,7 +243,7 @@ def complete(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> di
 
 
 def normalise(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> dict[str, Value]:
-    """The given values in their one form, with nothing filled in; unknown keys are refused."""
+    """The given values in their canonical form, without defaults. Raises a ConfigError for an unknown key."""
     table = {k.name: k for k in keys}
     result: dict[str, Value] = {}
     for name, value in given.items():

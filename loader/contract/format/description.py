@@ -1,4 +1,4 @@
-"""A kernel described for people: its author's docstring, and what it takes."""
+"""A kernel described for people: the author's docstring, and its arguments."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from precast.loader.contract.format.signature import Argument, Dim, Signature
 
 
 def describe(op: str, artifact: Artifact, doc: str = "") -> str:
-    """What ``help(kernel)`` shows of an artifact.
+    """The text of ``help(kernel)`` for an artifact.
 
     Parameters
     ----------
     op, artifact
-        What to describe.
+        The artifact to describe.
     doc
-        The author's docstring; ``OpIndex.doc`` holds it.
+        The author's docstring, which is ``OpReader.doc``.
     """
     lines = [doc.strip(), ""] if doc.strip() else []
     lines += [f"{op} {config_text(artifact.config)}, compiled for {artifact.target}.", "", "Arguments, in call order:"]
@@ -25,7 +25,7 @@ def describe(op: str, artifact: Artifact, doc: str = "") -> str:
 
 
 def describe_argument(argument: Argument) -> str:
-    """One argument with all that a caller must keep to.
+    """One argument with everything that a caller must observe.
 
     >>> x = Argument(name="x", kind="tensor", dtype="float16", shape=("m", 8), strides=("s", 1), alignment=16)
     >>> describe_argument(x)
@@ -33,12 +33,12 @@ def describe_argument(argument: Argument) -> str:
     >>> describe_argument(Argument(name="p", kind="pointer", dtype="int32"))
     'p: pointer to int32'
     """
-    kind, demands = describe_parts(argument)
-    return ", ".join([f"{argument.name}: {kind}", *demands])
+    kind, requirements = describe_parts(argument)
+    return ", ".join([f"{argument.name}: {kind}", *requirements])
 
 
 def describe_parts(argument: Argument) -> tuple[str, list[str]]:
-    """What an argument is, and what else a caller must keep to.
+    """The type of an argument, and what else a caller must observe.
 
     >>> describe_parts(Argument(name="x", kind="tensor", dtype="float16", shape=("n",), alignment=16))
     ('float16[n]', ['aligned to 16 bytes'])
@@ -63,7 +63,7 @@ def describe_parts(argument: Argument) -> tuple[str, list[str]]:
 
 
 def describe_symbols(signature: Signature) -> list[str]:
-    """The sizes that are more than any 32-bit number, a line for each kind.
+    """The symbols that are not simply 32-bit numbers, a line for each type.
 
     >>> from precast.loader.contract.format.signature import Symbol
     >>> wide = Symbol(dtype="int64", divisibility=8)
@@ -83,7 +83,7 @@ def _line(names: list[str], dtype: str, divisibility: int) -> str:
 
 
 def _compact(shape: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-    """The strides of a row-major tensor, where its shape tells them; they need no mention then."""
+    """The strides of a row-major tensor, if they follow from its shape; then they need no mention."""
     strides: list[Dim] = []
     step = 1
     for extent in reversed(shape):

@@ -1,4 +1,4 @@
-"""Typed getters for JSON that may be wrong: each error carries the key, and every level adds its own as it unwinds."""
+"""Typed getters for JSON that may be invalid. An error has the path of the value: each level adds its key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING = object()
 
 
 def read_json(data: bytes, *, limit: int) -> Any:
-    """Parse JSON that must be UTF-8, of bounded size, with no key twice and no NaN.
+    """Parse JSON in UTF-8 of at most ``limit`` bytes, without repeated keys or NaN.
 
     >>> read_json(b'{"a": 1}', limit=100)
     {'a': 1}
@@ -30,7 +30,7 @@ def read_json(data: bytes, *, limit: int) -> Any:
 
 
 def read_text(data: bytes, *, limit: int) -> str:
-    """Text that must be UTF-8, of bounded size."""
+    """Decode UTF-8 of at most ``limit`` bytes."""
     if len(data) > limit:
         raise FormatError(f"{len(data)} bytes of JSON, more than the {limit} this reader takes")
     try:
@@ -40,7 +40,7 @@ def read_text(data: bytes, *, limit: int) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a text of JSON, with no key twice and no NaN."""
+    """Parse a JSON text. Raises a FormatError for a repeated key and for NaN."""
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except FormatError:
@@ -71,7 +71,7 @@ def as_object(value: object) -> Object:
 
 
 def get(data: Object, name: str, kind: type[T], default: Any = MISSING) -> T:
-    """The value under ``name``, which must be exactly of that type (a bool is not an int here).
+    """The value under ``name``, which must be exactly of this type: a bool is not an int.
 
     >>> get({"size": 3}, "size", int)
     3
@@ -103,7 +103,7 @@ def matching(data: Object, name: str, words: Pattern, what: str, default: Any = 
 
 
 def one_of(data: Object, name: str, allowed: tuple[str, ...], default: Any = MISSING) -> str:
-    """A string out of a fixed list."""
+    """One of a fixed list of strings."""
     value = get(data, name, str, default)
     if value not in allowed:
         raise FormatError(f"{value[:80]!r} is not one of {', '.join(allowed)}", name)
@@ -111,14 +111,13 @@ def one_of(data: Object, name: str, allowed: tuple[str, ...], default: Any = MIS
 
 
 def parsed(data: Object, name: str, parse: Callable[[Any], T], default: Any = MISSING) -> T:
-    """The value under ``name``, through ``parse``; its errors gain this key."""
+    """The value under ``name``, parsed. An error gets this key."""
     if name not in data:
         if default is MISSING:
             raise FormatError("missing", name)
         return default  # type: ignore[no-any-return]
-    with_place = data[name]
     try:
-        return parse(with_place)
+        return parse(data[name])
     except FormatError as error:
         raise error.within(name) from None
     except PrecastError as error:
@@ -126,7 +125,7 @@ def parsed(data: Object, name: str, parse: Callable[[Any], T], default: Any = MI
 
 
 def items(data: Object, name: str, parse: Callable[[Any], T], *, most: int, default: Any = MISSING) -> tuple[T, ...]:
-    """The list under ``name``, each item through ``parse``."""
+    """The list under ``name``, each item parsed."""
 
     def each(value: Any) -> Iterator[T]:
         if not isinstance(value, list):
@@ -145,7 +144,7 @@ def items(data: Object, name: str, parse: Callable[[Any], T], *, most: int, defa
 
 
 def table(data: Object, name: str, parse: Callable[[Any], T], *, most: int, default: Any = MISSING) -> dict[str, T]:
-    """The object under ``name``, each value through ``parse``."""
+    """The object under ``name``, each value parsed."""
 
     def each(value: Any) -> dict[str, T]:
         entries = as_object(value)
@@ -164,7 +163,7 @@ def text(value: object) -> str:
 
 
 def known(data: Object, names: tuple[str, ...]) -> Object:
-    """The object, which may have no other keys than these."""
+    """The object, which may have no keys but these."""
     for name in data:
         if name not in names:
             raise FormatError("unknown key", name[:80])

@@ -1,6 +1,6 @@
-"""Patterns: what a cache may hold as a name, a digest, a symbol. Each is a regular expression, compiled when needed.
+"""Patterns of names, digests and symbols: regular expressions that are compiled only if needed.
 
-Compiling one takes longer than most reads of a cache, so nearly all texts are admitted without it, by a quick test.
+Compiling one takes longer than most reads of a cache, so a quick test without it admits nearly all texts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _HEX = "0123456789abcdef"
 
 
 class Pattern(Immutable):
-    """The texts that the whole ``pattern`` matches. ``quick`` may accept some of them without the regular expression;
-    it accepts no other text.
+    """The texts that ``pattern`` matches as a whole. ``quick`` accepts some of them without the regular expression, and
+    no other text.
 
     >>> NAME.admits("hidden"), NAME.admits("2nd"), CACHE_NAME.admits("my-kernels")
     (True, False, True)
@@ -25,7 +25,7 @@ class Pattern(Immutable):
     quick: Callable[[str], bool] = lambda text: False
 
     def admits(self, text: str) -> bool:
-        """Whether the pattern matches a whole text."""
+        """Whether the pattern matches the whole text."""
         return self.quick(text) or re.fullmatch(self.pattern, text, re.ASCII) is not None
 
 

@@ -1,4 +1,4 @@
-"""Signatures: what a kernel takes, in call order, as the compiler said it."""
+"""Signatures: the arguments of a kernel in call order, as the compiler reports them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEPTH = 4
 
 
 class Symbol(Immutable, kw_only=True):
-    """A number known at the call: the width it is read with and what it must divide by."""
+    """A number that is known at the call: its integer type, and a number that divides it."""
 
     dtype: str
     divisibility: int = 1
@@ -31,10 +31,10 @@ class Symbol(Immutable, kw_only=True):
 
 
 class Argument(Immutable, kw_only=True):
-    """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature explains.
+    """One argument. ``shape`` and ``strides`` hold numbers, or names of symbols that the signature defines.
 
-    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream. ``written`` says
-    that the author declares this tensor to be an output.
+    An ``env_stream`` is never passed: the loader's environment supplies the caller's current stream. ``written`` is
+    true for a tensor that the author declares as an output.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Argument(Immutable, kw_only=True):
 
     @property
     def none_value(self) -> tuple[Any, ...] | None:
-        """What is passed for a always_none argument."""
+        """The value that is passed for an argument that is always None."""
         return tuple(m.none_value for m in self.members) if self.kind == "tuple" else None
 
     def __str__(self) -> str:
@@ -132,7 +132,7 @@ def _dim(value: object) -> Dim:
 
 
 class Signature(Immutable, kw_only=True):
-    """All arguments of a kernel, in call order, and the symbols that their shapes share.
+    """The arguments of a kernel in call order, and the symbols that their shapes share.
 
     >>> n = Symbol(dtype="int32")
     >>> x = Argument(name="x", kind="tensor", dtype="float32", shape=("n",))
@@ -172,16 +172,16 @@ class Signature(Immutable, kw_only=True):
         return replace(self, arguments=tuple(marked))
 
     def check_shapes(self) -> None:
-        """Refuse a tensor with a symbol that is not explained, or with more or fewer strides than sizes.
+        """Raise a FormatError for a tensor with an undefined symbol, or with another number of strides than sizes.
 
-        Host code checks what an object takes; what a cubin takes is checked by this signature.
+        Host code checks the arguments of an object; this signature checks those of a cubin.
         """
         for argument in self.passed:
             dims = (*argument.shape, *(argument.strides or ())) if argument.kind == "tensor" else ()
             if not all(dim in self.symbols for dim in dims if isinstance(dim, str)):
-                raise FormatError(f"{argument.name!r} has a symbol that is not explained", "signature")
+                raise FormatError(f"{argument.name!r} has a symbol that the signature does not define", "signature")
             if dims and argument.strides is not None and len(argument.strides) != len(argument.shape):
-                raise FormatError(f"{argument.name!r} has other strides than sizes", "signature")
+                raise FormatError(f"{argument.name!r} has another number of strides than sizes", "signature")
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.passed))})"

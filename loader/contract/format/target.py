@@ -1,7 +1,7 @@
 """Targets: which GPU an artifact is built for, and which GPUs it runs on, by CUDA's rules.
 
-``sm_100a`` runs on 10.0 only; ``sm_100f`` on its family, same or newer minor; plain ``sm_90`` on the
-same major, same or newer minor. The GPUs of Jetson boards run only what was built for exactly them.
+``sm_100a`` runs on 10.0 only; ``sm_100f`` on its family, with the same or a newer minor version; plain ``sm_90`` on the
+same major version, with the same or a newer minor version. The GPUs of Jetson boards run only their own targets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TEGRA = frozenset({(8, 7), (11, 0)})
 
 
 class Capability(Immutable, order=True):
-    """What a device is: its compute capability.
+    """The compute capability of a device.
 
     >>> str(Capability(9, 0))
     '9.0'
@@ -29,7 +29,7 @@ class Capability(Immutable, order=True):
 
 
 class Target(Immutable, order=True):
-    """What an artifact is built for.
+    """The GPUs that an artifact is built for.
 
     >>> Target.parse("sm_100a").runs_on(Capability(10, 3))
     False
@@ -59,18 +59,18 @@ class Target(Immutable, order=True):
 
     @property
     def capability(self) -> Capability:
-        """The device this target names exactly."""
+        """The capability that the target names."""
         return Capability(self.major, self.minor)
 
     def runs_on(self, device: Capability) -> bool:
-        """Whether a device of this capability can run what was built for this target."""
+        """Whether a device of this capability runs code that is built for this target."""
         if self.suffix == "a" or (device.major, device.minor) in TEGRA or (self.major, self.minor) in TEGRA:
             return device == self.capability
         return device.major == self.major and device.minor >= self.minor
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Among targets that run on one device, the best one has the lowest rank: exact, family, plain; then newest.
+        """The sort key among targets that run on one device, the best first: exact, family, plain; then the newest.
 
         >>> sorted(map(Target.parse, ["sm_80", "sm_86", "sm_86a"]), key=lambda t: t.rank)[0].suffix
         'a'
@@ -91,6 +91,6 @@ def parse_capability(text: str) -> Capability:
 
 
 def _number(text: str) -> int:
-    """A number as it is written without a leading zero; 0 for what is none."""
+    """A number that is written without a leading zero; 0 for any other text."""
     plain = text.isascii() and text.isdigit() and len(text) < 4 and text[0] != "0"
     return int(text) if plain else 0

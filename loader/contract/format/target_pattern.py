@@ -1,4 +1,4 @@
-"""Target patterns: the targets that a kernel says it can be built for."""
+"""Target patterns: the targets that a kernel can be built for, as its author declares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from precast.loader.errors import TargetError
 
 
 class TargetPattern(Immutable):
-    """What a kernel says it can be built for: ``sm_90a`` exactly, or ``sm_80+`` for that and anything newer.
+    """One target, such as ``sm_90a``; or a target and all newer ones, such as ``sm_80+``.
 
     >>> TargetPattern.parse("sm_80+").admits(Target.parse("sm_100a"))
     True
@@ -35,11 +35,11 @@ class TargetPattern(Immutable):
         return f"{self.target}{'+' if self.newer else ''}"
 
     def admits(self, target: Target) -> bool:
-        """Whether a kernel that says this can be built for ``target``."""
+        """Whether a kernel with this pattern can be built for ``target``."""
         return target.capability >= self.target.capability if self.newer else target == self.target
 
 
 def admitted(patterns: Iterable[str], target: Target) -> bool:
-    """Whether any of the patterns admits the target; no pattern at all admits every target."""
+    """Whether one of the patterns admits the target. Without patterns every target is admitted."""
     parsed = [TargetPattern.parse(p) for p in patterns]
     return not parsed or any(p.admits(target) for p in parsed)

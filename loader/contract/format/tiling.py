@@ -1,4 +1,4 @@
-"""Tilings: how a kernel cuts a problem into tiles, and how many of them a GPU takes at once."""
+"""Tilings: how a kernel cuts a problem into tiles, and how many tiles a GPU runs at once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from precast.loader.errors import FormatError
 
 _SIZE = 2**63 - 1
 _AXES = 32
-# Of the time of a kernel, the share that goes by whole waves of tiles; the rest goes by the number of tiles. Chosen on
-# matrix products of sizes that were left out of the measurements. Shares from 0.4 to 0.7 do about as well.
+# The share of a kernel's time that depends on the number of whole waves; the rest depends on the number of tiles.
+# Chosen on matrix products of sizes that were left out of the measurements. Shares from 0.4 to 0.7 do about as well.
 _BY_WAVES = 0.6
 
 
 class Tiling(Immutable, kw_only=True):
-    """``tile`` is what one cluster of blocks works on, by the axes of the problem; ``at_once`` clusters run at once.
+    """``tile`` has the sizes that one cluster of blocks works on, by axis; ``at_once`` clusters run at once.
 
-    An axis that is not named is not cut. What a tile takes along such an axis is the same for every tiling.
+    An axis that is not listed is not cut.
     """
 
     tile: Mapping[str, int]
     at_once: int
 
     def work(self, problem: Mapping[str, int]) -> float:
-        """How long the tiles of a problem take, in units of one full wave of them.
+        """The time of the tiles of a problem, in units of one full wave.
 
         >>> square = Tiling(tile={"m": 128, "n": 128}, at_once=132)
         >>> square.work({"m": 128 * 132, "n": 128, "k": 64}), square.work({"m": 128 * 133, "n": 1, "k": 64})
@@ -39,7 +39,7 @@ class Tiling(Immutable, kw_only=True):
         return _BY_WAVES * -(-tiles // self.at_once) + (1 - _BY_WAVES) * tiles / self.at_once
 
     def cuts(self, problem: Mapping[str, int]) -> bool:
-        """Whether a problem has all the axes that are cut."""
+        """Whether a problem has every axis of the tile."""
         return self.tile.keys() <= problem.keys()
 
     def to_json(self) -> dict[str, Any]:

@@ -34,4 +34,4 @@ def test_a_blob(path: Path, refused: Refused, name: str) -> None:
 @pytest.mark.parametrize("name", ["libc.so.6", "../libprecast-rt-0000000000000002.so", "/lib/x.so"])
 def test_a_runtime(path: Path, refused: Refused, name: str) -> None:
     edit(path / "index.json", lambda index: index["runtimes"][0].update(soname=name))
-    refused(path, "is not a runtime library's name")
+    refused(path, "is not the name of a runtime library")

@@ -53,7 +53,7 @@ def test_an_unknown_field_of_an_artifact(path: Path, refused: Refused) -> None:
 @pytest.mark.parametrize(
     ("assumes", "words"),
     [
-        ({"needs": {}, "speed": {}}, "it names no fact"),
+        ({"needs": {}, "speed": {}}, "expected at least one fact"),
         ({"needs": {"multiprocessor_count": 132}}, "missing"),
         ({"needs": {"multiprocessor_count": True}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"multiprocessor_count": None}, "speed": {}}, "expected a number or a text"),
@@ -61,7 +61,7 @@ def test_an_unknown_field_of_an_artifact(path: Path, refused: Refused) -> None:
         ({"needs": {"name": "x\ny"}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"name": "\ud800"}, "speed": {}}, "expected a number or a text"),
         ({"needs": {"two words": 1}, "speed": {}}, "not the name of a fact"),
-        ({"needs": {"warp_size": 1}, "speed": {"warp_size": 1}}, "stands under needs, too"),
+        ({"needs": {"warp_size": 1}, "speed": {"warp_size": 1}}, "the fact is also in needs"),
         ({"needs": {"warp_size": 1}, "speed": {}, "hope": {}}, "unknown key in"),
         ([], "expected"),
     ],

@@ -59,6 +59,7 @@ def at(*place: Any, value: Any) -> Callable[[Row], None]:
 
 
 STEP, PARAMETER = ("steps", 0), ("steps", 0, "parameters", 0)
+UNDEFINED = "has a symbol that the signature does not define"
 A_NUMBER = "expected a number, a leaf such as 'x.shape[0]', or a function"
 DAMAGES: list[tuple[Callable[[Row], None], str]] = [
     (at(*STEP, "shared", value="y.shape[1]"), "is not in "),
@@ -98,9 +99,12 @@ DAMAGES: list[tuple[Callable[[Row], None], str]] = [
     (lambda row: row.update(kind="object", host=HOST.to_json()), "only a cubin has a host program"),
     (lambda row: row.update(program=None), "expected an object"),
     (lambda row: row.pop("program"), "a cubin without a host program"),
-    (lambda row: row["signature"].update(symbols={}), "has a symbol that is not explained"),
-    (lambda row: row["signature"]["arguments"][2].update(strides=["nobody"]), "has a symbol that is not explained"),
-    (lambda row: row["signature"]["arguments"][0].update(strides=["s"]), "has other strides than sizes"),
+    (lambda row: row["signature"].update(symbols={}), UNDEFINED),
+    (
+        lambda row: row["signature"]["arguments"][2].update(strides=["nobody"]),
+        UNDEFINED,
+    ),
+    (lambda row: row["signature"]["arguments"][0].update(strides=["s"]), "has another number of strides than sizes"),
 ]
 
 

@@ -279,6 +279,32 @@ def test_the_same_decision(asked: Asked, tmp_path: Path, purpose: Purpose) -> No
     assert purpose.wishes != range(20) or len(seen) > 12, f"few reasons occurred: {seen}"
 
 
+def test_the_same_targets_run(asked: Asked, tmp_path: Path) -> None:
+    """Also on the GPUs of Jetson boards, 8.7 and 11.0, which run only what is built for exactly them."""
+    targets = (
+        "sm_80",
+        "sm_86",
+        "sm_87",
+        "sm_89",
+        "sm_90",
+        "sm_90a",
+        "sm_100f",
+        "sm_103a",
+        "sm_110",
+        "sm_110a",
+        "sm_111",
+    )
+    writer = CacheWriter()
+    writer.runtime("libprecast-rt-0000000000000001.so", b"not code")
+    blob = writer.keep(b"not code", "raw")
+    writer.op("scale", [artifact(blob, {}, target) for target in targets], keys=())
+    root = writer.write(tmp_path / "cache")
+    for target in targets:
+        accepted = [one.candidate.artifact.key[:12] for one in asked.python([root], {}, target=target).accepted]
+        rows = asked.libprecast([root], {}, target=target)
+        assert accepted and [key for verdict, key, _ in rows if verdict != "refused"] == accepted, target
+
+
 def parts(reasons: str) -> list[str]:
     """Reasons without what names the reader."""
     return sorted(re.sub(r", \S+ is installed$", ", another is installed", one) for one in reasons.split("; "))

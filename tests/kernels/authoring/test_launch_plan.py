@@ -77,7 +77,7 @@ def test_a_plan_becomes_a_program_of_one_step() -> None:
     ("position", "change", "message"),
     [
         (0, {"strides": None}, "the packing is unknown without strides in 'signature.x'"),
-        (0, {"shape": ("m", 4)}, "a symbol that is not explained"),
+        (0, {"shape": ("m", 4)}, "a symbol that the signature does not define"),
         (2, {"dtype": "bfloat16"}, "the packing of bfloat16 is unknown in 'signature.factor'"),
     ],
 )

@@ -17,7 +17,7 @@ from precast.loader.contract.format.tuning import Measured
 from precast.loader.contract.values import replace
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
-from precast.loader.resolve.assumptions import slower, unmet, unstated
+from precast.loader.resolve.assumptions import slower, unmet
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve, resolve_every
@@ -162,23 +162,9 @@ def test_both_kinds_of_facts_in_one_artifact() -> None:
     assert taken.reservation == ""
 
 
-def test_an_old_artifact_without_a_statement_is_taken_and_what_differs_is_told() -> None:
-    asked = {"compute_capability_major": 9, "driver_version": 13000, SMS: 132, "total_memory": None, "warp_size": [32]}
-    old = scale(provenance={"assumed": asked, "profile": "H200"})
-    (taken,) = decide(on("H20"), source(old)).accepted
-    assert taken.reservation == ""
-    assert (
-        "built for a GPU whose multiprocessor_count is 132, this one's is 78, and its cache does not say whether that"
-        " matters: build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
-    ) in str(decide(on("H20"), source(old)))
-    assert "built for a GPU" not in str(decide(on("H200"), source(old)))
-    malformed = source(scale(provenance={"assumed": "no table"}))
-    assert "built for a GPU" not in str(decide(on("H20"), malformed))
-
-
 def test_an_artifact_that_states_nothing() -> None:
     plain = scale()
-    assert (unmet(plain, on("H20")), slower(plain, on("H20")), unstated(plain, on("H20"))) == (None, "", "")
+    assert (unmet(plain, on("H20")), slower(plain, on("H20"))) == (None, "")
 
 
 def test_which_variant_is_best_does_not_depend_on_the_numbers() -> None:

@@ -42,7 +42,7 @@ static void check_facts(const struct node *node) {
     bool sound = one.value->kind == JSON_INT ||
                  (one.value->kind == JSON_TEXT && one.value->size > 0 && one.value->size <= 256);
     for (size_t n = 0; sound && one.value->kind == JSON_TEXT && n < one.value->size; ++n)
-      sound = one.value->data[n] >= ' ' && one.value->data[n] <= '~'; /* what no GPU says is not compared */
+      sound = one.value->data[n] >= ' ' && one.value->data[n] <= '~'; /* no GPU reports other texts */
     if (!sound) refuse(&one, "expected a number or a text");
     if (!is_name(one.name)) refuse(&one, "not the name of a fact");
   }
@@ -55,10 +55,10 @@ static void read_assumptions(const struct node *node, struct artifact *artifact)
   check_facts(&speed);
   for (size_t i = 0; i < speed.value->size; ++i) {
     struct node one = entry(&speed, i);
-    if (find(needs.value, one.name)) refuse(&one, "the fact stands under needs, too");
+    if (find(needs.value, one.name)) refuse(&one, "the fact is also in needs");
   }
   if (!needs.value->size && !speed.value->size)
-    refuse(node, "it names no fact: such an artifact has no assumptions at all");
+    refuse(node, "expected at least one fact");
   artifact->needs = needs.value, artifact->speed = speed.value;
 }
 

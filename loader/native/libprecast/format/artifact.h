@@ -24,14 +24,14 @@ struct artifact {
 /* The artifact at a position of an op. */
 struct artifact read_artifact(struct call *call, const struct op *op, size_t position);
 
-/* false where the text is no target */
+/* false if the text is not a target */
 bool parse_target(struct text text, struct target *target);
-/* Whether a device of a compute capability runs what is built for a target, by CUDA's rules. */
+/* Whether a device of this compute capability runs code for a target, by CUDA's rules. */
 bool runs_on(struct target target, struct version capability);
 /* Lower is better, among targets that run on one device: exact, family, plain; then the newest. */
 int target_rank(struct target target);
 
-/* Fails unless the node is a sound signature. */
+/* Fails unless the node is a valid signature. */
 void check_signature(const struct node *node);
 
 #endif

@@ -1,4 +1,4 @@
-/* What every part uses: memory that is freed at once, texts with a length, and the way a failure takes.
+/* Shared by all parts: memory that is freed at once, texts with a length, and how failures propagate.
  *
  * A function that fails does not return: fail() goes back to the attempt() that is running. So no part may hold a
  * descriptor, a lock or memory of its own across a call that can fail, unless it runs that call in an attempt(). */
@@ -24,7 +24,7 @@ struct arena {
   struct block *blocks;
 };
 
-/* A call in progress: where its memory comes from, and where it goes back to. */
+/* A call in progress: its memory, and where a failure returns to. */
 struct call {
   struct arena *memory;
   jmp_buf *escape;
@@ -41,15 +41,15 @@ void *take(struct call *call, size_t count, size_t size);
 _Noreturn void fail(struct call *call, precast_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fail once more, as the attempt did that just failed. */
+/* Fail again with the status and message of the attempt that just failed. */
 _Noreturn void fail_again(struct call *call);
 
 typedef void body(struct call *call, void *argument);
 
-/* Run a body; false where it failed, with the status and the message in the call. The message is in its memory. */
+/* Run a body. False if it failed: then the call has the status and the message, which is in the memory of the call. */
 bool attempt(struct call *call, body *run, void *argument);
 
-/* The same in another arena, which is freed where the body fails. */
+/* The same in another arena, which is freed if the body fails. */
 bool attempt_in(struct call *call, struct arena *memory, body *run, void *argument);
 
 /* A text that grows. */
@@ -61,7 +61,7 @@ struct builder {
 
 void put(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void put_text(struct builder *builder, struct text text);
-/* The text with its escapes, in single quotes: what a file holds never moves a terminal's cursor, nor ends a line. */
+/* The text escaped, in single quotes: no content of a file moves a terminal's cursor or ends a line. */
 void put_quoted(struct builder *builder, struct text text);
 const char *built(struct builder *builder);
 

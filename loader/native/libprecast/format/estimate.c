@@ -95,10 +95,10 @@ static bool losses(const struct row *row, const int64_t *sizes, const struct tex
   return any;
 }
 
-static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact, const struct gpu *gpu) {
+static const char *reason_of(struct call *call, const struct row *row, struct text key, bool exact, const struct gpu *gpu) {
   struct builder builder = {.call = call};
   struct text measured_on = row->table->gpu;
-  if (!exact) put(&builder, "by the nearest measurements, of which the first is ");
+  if (!exact) put(&builder, "estimated from the nearest measurements; the nearest is ");
   put(&builder, "%g us at", row->times[place_of(row->table, key)]);
   for (size_t i = 0; i < row->table->axis_count; ++i)
     put(&builder, " %.*s=%lld", (int)row->table->axes[i].size, row->table->axes[i].data, (long long)row->sizes[i]);
@@ -109,7 +109,7 @@ static const char *told_of(struct call *call, const struct row *row, struct text
 }
 
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
-            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told) {
+            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **reason) {
   struct row *rows = take(call, measured.count, sizeof *rows);
   size_t count = 0;
   for (size_t i = 0; i < measured.count; ++i)
@@ -144,6 +144,6 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
   int best = -1;
   for (size_t i = 0; i < key_count; ++i)
     if (among[i] && (best < 0 || sum[i] < sum[best])) best = (int)i;
-  *told = told_of(call, nearest, keys[best], exact, gpu);
+  *reason = reason_of(call, nearest, keys[best], exact, gpu);
   return best;
 }

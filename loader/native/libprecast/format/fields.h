@@ -1,10 +1,10 @@
-/* Typed getters for JSON that may be wrong: each error names the place in the file. */
+/* Typed getters for JSON that may be invalid: each error has the path of the value in the file. */
 #ifndef PRECAST_FIELDS_H
 #define PRECAST_FIELDS_H
 
 #include "json.h"
 
-/* A value and the way to it. value is NULL where the place is empty. */
+/* A value and the path to it. value is NULL if it is missing. */
 struct node {
   struct call *call;
   const struct json *value;
@@ -20,7 +20,7 @@ struct node entry(const struct node *object, size_t position);
 
 _Noreturn void refuse(const struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The name of a value's type, as errors call it. */
+/* The name of a value's type in errors. */
 const char *type_name(const struct json *value);
 
 /* Each returns the value, or fails. */
@@ -30,13 +30,13 @@ struct text string(const struct node *node);
 bool truth(const struct node *node);
 int64_t count_of(const struct node *node, int64_t most);
 
-/* A text that is of a form, such as is_digest. */
+/* A text that has a form, such as is_digest. */
 struct text formed(const struct node *node, bool (*form)(struct text), const char *what);
 
-/* A text out of a list that ends with NULL. */
+/* One of a list of texts that ends with NULL. */
 struct text one_of(const struct node *node, const char *const words[]);
 
-/* The object, which may have no other keys than these, which end with NULL. */
+/* The object, which may have no keys but these. The list ends with NULL. */
 const struct node *known(const struct node *node, const char *const names[]);
 
 bool is_name(struct text text);      /* of a config key, an axis, a fact */

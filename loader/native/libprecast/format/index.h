@@ -58,10 +58,10 @@ const struct op *read_op(struct call *call, struct text data, struct text name);
 
 struct blob read_blob(const struct node *node);
 struct host read_host(const struct node *node);
-/* The library for a host, or NULL. */
+/* The runtime library for a host, or NULL. */
 const struct runtime *runtime_for(const struct index *index, struct text arch);
 
-/* The first two numbers of a version; what is not there counts as 0. */
+/* The first two numbers of a version; a missing one is 0. */
 struct version version_of(struct text text);
 
 #endif

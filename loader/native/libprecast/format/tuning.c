@@ -7,7 +7,7 @@
 #define LONGEST 1e12 /* microseconds: eleven days */
 #define VARIANTS 10000
 #define ROWS 100000
-#define BY_WAVES 0.6 /* of the time of a kernel, the share that goes by whole waves of tiles */
+#define BY_WAVES 0.6 /* the share of a kernel's time that depends on whole waves of tiles */
 
 struct growing {
   struct call *call;
@@ -92,7 +92,7 @@ static bool repeats(const struct text *words, size_t count, struct call *call) {
   return false;
 }
 
-/* Many measurements with the same axes and the same variants. */
+/* Measurements with the same axes and the same variants. */
 static void read_table(const struct node *node, struct growing *growing) {
   struct call *call = node->call;
   struct table *table = take(call, 1, sizeof *table);
@@ -120,7 +120,7 @@ static void read_table(const struct node *node, struct growing *growing) {
   if (!table->axis_count || !table->variant_count || repeats(table->axes, table->axis_count, call) ||
       repeats(table->keys, table->variant_count, call))
     refuse(node, "expected at least one axis and one variant, each once");
-  for (size_t i = 0; i < table->axis_count; ++i) /* where each axis of the file stands among the sorted ones */
+  for (size_t i = 0; i < table->axis_count; ++i) /* the position of each axis of the file among the sorted ones */
     for (order[i] = 0; !equal(table->axes[order[i]], json_text(&axes.value->items[i])); ++order[i]) {
     }
   list(&rows, ROWS);
@@ -147,15 +147,15 @@ static void read_table(const struct node *node, struct growing *growing) {
 static int by_problem(const void *first, const void *second) {
   const struct row *one = first, *other = second;
   const struct table *a = one->table, *b = other->table;
-  int found = compare(a->gpu, b->gpu);
-  if (!found) found = a->capability.major - b->capability.major;
-  if (!found) found = a->capability.minor - b->capability.minor;
-  if (!found) found = (a->axis_count > b->axis_count) - (a->axis_count < b->axis_count);
-  for (size_t i = 0; !found && i < a->axis_count; ++i) {
-    found = compare(a->axes[i], b->axes[i]);
-    if (!found) found = (one->sizes[i] > other->sizes[i]) - (one->sizes[i] < other->sizes[i]);
+  int difference = compare(a->gpu, b->gpu);
+  if (!difference) difference = a->capability.major - b->capability.major;
+  if (!difference) difference = a->capability.minor - b->capability.minor;
+  if (!difference) difference = (a->axis_count > b->axis_count) - (a->axis_count < b->axis_count);
+  for (size_t i = 0; !difference && i < a->axis_count; ++i) {
+    difference = compare(a->axes[i], b->axes[i]);
+    if (!difference) difference = (one->sizes[i] > other->sizes[i]) - (one->sizes[i] < other->sizes[i]);
   }
-  return found;
+  return difference;
 }
 
 struct rows read_tuning(struct call *call, const struct op *op) {

@@ -29,9 +29,9 @@ struct row {
   const double *times;  /* by the keys, in microseconds */
 };
 
-/* The GPU that is chosen for. */
+/* The GPU of the machine. */
 struct gpu {
-  const char *name; /* NULL: not known */
+  const char *name; /* NULL: unknown */
   struct version capability;
 };
 
@@ -40,15 +40,15 @@ struct rows {
   size_t count;
 };
 
-/* All measurements of an op; fails where one is not sound. */
+/* All measurements of an op. Fails if one is not valid. */
 struct rows read_tuning(struct call *call, const struct op *op);
 
-/* How long the tiles of a problem take, in units of one full wave of them. */
+/* The time of the tiles of a problem, in units of one full wave. */
 double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
 
-/* Of some artifacts, by their keys in the author's order, the place of the one that should be fastest on a problem, with
- * what the measurements say in *told; -1 where nothing was measured. axes are sorted. */
+/* The position of the artifact that should be fastest on a problem, among the keys of some artifacts in the author's order,
+ * with the deciding measurement as text in *reason; -1 if nothing was measured. axes are sorted. */
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
-            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told);
+            const struct text *keys, size_t key_count, const struct gpu *gpu, const char **reason);
 
 #endif

@@ -95,9 +95,9 @@ static void check_shapes(const struct node *node, struct arguments arguments, co
     for (size_t n = 0; n < 2; ++n)
       for (size_t k = 0; dims[n] && k < dims[n]->size; ++k)
         if (dims[n]->items[k].kind == JSON_TEXT && !find(symbols, json_text(&dims[n]->items[k])))
-          refuse(node, "%s has a symbol that is not explained", quoted(node->call, one.name));
+          refuse(node, "%s has a symbol that the signature does not define", quoted(node->call, one.name));
     if (one.strides && one.strides->size != (one.shape ? one.shape->size : 0))
-      refuse(node, "%s has other strides than sizes", quoted(node->call, one.name));
+      refuse(node, "%s has another number of strides than sizes", quoted(node->call, one.name));
   }
 }
 

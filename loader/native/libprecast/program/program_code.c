@@ -109,7 +109,7 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   else if (scalar && is(argument->dtype, "float64")) kind = FLOAT64;
   else if (scalar && is_whole(argument->dtype)) kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
   else
-    fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: libprecast cannot pass the argument %s; rebuild the cache",
+    fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: %s: native code reads no such argument; rebuild the cache",
          writer->artifact->key.data, quoted(writer->call, argument->name));
   put_word(writer, kind);
   put_word(writer, keep_text(writer, argument->name));

@@ -1,6 +1,6 @@
-/* By problem: of the variants that serve a request, the one that measurements favour for the sizes at hand. They decide
- * only where nothing but the author's order would: among variants of one cache, for one target, of one kind, that write
- * their dtypes alike. */
+/* By problem: the variant that measurements favour for given sizes, among those that serve a request. Measurements decide
+ * only where otherwise the author's order would: among variants of one cache, target and kind that write their dtypes
+ * alike. */
 #include <string.h>
 
 #include "resolve.h"
@@ -11,7 +11,7 @@ struct reading {
   struct rows rows;
 };
 
-static void read_it(struct call *call, void *argument) {
+static void read_rows(struct call *call, void *argument) {
   struct reading *reading = argument;
   reading->rows = read_tuning(call, reading->op);
 }
@@ -39,7 +39,7 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
     sizes[i] = problem->members[i].value.number;
   }
   struct reading reading = {.op = op};
-  if (!attempt(call, read_it, &reading)) {
+  if (!attempt(call, read_rows, &reading)) {
     if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
     put(&resolution->notes, "  note: the measurements of the cache were left out: %s\n", call->message);
     return;

@@ -1,4 +1,4 @@
-/* A decision as text: what was asked, what was taken, why each other candidate was not, and what would help. */
+/* A decision as text: the request, the chosen candidate, why each other one was refused, and how to build a missing one. */
 #include "resolve.h"
 
 static void put_row(struct builder *builder, const struct precast_caches *caches, const struct candidate *candidate,

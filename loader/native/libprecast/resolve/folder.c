@@ -1,4 +1,4 @@
-/* Files of a cache: regular ones, that only this user and root may write, reached without following a link. */
+/* Files of a cache: regular files that only this user and root may write, opened without following links. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

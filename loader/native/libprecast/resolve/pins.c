@@ -1,4 +1,4 @@
-/* Pins: the digests that the index of each cache must have one of. The index holds the digests of everything else. */
+/* Pins: the digests that the index of each cache may have. The index holds the digests of everything else. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A source is an op as one cache has it, in the terms of a request. */
+/* A source is an op of one cache, with a request in the terms of its keys. */
 struct source {
   struct precast_caches *caches;
   const struct request *request;
@@ -28,7 +28,7 @@ static void require(struct call *call, void *argument) {
       requirements_of(call, request->op, source->op->keys, source->op->key_count, request->config, request->verified);
 }
 
-/* False only for what the rules would refuse: a quick test of a row that is not read yet. */
+/* A quick test of a row that is not read yet. It is false only for rows that the rules would refuse. */
 static bool may_serve(const struct source *source, const struct json *row) {
   const struct json *config = find(row, TEXT("config")), *name = find(row, TEXT("target"));
   const struct machine *machine = &source->resolution->machine;
@@ -58,31 +58,31 @@ static void judge(struct call *call, void *argument) {
 
 static int order(int64_t one, int64_t other) { return (one > other) - (one < other); }
 
-/* The preferred has the lowest place: dtypes as the request writes them; exact, family, plain target; the caches' order;
+/* The preferred candidate comes first: dtypes as the request writes them; exact, family, plain target; the caches' order;
  * the author's order; an object before a cubin; the artifact's key. */
-static int by_place(const struct candidate *one, const struct candidate *other) {
+static int by_rules(const struct candidate *one, const struct candidate *other) {
   const struct artifact *a = &one->artifact, *b = &other->artifact;
-  int found = order(!one->literal, !other->literal);
-  if (!found) found = order(target_rank(a->target), target_rank(b->target));
-  if (!found) found = order((int64_t)one->cache, (int64_t)other->cache);
-  if (!found) found = order(a->rank, b->rank);
-  if (!found) found = order(!a->object, !b->object);
-  return found ? found : compare(a->key, b->key);
+  int difference = order(!one->literal, !other->literal);
+  if (!difference) difference = order(target_rank(a->target), target_rank(b->target));
+  if (!difference) difference = order((int64_t)one->cache, (int64_t)other->cache);
+  if (!difference) difference = order(a->rank, b->rank);
+  if (!difference) difference = order(!a->object, !b->object);
+  return difference ? difference : compare(a->key, b->key);
 }
 
-static int by_place_of(const void *one, const void *other) { return by_place(one, other); }
+static int compare_by_rules(const void *one, const void *other) { return by_rules(one, other); }
 
 static int by_nearness(const void *first, const void *second) {
   const struct candidate *one = first, *other = second;
-  int found = order((int64_t)one->differing, (int64_t)other->differing);
-  if (!found) found = order((int64_t)one->reasons, (int64_t)other->reasons);
-  return found ? found : by_place(one, other);
+  int difference = order((int64_t)one->differing, (int64_t)other->differing);
+  if (!difference) difference = order((int64_t)one->reasons, (int64_t)other->reasons);
+  return difference ? difference : by_rules(one, other);
 }
 
 /* Any order of plain values in which equal ones are neighbours. */
 static int by_value(const struct json *one, const struct json *other) {
-  int found = order(one->kind, other->kind);
-  if (found) return found;
+  int difference = order(one->kind, other->kind);
+  if (difference) return difference;
   switch (one->kind) {
     case JSON_BOOL:
       return order(one->truth, other->truth);
@@ -93,9 +93,9 @@ static int by_value(const struct json *one, const struct json *other) {
     case JSON_TEXT:
       return compare(json_text(one), json_text(other));
     case JSON_LIST:
-      found = order(one->size, other->size);
-      for (size_t i = 0; !found && i < one->size; ++i) found = by_value(&one->items[i], &other->items[i]);
-      return found;
+      difference = order(one->size, other->size);
+      for (size_t i = 0; !difference && i < one->size; ++i) difference = by_value(&one->items[i], &other->items[i]);
+      return difference;
     default:
       return 0;
   }
@@ -104,37 +104,37 @@ static int by_value(const struct json *one, const struct json *other) {
 /* A variant is a config and a target. */
 static int by_variant(const struct candidate *one, const struct candidate *other) {
   const struct json *a = one->artifact.config, *b = other->artifact.config;
-  int found = compare(one->artifact.target_name, other->artifact.target_name);
-  if (!found) found = order(a->size, b->size);
-  for (size_t i = 0; !found && i < a->size; ++i) {
-    found = compare(a->members[i].name, b->members[i].name);
-    if (!found) found = by_value(&a->members[i].value, &b->members[i].value);
+  int difference = compare(one->artifact.target_name, other->artifact.target_name);
+  if (!difference) difference = order(a->size, b->size);
+  for (size_t i = 0; !difference && i < a->size; ++i) {
+    difference = compare(a->members[i].name, b->members[i].name);
+    if (!difference) difference = by_value(&a->members[i].value, &b->members[i].value);
   }
-  return found;
+  return difference;
 }
 
-static int by_variant_and_place(const void *first, const void *second) {
+static int by_variant_and_position(const void *first, const void *second) {
   const struct candidate *one = first, *other = second;
-  int found = by_variant(one, other);
-  return found ? found : order((int64_t)one->place, (int64_t)other->place);
+  int difference = by_variant(one, other);
+  return difference ? difference : order((int64_t)one->position, (int64_t)other->position);
 }
 
 static int by_preference(const void *first, const void *second) {
   const struct candidate *one = first, *other = second;
-  int found = order((int64_t)one->of_variant, (int64_t)other->of_variant);
-  if (!found) found = order(one->why != NULL, other->why != NULL);
-  return found ? found : order((int64_t)one->place, (int64_t)other->place);
+  int difference = order((int64_t)one->of_variant, (int64_t)other->of_variant);
+  if (!difference) difference = order(one->why != NULL, other->why != NULL);
+  return difference ? difference : order((int64_t)one->position, (int64_t)other->position);
 }
 
-/* Which variant is best is decided as on any GPU; of its artifacts those come first that were built for a GPU like this
- * one. */
+/* The order of variants is the same on every GPU; of the artifacts of one variant, those built for a GPU like this one
+ * come first. */
 static void prefer(struct candidate *accepted, size_t count) {
-  qsort(accepted, count, sizeof *accepted, by_place_of);
-  for (size_t i = 0; i < count; ++i) accepted[i].place = i;
-  qsort(accepted, count, sizeof *accepted, by_variant_and_place);
+  qsort(accepted, count, sizeof *accepted, compare_by_rules);
+  for (size_t i = 0; i < count; ++i) accepted[i].position = i;
+  qsort(accepted, count, sizeof *accepted, by_variant_and_position);
   for (size_t i = 0; i < count; ++i)
     accepted[i].of_variant =
-        i && !by_variant(&accepted[i - 1], &accepted[i]) ? accepted[i - 1].of_variant : accepted[i].place;
+        i && !by_variant(&accepted[i - 1], &accepted[i]) ? accepted[i - 1].of_variant : accepted[i].position;
   qsort(accepted, count, sizeof *accepted, by_preference);
 }
 
@@ -146,15 +146,15 @@ _Noreturn static void unknown_op(struct call *call, const struct precast_caches 
   size_t count = 0;
   for (size_t i = 0; i < caches->count; ++i) count += caches->caches[i].index->ops->size;
   struct text *words = take(call, count, sizeof *words);
-  struct builder looked = {.call = call};
+  struct builder searched = {.call = call};
   count = 0;
   for (size_t i = 0; i < caches->count; ++i) {
     const struct json *ops = caches->caches[i].index->ops;
     for (size_t n = 0; n < ops->size; ++n) words[count++] = ops->members[n].name;
-    put(&looked, "\n  %s: %u ops", caches->caches[i].path, ops->size);
+    put(&searched, "\n  %s: %u %s", caches->caches[i].path, ops->size, ops->size == 1 ? "op" : "ops");
   }
   fail(call, PRECAST_OP_NOT_FOUND, "no cache holds op %s%s\ncaches looked at:%s\nOpen the cache that has the op, or build it",
-       quoted(call, op), suggest(call, op, words, count), looked.size ? built(&looked) : "\n  none");
+       quoted(call, op), suggest(call, op, words, count), searched.size ? built(&searched) : "\n  none");
 }
 
 struct resolution resolve(struct call *call, struct precast_caches *caches, const struct request *request, bool full) {

@@ -18,8 +18,8 @@ struct candidate {
   struct artifact artifact;
   bool literal;
   size_t reasons, differing;
-  size_t place, of_variant; /* of those that serve: its place by the rules, and that of the first of its variant */
-  const char *why; /* the reasons; of one that serves, what may make it slow */
+  size_t position, of_variant; /* of one that serves: its position by the rules, and that of the first of its variant */
+  const char *why; /* the reasons; of one that serves, why it may be slower */
 };
 
 struct resolution {
@@ -27,26 +27,26 @@ struct resolution {
   struct machine machine;
   struct candidate *accepted, *rejected; /* the best first, the nearest first */
   size_t accepted_count, rejected_count;
-  const char *measured; /* what the measurements say of the first one; NULL where they were not asked */
+  const char *measured; /* the measurement that decided; NULL without one */
   const struct op *nearest; /* the op in the first cache that has it */
   struct builder notes;
 };
 
-/* Every reason why an artifact does not serve, with "; " between them, and how many; NULL where it serves. */
+/* The reasons why an artifact does not serve, joined by "; ", and their number; NULL if it serves. */
 const char *objections(struct call *call, const struct artifact *artifact, const struct requirements *required,
                        const struct index *index, const struct machine *machine, size_t *count);
 
-/* What differs on this machine from what an artifact was built with: what must be so, and what only costs speed. */
+/* The facts of this machine that differ from those that an artifact assumes: in needs, and in speed. */
 const char *unmet(struct call *call, const struct artifact *artifact, const struct machine *machine);
 const char *slower(struct call *call, const struct artifact *artifact, const struct machine *machine);
 
-/* The decision; with full, those that do not serve are judged, too. */
+/* The decision; with full, also about candidates that cannot serve. */
 struct resolution resolve(struct call *call, struct precast_caches *caches, const struct request *request, bool full);
 
-/* Put that one of the accepted candidates first that measurements favour for the problem of the request. */
+/* Move the accepted candidate to the front that is fastest for the problem of the request, by measurements. */
 void choose_by_problem(struct call *call, struct resolution *resolution, const struct op *op);
 
-/* The whole decision as text; of more candidates than most, the rest is counted. */
+/* The decision as text, with at most most candidates; the others are counted. */
 void put_resolution(struct builder *builder, const struct precast_caches *caches, const struct resolution *resolution,
                     size_t most);
 

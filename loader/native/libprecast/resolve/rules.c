@@ -1,4 +1,4 @@
-/* Rules: why an artifact cannot serve a request on a machine. precast's loader/resolve/rules.py has the same. */
+/* Rules: why an artifact cannot serve a request on a machine. loader/resolve/rules.py has the same rules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define REMEDY "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 #define UPDATE "update the driver, or build it for the target with a kernel that does not ask"
 
-/* A reason begins: the ones before are separated from it. */
+/* Begin a reason; a separator ends the one before. */
 static struct builder *reason(struct builder *reasons, size_t *count) {
   if ((*count)++) put(reasons, "; ");
   return reasons;
@@ -117,7 +117,7 @@ static bool has_word(const struct json *entry, const char *name, struct text wor
   return found && found->kind == JSON_TEXT && equal(json_text(found), word);
 }
 
-/* The GPU and the day of an entry. Evidence may have any form. */
+/* The GPU and the date of an entry. Evidence may have any form. */
 static void put_where(struct builder *reasons, const struct json *entry) {
   size_t before = reasons->size;
   for (int i = 0; i < 2; ++i) {
@@ -178,7 +178,7 @@ static void verified(struct builder *reasons, size_t *count, const struct artifa
       machine->has_capability ? here : "None", others);
 }
 
-/* The facts that are not as they were built in, as text; NULL where all are. */
+/* The facts that differ from those that were compiled in, as text; NULL if none does. */
 static const char *differing(struct call *call, const struct json *built_in, const struct machine *machine, bool *known) {
   struct builder builder = {.call = call};
   *known = false;
@@ -228,7 +228,7 @@ const char *objections(struct call *call, const struct artifact *artifact, const
   hosts(&reasons, count, artifact, index, machine);
   toolchain(&reasons, count, index, machine);
   if (required->verified) verified(&reasons, count, artifact, machine);
-  if (!*count) { /* only then is the driver asked */
+  if (!*count) { /* the driver is queried last */
     const char *wrong = unmet(call, artifact, machine);
     if (wrong) put(reason(&reasons, count), "%s", wrong);
   }

@@ -13,6 +13,7 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
 from precast.loader.errors import FormatError
+from tests.helpers.estimates import fastest
 
 HOPPER = Capability(9, 0)
 WIDE, NARROW, SPARE = "a" * 64, "b" * 64, "c" * 64
@@ -75,7 +76,7 @@ def test_a_variant_that_a_row_lacks_counts_as_its_slowest() -> None:
 
 def test_what_is_said_of_a_choice() -> None:
     choice = choose([row(10.0, 11.0, m=2560)], m=2561)
-    assert str(choice) == "by the nearest measurements, of which the first is 11 us at m=2560 on NVIDIA H200"
+    assert str(choice) == "estimated from the nearest measurements; the nearest is 11 us at m=2560 on NVIDIA H200"
     other = fastest([row(10.0, 11.0, m=2560)], {"m": 2560}, KEYS, gpu="NVIDIA H100", capability=HOPPER)
     assert "another GPU than this NVIDIA H100: measure here with 'precast tune'" in str(other)
 
