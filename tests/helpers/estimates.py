@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from precast.loader.format.estimate import Choice, Estimate
-from precast.loader.format.target import Capability
-from precast.loader.format.tuning import Measured
+from precast.loader.contract.format.estimate import Choice, Estimate
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 
 
 def fastest(

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key
-from precast.loader.contract.format.estimate import distance, fastest
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.target import Capability

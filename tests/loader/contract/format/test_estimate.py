@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.format.estimate import Choice, fastest
+from precast.loader.contract.format.estimate import Choice
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
