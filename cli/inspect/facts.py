@@ -27,7 +27,7 @@ from precast.loader.machine.machine import Machine, Machines
 
 PACKAGES = (
     "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(), *RUNTIMES.values(),
-    "nvidia-cuda-cuobjdump", "zstandard", "torch", "cuda-bindings",
+    "nvidia-cuda-cuobjdump", "zstandard", "torch",
 )  # fmt: skip
 
 
@@ -52,7 +52,8 @@ class DriverFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that the doctor judges. ``cudart`` has the major versions of CUDA whose static runtime is here, ``cuda`` the
-    one that the caller asks for, if any; ``own_zstd`` says whether this Python decodes zstd by itself."""
+    one that the caller asks for, if any; ``own_zstd`` says whether this Python decodes zstd by itself,
+    ``native_code`` whether the loader has its call path."""
 
     python: tuple[int, int, int]
     system: str
@@ -70,6 +71,7 @@ class Facts:
     libraries: tuple[AttachedLibrary, ...] = ()
     cuda: str = ""
     own_zstd: bool = False
+    native_code: bool = True
     toolchains: tuple[str, ...] = ()
 
 
@@ -91,6 +93,7 @@ def look() -> Facts:
         processor=platform.machine(),
         glibc=" ".join(platform.libc_ver()).strip(),
         packages={name: _installed(name) for name in PACKAGES},
+        native_code=find_spec("precast.loader.native._callpath") is not None,
         cc=next(filter(None, map(shutil.which, (os.environ.get("CC") or "gcc", "cc"))), None),
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
