@@ -1,13 +1,5 @@
 /* The one launch that an author's plan stands for. loader/format/program/from_plan.py makes the same of it. */
-#include "program_writer.h"
-
-enum { CONSTANT = 1, END = 0 };
-
-static void put_constant(struct writer *writer, int64_t number) {
-  put_word(writer, CONSTANT);
-  put_word(writer, number);
-  put_word(writer, END);
-}
+#include "plan_code.h"
 
 /* How many bytes a number of a dtype takes as a parameter; 0 where that is not known. */
 static int64_t width_of(struct text dtype, bool real) {
