@@ -19,6 +19,8 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
+C_FILES = $(shell find loader/native build tests -name '*.[ch]')
+
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
 export TORCH_INDEX TORCH_CUDA
@@ -69,25 +71,29 @@ bench: test-environment ## measure a CACHE on this GPU, and write docs/performan
 emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
 	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
 
-check: check-environment ## lint, format, types, import direction, words, workflows
+check: check-environment ## lint, format, types, import direction, words, C code, workflows
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/mypy --strict .ci/words.py
+	@$(CHECK)/bin/clang-format --dry-run -Werror $(C_FILES)
+	@$(CHECK)/bin/python .ci/tidy.py $(CHECK)/bin/clang-tidy
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
 	@$(CHECK)/bin/lint-imports --no-cache
 	@$(CHECK)/bin/python .ci/words.py
 	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
 	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 
-format: check-environment ## let ruff fix and format the code
+format: check-environment ## let ruff fix and format the code, and clang-format the C code
 	@$(CHECK)/bin/ruff check --fix .
 	@$(CHECK)/bin/ruff format .
+	@$(CHECK)/bin/clang-format -i $(C_FILES)
 
-dist: ## sdist and wheel of both distributions, in dist/
-	@$(ENVIRONMENT) $(WORK)/dist -- build hatchling
-	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
+dist: ## sdist and wheels of both distributions, in dist/: the loader's with native code for this host, and without
+	@$(ENVIRONMENT) $(WORK)/dist -- build hatchling apache-tvm-ffi
+	@PRECAST_NATIVE=1 $(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
+	@PRECAST_NATIVE=0 $(WORK)/dist/bin/pyproject-build --no-isolation --wheel --outdir dist loader
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in

@@ -126,17 +126,6 @@ def _cubin(x: Any, y: Any) -> Callable[[], float]:
     return _python(session.default.opener.open(cache, "scale", artifact), x, y, 2.0)
 
 
-def _through_cuda_python(x: Any, y: Any) -> Callable[[], float]:
-    from precast.loader.errors import LoadError
-    from precast.loader.launch.cubin import open_cubin
-
-    cache, artifact = _cubin_of_it()
-    try:
-        return _python(open_cubin(cache, "scale", artifact), x, y, 2.0)
-    except LoadError as error:
-        raise _Missing(str(error)) from None
-
-
 def _cubin_of_it() -> tuple[Any, Any]:
     from precast import loader
 
@@ -195,5 +184,4 @@ WAYS: dict[str, Callable[[Any, Any], Callable[[], float]]] = {
     "torch.mul(out=)": _mul,
     "precast, as a PyTorch operator": _torch_op,
     "precast, a cubin": _cubin,
-    "precast, a cubin through cuda-python": _through_cuda_python,
 }

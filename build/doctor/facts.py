@@ -29,7 +29,7 @@ from precast.loader.machine.machine import Machine, Machines
 
 PACKAGES = (
     "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(), *RUNTIMES.values(),
-    "nvidia-cuda-cuobjdump", "zstandard", "torch", "cuda-bindings",
+    "nvidia-cuda-cuobjdump", "zstandard", "torch",
 )  # fmt: skip
 
 
@@ -56,7 +56,8 @@ class Facts:
     """Everything that the doctor judges.
 
     ``cudart`` has the major versions of CUDA whose static runtime is installed; ``cuda`` is the version that the
-    environment selects, if any; ``own_zstd`` is whether this Python's standard library decodes zstd.
+    environment selects, if any; ``own_zstd`` is whether this Python's standard library decodes zstd;
+    ``native_code`` whether the loader has its call path.
     """
 
     python: tuple[int, int, int]
@@ -75,6 +76,7 @@ class Facts:
     libraries: tuple[AttachedLibrary, ...] = ()
     cuda: str = ""
     own_zstd: bool = False
+    native_code: bool = True
     toolchains: tuple[Environment, ...] = ()
 
 
@@ -96,6 +98,7 @@ def machine_facts() -> Facts:
         processor=platform.machine(),
         glibc=" ".join(platform.libc_ver()).strip(),
         packages={name: _installed(name) for name in PACKAGES},
+        native_code=find_spec("precast.loader.native._callpath") is not None,
         cc=next(filter(None, map(shutil.which, (os.environ.get("CC") or "gcc", "cc"))), None),
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),

@@ -119,16 +119,18 @@ def _packages(facts: Facts) -> Iterator[Check]:
             yield Check(name, "ok", version)
         else:
             yield Check(name, "fail", f"not installed; {purpose} needs it", f"pip install {name}")
-    for name, purpose in {
-        "torch": "references and torch tensors need it",
-        "cuda-bindings": "cubins need it on hosts without a call path",
-    }.items():
-        version = facts.packages.get(name)
-        where = "precast[torch]" if name == "torch" else "precast-loader[cubin]"
-        if version:
-            yield Check(name, "ok", version)
-        else:
-            yield Check(name, "warn", f"not installed; {purpose}", f"pip install '{where}' if you use them")
+    torch = facts.packages.get("torch")
+    if torch:
+        yield Check("torch", "ok", torch)
+    else:
+        purpose = "references and torch tensors need it"
+        yield Check("torch", "warn", f"not installed; {purpose}", "pip install 'precast[torch]' if you use them")
+    if facts.native_code:
+        yield Check("call path", "ok", "native code of precast-loader")
+    else:
+        purpose = "calls go through tvm_ffi, and cubins cannot be launched"
+        todo = "install a wheel of precast-loader with native code for this host"
+        yield Check("call path", "warn", f"precast-loader is installed without native code; {purpose}", todo)
 
 
 def _tools(facts: Facts) -> Iterator[Check]:

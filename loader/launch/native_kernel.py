@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.library import Library
-from precast.loader.launch.native_program import NativeProgram
 from precast.loader.machine.machine import Machine
 from precast.loader.native._callpath import PROGRAM_ENTRY, RESULT_ENTRY, Launcher
+
+if TYPE_CHECKING:
+    from precast.loader.launch.native_program import NativeProgram
 
 
 class NativeKernel(Launcher, Kernel):

@@ -26,7 +26,7 @@ from tests.aarch64.system import REPOSITORY, System, checked, obstacle, wheels_o
 TORCH = "torch==2.10.0"  # the newest whose wheel for aarch64 on PyPI comes without CUDA's libraries
 TESTED_WITH = (
     TORCH, "torch-c-dlpack-ext", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools", "jsonschema",
-    "numpy", "hypothesis", "pytest", "cuda-python",
+    "numpy", "hypothesis", "pytest",
 )  # fmt: skip
 
 

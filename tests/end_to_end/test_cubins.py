@@ -1,4 +1,4 @@
-"""A cache of cubins: built without a word about launches, with no host code but ours, one wheel for all hosts."""
+"""A cache of cubins: built without a word about launches, without host code, one wheel for all hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.values import replace
 from precast.loader.launch.kernel_opener import KernelOpener
-from precast.loader.launch.programs import native_program
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
@@ -25,6 +24,7 @@ from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, li
 
 __all__ = ["libprecast", "program"]
 
+CUDA = (190).to_bytes(2, "little")  # EM_CUDA, the machine of an ELF file of device code
 ARM = Machine(arch="aarch64", glibc=(2, 34), tvm_ffi="0.1.15", capability=Capability(9, 0), driver=(13, 0))
 OPEN = """
 from precast import loader
@@ -62,14 +62,23 @@ def test_its_launch_was_found(built: Path) -> None:
             assert {w.value for p in step.parameters for w in p.words} >= {"x.data", "y.data", "value.bits"}
 
 
-def test_it_holds_no_host_code_but_ours(built: Path) -> None:
-    cache = Cache(built)
-    (runtime,) = cache.index.runtimes
-    assert runtime.blob is None and runtime.soname == "" and runtime.fastcall is not None
-    everything = b"".join(cache.read(a.blob) for op in cache.index.ops for a in cache.op(op).artifacts)
-    everything += cache.read(runtime.fastcall)
-    for word in (b"cudart", b"cuda_dialect", b"CuteDSLRT"):
-        assert word not in everything
+def test_it_holds_no_host_code(built: Path, tmp_path: Path, precast: Run) -> None:
+    """Every ELF file in its unzipped wheel is device code."""
+    assert precast("wheel", built, "-o", tmp_path).returncode == 0
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "unzipped", "zip")
+    (index,) = (tmp_path / "unzipped").rglob("index.json")
+    cache, seen = Cache(index.parent), 0
+    assert not cache.index.runtimes and not {"gcc", "ld"} & cache.index.toolchain.keys()
+    blobs = {a.blob.sha256: a.blob for op in cache.index.ops for a in cache.op(op).artifacts}
+    dictionary = {cache.index.dictionary.sha256} if cache.index.dictionary else set()
+    assert {path.name for path in (index.parent / "blobs").iterdir()} == blobs.keys() | dictionary
+    for file in (path for path in (tmp_path / "unzipped").rglob("*") if path.is_file()):
+        data = cache.read(blobs[file.name]) if file.name in blobs else file.read_bytes()
+        if data.startswith(b"\x7fELF"):
+            assert data[18:20] == CUDA, f"{file} is code for a host"
+            seen += 1
+    assert seen == len(blobs)
 
 
 def test_its_wheel_is_for_every_host(built: Path, tmp_path: Path, precast: Run) -> None:
@@ -110,26 +119,19 @@ def test_check_knows_it(asked: Path, built: Path, precast: Run) -> None:
     assert wrong.returncode == 2 and "write object or cubin" in wrong.stderr
 
 
-def test_call_paths_of_several_hosts_stand_in_one_cache(
-    built: Path, tmp_path: Path, precast: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As 'merge' makes it of builds on an x86-64 and on an aarch64 host. Each host takes its own."""
+def test_those_of_two_hosts_are_one_cache(built: Path, tmp_path: Path, precast: Run) -> None:
+    """As 'merge' makes it of builds on an x86-64 and on an aarch64 host: nothing of a host is in either."""
     other = Path(shutil.copytree(built, tmp_path / "arm"))
-    cache = Cache(other)
-    (runtime,) = cache.index.runtimes
-    code = b"a call path for another processor"
-    (other / "blobs" / digest(code)).write_bytes(code)
-    blob = replace(runtime.fastcall, sha256=digest(code), size=len(code), stored=len(code), encoding="raw")
-    path = replace(runtime, host=Host(arch="aarch64", glibc="2.34"), fastcall=blob)
-    (other / "index.json").write_bytes(replace(cache.index, runtimes=(path,)).encode())
     merged = tmp_path / "merged"
     done = precast("merge", built, other, "-o", merged)
     assert done.returncode == 0, done.stderr
-    index = Cache(merged).index
-    assert [r.host.arch for r in index.runtimes] == ["aarch64", "x86_64"]
+    assert (merged / "index.json").read_bytes() == (built / "index.json").read_bytes()
+
+
+def test_it_is_opened_without_a_device(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    native_program = pytest.importorskip("precast.loader.launch.native_program", reason="there is no call path")
     monkeypatch.setattr(native_program, "LIBRARY", str(Native(tmp_path).launches()))
-    (op,) = index.ops
-    kernel = KernelOpener(lambda device: ARM).open(Cache(merged), op, Cache(merged).op(op).artifacts[0])
+    cache = Cache(built)
+    (op,) = cache.index.ops
+    kernel = KernelOpener(lambda device: ARM).open(cache, op, cache.op(op).artifacts[0])
     assert kernel.launcher is not None and "NativeProgram" in repr(kernel.launcher)
-    assert precast("wheel", merged, "-o", tmp_path).returncode == 0
-    assert [wheel.name.endswith("-py3-none-any.whl") for wheel in tmp_path.glob("*.whl")] == [True]

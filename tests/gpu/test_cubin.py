@@ -10,7 +10,6 @@ from precast import loader
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
-from precast.loader.launch.cubin import open_cubin
 from precast.loader.launch.kernel import Kernel
 from tests.gpu import variants
 
@@ -120,24 +119,3 @@ def test_preload_makes_it_ready() -> None:
     kernel = opened(CASES[0])
     assert kernel.launcher is not None
     kernel.launcher.ready(0)
-
-
-def test_through_cuda_python() -> None:
-    """The way where a cache has no call path for a host."""
-    pytest.importorskip("cuda.bindings", reason="cuda-python is not on this machine")
-    import torch
-
-    for case in CASES[:1] + CASES[-1:]:
-        op, variant = case
-        declaration, config = variants.declared(op), variant.artifact.config
-        cache = loader.caches()[variant.source.precedence].cache
-        assert declaration.problems and declaration.inputs and cache is not None
-        values = declaration.inputs(config, declaration.problems(config)[-1], device="cuda", seed=3)
-        bound(opened(case), values)()
-        expected = [values[name].clone() for name in declaration.outputs]
-        for name in declaration.outputs:
-            values[name].zero_()
-        arguments = [values.get(argument.name) for argument in variant.artifact.signature.passed]
-        open_cubin(cache, op, variant.artifact)(*arguments)
-        for name, one in zip(declaration.outputs, expected, strict=True):
-            assert torch.equal(values[name], one)

@@ -35,7 +35,7 @@ def pointer_value(kind: int, address: int) -> AnyValue:
     return AnyValue(kind=kind, word=_Word(pointer=address))
 
 
-def number_value(number: float) -> AnyValue:
+def number_value(number: int | float) -> AnyValue:
     """A number of Python, as the value that tvm_ffi makes of it.
 
     >>> number_value(5).kind == INT, number_value(True).kind == BOOL, number_value(0.5).real

@@ -54,7 +54,7 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"packages": INSTALLED | {"nvidia-cutlass-dsl": None}}, "nvidia-cutlass-dsl", "fail", "pip install"),
         ({"packages": INSTALLED | {"apache-tvm-ffi": None}}, "apache-tvm-ffi", "fail", "pip install"),
         ({"packages": INSTALLED | {"torch": None}}, "torch", "warn", "precast[torch]"),
-        ({"packages": INSTALLED | {"cuda-bindings": None}}, "cuda-bindings", "warn", "precast-loader[cubin]"),
+        ({"native_code": False}, "call path", "warn", "a wheel of precast-loader with native code"),
         ({"cc": None}, "C compiler", "fail", "gcc"),
         ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
         ({"cudart": (13,)}, "CUDA runtime", "fail", "'nvidia-cuda-runtime-cu12==12.9.*'"),

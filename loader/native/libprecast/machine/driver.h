@@ -34,13 +34,7 @@ void start_driver(struct driver *driver);
 /* The number of the device of the current context; 0 where there is none. */
 int current_device(struct driver *driver);
 
-/* A fact of a device by its name: a number in *number, or a text. NULL: nobody can tell; "": a number. */
-const char *fact_of(struct call *call, struct driver *driver, int device, struct text name, int64_t *number);
-
 /* A function of the driver's library that returns a CUresult; NULL where it has none. */
 void *driver_function(struct driver *driver, const char *name);
-
-/* How many clusters of so many blocks run at once; -1 where the driver cannot count them. */
-int count_clusters(struct driver *driver, int device, int blocks);
 
 #endif

@@ -1,8 +1,6 @@
-/* How many clusters of a size a GPU runs at once, counted by the driver for an empty kernel of one thread with all the
- * shared memory that a block may have, as the DSL counts. */
-#include <stdbool.h>
-
-#include "driver.h"
+/* The driver counts clusters for an empty kernel of one thread with all the shared memory that a block may have, as the
+ * DSL does. */
+#include "occupancy.h"
 
 #define SHARED_OPTIN 97 /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
 #define SHARED 8        /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */

@@ -7,7 +7,7 @@
 #include "dlpack_codes.h"
 #include "program.h"
 
-enum { MAGIC = 0x50524731, END = 0, CONSTANT = 1, LEAF = 2, CPU = 1, CUDA = 2 };
+enum { MAGIC = 0x50524731, CPU = 1, CUDA = 2 };
 enum { NONE, TENSOR, INTEGER, BOOLEAN, FLOAT32, FLOAT64 };
 
 struct writer {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "facts.h"
 #include "resolve.h"
 
 #define FFI "apache-tvm-ffi"
