@@ -72,7 +72,7 @@ def measure(folder: Path) -> dict[str, float]:
     caches = folder / "object", folder / "cubin"
     if not caches[1].exists():
         write_caches(folder, *caches)
-    from precast.loader.format.target import Capability
+    from precast.loader.contract.format.target import Capability
     from precast.loader.machine.machine import Machines, replace
 
     here = Machines(replace(Machines().host, capability=Capability(9, 0)))
@@ -108,7 +108,7 @@ def of_calls(kernel: Callable[..., Any], *args: Any) -> float:
 
 def write_caches(folder: Path, objects: Path, cubins: Path) -> None:
     """A cache of objects and one of cubins."""
-    from precast.loader.fast_start.values import replace
+    from precast.loader.contract.values import replace
     from tests.helpers.caches import CacheWriter, Native, artifact, demo
     from tests.helpers.gpu.programs import PROGRAM, SIGNATURE
 

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.loader.contract.format.artifact import Host
-from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.values import replace
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
