@@ -13,7 +13,7 @@ from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import Coverage, coverage
 from precast.loader import session
 from precast.loader.attach.attachment import Attachment, KernelMissing
-from precast.loader.attach.cached_compile import served
+from precast.loader.attach.cached_compile import cached_compile
 from precast.loader.attach.compiler.dsl import Answers, answered_by
 from precast.loader.errors import PrecastError
 from precast.loader.format.config import to_value
@@ -101,7 +101,7 @@ def test_a_seam_inside_a_function_takes_its_kernel_from_that_functions(cache: Ca
     cache("wrapped", 0, 1)
     attachment = Attachment("serve", target="sm_90a")
     answers: list[Answers] = []
-    inner: Any = served(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
+    inner: Any = cached_compile(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
     attachment.on_change(inner.cache_clear)
 
     def own(given: Answers) -> Any:

@@ -153,7 +153,7 @@ def test_the_libraries_are_imported_without_the_dsl(tmp_path: Path) -> None:
 attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
 import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
 from quack.cache.jit import jit_cache
-assert type(attention._flash_attn_fwd.compile_cache).__name__ == "ServedMapping"
+assert type(attention._flash_attn_fwd.compile_cache).__name__ == "CachedMapping"
 hooked = rmsnorm._get_compiled_rmsnorm_kernel
 some = [1] * len(__import__("inspect").signature(hooked).parameters)
 raises(attach.KernelMissing, lambda: hooked(*some), "no cache holds attach.flashinfer.")
