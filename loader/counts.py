@@ -12,8 +12,8 @@ from precast.loader.import_lock import IMPORT_LOCK
 class Stats(Immutable, kw_only=True):
     """Counts since the session began. A repeated ``get`` is not counted: it takes less than a microsecond.
 
-    ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are
-    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` went into all of it.
+    ``lookups`` are requests that were resolved, ``misses`` those that found nothing to load; ``loads`` are
+    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` is the time of all of it.
     """
 
     lookups: int = 0

@@ -1,4 +1,4 @@
-"""Every error precast raises on purpose. Each message ends with what to do next."""
+"""The errors that precast raises on purpose. Each message ends with what to do next."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TargetError(PrecastError, ValueError):
 
 
 class FormatError(PrecastError, ValueError):
-    """A file that was read does not hold what its format says. Carries the place in the file."""
+    """A file does not follow its format. Carries the place in the file."""
 
     code = "PCL03"
 
@@ -64,7 +64,7 @@ class FormatError(PrecastError, ValueError):
         self.place = place
 
     def within(self, outer: str | int) -> FormatError:
-        """The same error, seen from one level further out.
+        """The same error with its place seen from one level further out.
 
         >>> str(FormatError("expected int, not str", "size").within(3).within("artifacts"))
         "expected int, not str in 'artifacts[3].size'"
@@ -90,13 +90,13 @@ class IntegrityError(CacheError):
 
 
 class FetchError(PrecastError):
-    """A cache could not be fetched or pushed: a server refused, or was not reached. What was there is as before."""
+    """A cache could not be fetched or pushed: a server refused, or was not reached. The target is unchanged."""
 
     code = "PCL16"
 
 
 class OpNotFound(PrecastError, LookupError):
-    """No cache holds the op that was asked for."""
+    """No cache holds the requested op."""
 
     code = "PCL06"
 
@@ -118,7 +118,7 @@ class VariantNotFound(PrecastError, LookupError):
 
 
 class LoadError(PrecastError):
-    """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
+    """The bytes of an artifact are intact, but the dynamic linker refused it."""
 
     code = "PCL08"
 
@@ -130,18 +130,18 @@ class LaunchError(PrecastError, ValueError):
 
 
 class Frozen(PrecastError, RuntimeError):
-    """A load was asked for after ``loader.freeze()``."""
+    """A load was requested after ``loader.freeze()``."""
 
     code = "PCL10"
 
 
 class NoCudaDevice(PrecastError, RuntimeError):
-    """A launch was asked for on a machine without a usable CUDA device."""
+    """A launch was requested on a machine without a usable CUDA device."""
 
     code = "PCL11"
 
 
 class WrongDevice(PrecastError, RuntimeError):
-    """A launch was asked for on a device that the artifact was not built for."""
+    """A launch was requested on a device that the artifact was not built for."""
 
     code = "PCL12"

@@ -35,10 +35,9 @@ def command(
     'python -m precast.loader.fetch' is the same where only the loader is installed. An interrupted fetch goes on where
     it stopped. The cache that was at the place stays until the new one is whole, and what it has is not fetched again.
     """
-    from precast.loader.fetch import __main__ as words
     from precast.loader.fetch.fetcher import fetch
     from precast.loader.fetch.progress import Progress
 
     with Progress() as progress:
         done = fetch(reference, output, digest=digest, reuse=reuse, threads=jobs, progress=progress)
-    emit(words.as_json(done), words.as_text(done), as_json)
+    emit(done.to_json(), str(done), as_json)

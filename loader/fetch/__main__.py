@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.fetch.fetcher import THREADS, Fetched, fetch
-from precast.loader.fetch.progress import Progress, amount
+from precast.loader.fetch.fetcher import THREADS, fetch
+from precast.loader.fetch.progress import Progress
 
 _ABOUT = "Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole."
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
@@ -33,38 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error} ({error.code})", file=sys.stderr)
         return WRONG if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
-        print("interrupted: run it again, and it goes on where it stopped", file=sys.stderr)
+        print("interrupted: run it again to resume", file=sys.stderr)
         return INTERRUPTED
     try:
-        print(json.dumps(as_json(done), sort_keys=True, indent=2) if options.json else as_text(done), flush=True)
+        print(json.dumps(done.to_json(), sort_keys=True, indent=2) if options.json else done, flush=True)
     except BrokenPipeError:  # the reader of our output has gone: the interpreter's last flush must not complain
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
         return FAILED
     return 0
-
-
-def as_json(done: Fetched) -> dict[str, object]:
-    """What a fetch has done, for machines."""
-    return {
-        "cache": str(done.path),
-        "name": done.name,
-        "digest": done.digest,
-        "pin": done.pin,
-        "reference": done.reference,
-        "artifacts": done.artifacts,
-        "fetched": done.came,
-        "reused": done.reused,
-        "changed": done.changed,
-    }
-
-
-def as_text(done: Fetched) -> str:
-    """What a fetch has done, for people."""
-    what = f"{done.artifacts} artifacts"
-    moved = f"{amount(done.came)} fetched, {amount(done.reused)} reused" if done.changed else "it was there already"
-    return f"{done.path}: {what} of {done.reference}, {moved}\nPRECAST_PIN={done.pin}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="CACHE",
-        help="another cache on this disk, whose blobs are not fetched again; may be repeated",
+        help="another cache on this disk whose blobs are reused; may be repeated",
     )
     parser.add_argument("-j", "--jobs", type=_count, default=THREADS, metavar="N", help="transfers at once")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

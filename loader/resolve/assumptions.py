@@ -1,11 +1,11 @@
-"""Whether what an artifact assumed of its GPU holds on this one; pure, but for what the machine's ``ask`` does.
+"""Whether the assumptions of an artifact about its GPU hold on this one. Pure, except for the machine's ``ask``.
 
-A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait for ever where fewer run
-at once. A fact that only costs speed is no such reason; the artifact comes behind one for which it holds, and
-``explain`` says so. Where the driver cannot tell a fact, nobody knows whether it holds: one that must is refused.
+A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait forever where fewer run
+at once. A fact that only costs speed is not; the artifact is then preferred less than one for which it holds, and
+``explain`` reports it. A fact that must hold and that the driver cannot report is a reason to refuse, too.
 
-An artifact of an older cache has no statement, only the record of what its kernel asked, which is for people. It is
-served as ever, since refusing would stop deployments that work; ``explain`` says what differs.
+An artifact of an older cache states no assumptions; it only records the facts that its kernel queried. It is
+served nevertheless, since refusing would stop working deployments; ``explain`` reports what differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Built
 from precast.loader.machine.machine import Ask, Machine
 
-RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel asked for, with the answer
+RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel queried, with its value
 _REMEDY = "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 _UPDATE = "update the driver, or build it for the target with a kernel that does not ask"
 # Equal wherever the target runs, or decided by another rule.
@@ -24,7 +24,7 @@ _IDENTITY = frozenset(("compute_capability_major", "compute_capability_minor", "
 
 
 def unmet(artifact: Artifact, machine: Machine) -> str | None:
-    """Why an artifact must not run on a machine's GPU; None where all that must hold does, or nothing can be asked."""
+    """Why an artifact must not run on a machine's GPU; None where all its needs hold, or there is nothing to query."""
     if artifact.assumes is None or machine.ask is None:
         return None
     wrong = list(_differing(artifact.assumes.needs, machine.ask))
@@ -47,15 +47,15 @@ def unstated(artifact: Artifact, machine: Machine) -> str:
     recorded = artifact.provenance.get(RECORDED)
     if artifact.assumes is not None or machine.ask is None or not isinstance(recorded, Mapping):
         return ""
-    asked = {n: v for n, v in recorded.items() if n not in _IDENTITY and type(v) in (int, str)}
-    wrong = [one for one in _differing(asked, machine.ask) if one[2] is not None]
+    recorded_facts = {n: v for n, v in recorded.items() if n not in _IDENTITY and type(v) in (int, str)}
+    wrong = [difference for difference in _differing(recorded_facts, machine.ask) if difference[2] is not None]
     if not wrong:
         return ""
     return f"{_listed(wrong)}, and its cache does not say whether that matters: {_REMEDY}"
 
 
 def _differing(built: Built, ask: Ask) -> Iterator[tuple[str, int | str, int | str | None]]:
-    """The facts that are not as they were: what they were, and what they are here."""
+    """The facts that differ: the name, the value at build time, and the value here."""
     for name, value in sorted(built.items()):
         here = ask(name)
         if here != value:

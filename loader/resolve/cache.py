@@ -97,12 +97,12 @@ class Cache:
         if digest(data) != entry.sha256:
             raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
         try:
-            found = OpIndex.decode(data, op=op, place=str(self.path / "ops" / name))
+            index = OpIndex.decode(data, op=op, place=str(self.path / "ops" / name))
         except FormatError as error:
             raise CacheError(f"{self.path / 'ops' / name}: {error}. Rebuild or reinstall the cache") from None
-        if len(found.rows) != entry.artifacts:
-            raise self._corrupt(f"ops/{name}", f"it lists {len(found.rows)} artifacts, not {entry.artifacts}")
-        return found
+        if len(index.rows) != entry.artifacts:
+            raise self._corrupt(f"ops/{name}", f"it lists {len(index.rows)} artifacts, not {entry.artifacts}")
+        return index
 
     def _decode(self, blob: Blob, stored: bytes, name: str) -> bytes:
         if blob.encoding == "raw":

@@ -1,4 +1,4 @@
-"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` puts first, found by judging few."""
+"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` ranks first, but this judges only a few."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ def ask_each(
 
     It is an error where all of them do.
     """
-    found: list[T] = []
+    results: list[T] = []
     refused: list[tuple[CachedOp, Refusal]] = []
     ordered = sorted(sources, key=lambda source: source.precedence)
     for source in ordered:
         try:
-            found += list(about(source, Requirements.of(request, source.op.keys)))
+            results += list(about(source, Requirements.of(request, source.op.keys)))
         except (ConfigError, CacheError) as refusal:
             refused.append((source, refusal))
     if refused and len(refused) == len(ordered):
         raise refused[0][1]
-    return found, refused
+    return results, refused
 
 
 def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:

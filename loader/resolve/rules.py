@@ -1,4 +1,4 @@
-"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that gives a reason, or None."""
+"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that returns a reason or None."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def runtime(candidate: Candidate, required: Requirements, machine: Machine) -> s
 
 def driver(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     for package, text in candidate.source.index.toolchain.items():
-        made = _version(text) if package.startswith(_CUDA) else None
-        if made and machine.driver and machine.driver[0] < made[0]:
-            return f"made with CUDA {version(made)}, this driver is for CUDA {version(machine.driver)}"
+        built = _version(text) if package.startswith(_CUDA) else None
+        if built and machine.driver and machine.driver[0] < built[0]:
+            return f"made with CUDA {version(built)}, this driver is for CUDA {version(machine.driver)}"
     return None
 
 
 def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    made = candidate.source.index.toolchain.get(_FFI)
+    built = candidate.source.index.toolchain.get(_FFI)
     if machine.tvm_ffi is None:
         return f"needs {_FFI}, which is not installed"
-    if made is not None and _version(made) != _version(machine.tvm_ffi):
-        return f"made with {_FFI} {made}, {machine.tvm_ffi} is installed"
+    if built is not None and _version(built) != _version(machine.tvm_ffi):
+        return f"made with {_FFI} {built}, {machine.tvm_ffi} is installed"
     return None
 
 
@@ -100,7 +100,7 @@ def verified(candidate: Candidate, required: Requirements, machine: Machine) -> 
 
 RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi, verified)
 LAST_RULES = (assumptions,)
-"""Rules that ask the driver: only about a candidate that nothing else is said against."""
+"""Rules that query the driver: run only if all other rules pass."""
 
 
 def objections(candidate: Candidate, required: Requirements, machine: Machine) -> tuple[str, ...]:
@@ -135,6 +135,6 @@ def _runtime_hosts(candidate: Candidate) -> list[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _version(text: str) -> tuple[int, int]:
-    """The first two numbers of a version; what is not there counts as 0."""
+    """The first two numbers of a version; a missing one counts as 0."""
     major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]
     return major, minor

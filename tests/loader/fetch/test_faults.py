@@ -58,7 +58,7 @@ def test_a_cut_connection_goes_on_where_it_was_cut(served: Served, tmp_path: Pat
     begun = [r.headers.get("range", "") for r in served.server.requests if served.large in r.path]
     assert any(not text.startswith("bytes=0-") for text in begun)
     blobs = sum(p.stat().st_size for p in cache.rglob("*") if p.is_file())
-    assert done.came < 1.6 * blobs, "nothing comes twice, but for the padding of layers"
+    assert done.received < 1.6 * blobs, "nothing comes twice, but for the padding of layers"
 
 
 def test_a_cut_connection_without_progress_is_an_error(served: Served, target: Path, new: Path) -> None:
