@@ -13,14 +13,14 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]
-Ask = Callable[[str], int | str | None]
+Query = Callable[[str], int | str | None]
 """Returns a fact of a device by its name (``precast.loader.machine.facts``), or None where it cannot be queried."""
 
 
 class Machine(Immutable, kw_only=True):
     """The facts that decide whether an artifact runs here. ``absent`` is why there is no capability, if there is none.
 
-    ``ask`` returns further facts of the device. Without it, as for a hypothetical device, none can be compared.
+    ``query`` returns further facts of the device. Without it, as for a hypothetical device, none can be compared.
 
     >>> Machine(arch="x86_64", capability=Capability(9, 0)).supposing(Target.parse("sm_100a")).capability
     Capability(major=10, minor=0)
@@ -34,11 +34,13 @@ class Machine(Immutable, kw_only=True):
     capability: Capability | None = None
     target: Target | None = None
     absent: str = ""
-    ask: Ask | None = field(default=None, compare=False, repr=False)
+    query: Query | None = field(default=None, compare=False, repr=False)
 
     def supposing(self, target: Target) -> Machine:
         """The same host with a device of the capability that ``target`` names, and a driver that serves it."""
-        return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="", ask=None)
+        return replace(
+            self, driver=None, device=None, capability=target.capability, target=target, absent="", query=None
+        )
 
     def __str__(self) -> str:
         if self.target is not None:
@@ -54,7 +56,7 @@ class Machine(Immutable, kw_only=True):
         return ", ".join(facts)
 
 
-class AskDriver:
+class DriverQuery:
     """Queries facts of one device from the driver, and records the ``names`` of the queried facts."""
 
     def __init__(self, machines: Machines, ordinal: int) -> None:
@@ -117,13 +119,15 @@ class Machines:
         if self._described:
             return True
         driver = self.driver.get()
-        if not isinstance(machine.ask, AskDriver) or not machine.ask.names or len(driver.devices) == 1:
+        if not isinstance(machine.query, DriverQuery) or not machine.query.names or len(driver.devices) == 1:
             return driver.uniform
         # Counting the clusters of a device makes a context on it, which is not for a device that nobody uses.
-        names = machine.ask.names
+        names = machine.query.names
         if not driver.uniform or any(name.startswith("max_active_clusters_") for name in names):
             return False
-        return all(self.fact(device.ordinal, name) == machine.ask(name) for device in driver.devices for name in names)
+        return all(
+            self.fact(device.ordinal, name) == machine.query(name) for device in driver.devices for name in names
+        )
 
     def on(self, device: object = None) -> Machine:
         """The host with one of its devices: an int, ``"cuda:1"``, a ``torch.device``, or None for the current one."""
@@ -131,9 +135,9 @@ class Machines:
             return self.host
         try:
             current = self.driver.find(device)
-            ask = AskDriver(self, current.ordinal)
+            query = DriverQuery(self, current.ordinal)
             version = self.driver.get().version
-            return replace(self.host, device=current, capability=current.capability, driver=version, ask=ask)
+            return replace(self.host, device=current, capability=current.capability, driver=version, query=query)
         except NoDriver as reason:
             return replace(self.host, absent=str(reason))
 

@@ -1,4 +1,4 @@
-"""Whether the assumptions of an artifact about its GPU hold on this one. Pure, except for the machine's ``ask``.
+"""Whether the assumptions of an artifact about its GPU hold on this one. Pure, except for the machine's ``query``.
 
 A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait forever where fewer run
 at once. A fact that only costs speed is not; the artifact is then preferred less than one for which it holds, and
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from precast.loader.format.artifact import Artifact
 from precast.loader.format.assumptions import Built
-from precast.loader.machine.machine import Ask, Machine
+from precast.loader.machine.machine import Machine, Query
 
 RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel queried, with its value
 _REMEDY = "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
@@ -25,9 +25,9 @@ _IDENTITY = frozenset(("compute_capability_major", "compute_capability_minor", "
 
 def unmet(artifact: Artifact, machine: Machine) -> str | None:
     """Why an artifact must not run on a machine's GPU; None where all its needs hold, or there is nothing to query."""
-    if artifact.assumes is None or machine.ask is None:
+    if artifact.assumes is None or machine.query is None:
         return None
-    wrong = list(_differing(artifact.assumes.needs, machine.ask))
+    wrong = list(_differing(artifact.assumes.needs, machine.query))
     if not wrong:
         return None
     known = any(here is not None for _, _, here in wrong)
@@ -36,28 +36,28 @@ def unmet(artifact: Artifact, machine: Machine) -> str | None:
 
 def slower(artifact: Artifact, machine: Machine) -> str:
     """What differs on a machine's GPU and only costs speed; empty where nothing does."""
-    if artifact.assumes is None or machine.ask is None:
+    if artifact.assumes is None or machine.query is None:
         return ""
-    wrong = list(_differing(artifact.assumes.speed, machine.ask))
+    wrong = list(_differing(artifact.assumes.speed, machine.query))
     return f"{_listed(wrong)}, which may cost speed: {_REMEDY}" if wrong else ""
 
 
 def unstated(artifact: Artifact, machine: Machine) -> str:
     """What differs on a machine's GPU for an artifact of an older cache; empty where nothing does."""
     recorded = artifact.provenance.get(RECORDED)
-    if artifact.assumes is not None or machine.ask is None or not isinstance(recorded, Mapping):
+    if artifact.assumes is not None or machine.query is None or not isinstance(recorded, Mapping):
         return ""
     recorded_facts = {n: v for n, v in recorded.items() if n not in _IDENTITY and type(v) in (int, str)}
-    wrong = [difference for difference in _differing(recorded_facts, machine.ask) if difference[2] is not None]
+    wrong = [difference for difference in _differing(recorded_facts, machine.query) if difference[2] is not None]
     if not wrong:
         return ""
     return f"{_listed(wrong)}, and its cache does not say whether that matters: {_REMEDY}"
 
 
-def _differing(built: Built, ask: Ask) -> Iterator[tuple[str, int | str, int | str | None]]:
+def _differing(built: Built, query: Query) -> Iterator[tuple[str, int | str, int | str | None]]:
     """The facts that differ: the name, the value at build time, and the value here."""
     for name, value in sorted(built.items()):
-        here = ask(name)
+        here = query(name)
         if here != value:
             yield name, value, here
 

@@ -74,7 +74,7 @@ class Decisions:
     def of(self, request: Request, machine: Machine, resolve: Callable[[], Resolution]) -> Resolution:
         """The decision for a request with a problem; ``resolve`` decides about it without one.
 
-        Its machine is the first one for which the decision was made: its ``ask`` has recorded the facts that mattered.
+        Its machine is the first one for which the decision was made: its ``query`` has recorded the facts it used.
         """
         assert request.problem is not None
         items = tuple(request.config.items())

@@ -36,7 +36,7 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     sources
         The op in each cache that has it. One that cannot be read is left out, unless it is the only one.
     """
-    contenders, _ = ask_each(
+    contenders, _ = for_each_source(
         request,
         sources,
         lambda source, required: [
@@ -59,7 +59,7 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     return best
 
 
-def ask_each(
+def for_each_source(
     request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Requirements], Iterable[T]]
 ) -> tuple[list[T], list[tuple[CachedOp, Refusal]]]:
     """What ``about`` returns for each source, the preferred ones first; and the sources that refuse, or are damaged.

@@ -12,7 +12,7 @@ from precast.loader.format.target import Target
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
-from precast.loader.resolve.choose import ask_each, may_serve
+from precast.loader.resolve.choose import for_each_source, may_serve
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
 from precast.loader.resolve.rules import reservation as reservation_of
@@ -74,7 +74,7 @@ def resolve(
     """
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
     noted: list[str] = []
-    verdicts, refused = ask_each(
+    verdicts, refused = for_each_source(
         request, sources, lambda source, required: _verdicts(source, required, machine, full, noted)
     )
     accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]

@@ -83,7 +83,7 @@ def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> s
 
 
 def assumptions(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    if candidate.artifact.assumes is None or machine.ask is None:
+    if candidate.artifact.assumes is None or machine.query is None:
         return None
     with IMPORT_LOCK:
         from precast.loader.resolve.assumptions import unmet
@@ -111,7 +111,7 @@ def objections(candidate: Candidate, required: Requirements, machine: Machine) -
 
 def reservation(candidate: Candidate, machine: Machine) -> str:
     """Why a candidate that serves a request may be slower on this machine than one built for it; empty where not."""
-    if candidate.artifact.assumes is None or machine.ask is None:
+    if candidate.artifact.assumes is None or machine.query is None:
         return ""
     with IMPORT_LOCK:
         from precast.loader.resolve.assumptions import slower

@@ -108,7 +108,7 @@ def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
     """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
     declaration = declaration_for(op, artifact)
     tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
-    ask = session.default.machines.on(device.ordinal).ask
+    ask = session.default.machines.on(device.ordinal).query
     return tile.on(ask) if tile and ask else None
 
 

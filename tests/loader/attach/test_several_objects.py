@@ -59,10 +59,10 @@ def test_each_kernel_stands_where_its_object_stood(cache: Cache) -> None:
     [
         (SECOND_FIRST, [0], 2, "no cache holds attach.mine.kernels_compiled_4ea30d5f.object1"),
         (SECOND_FIRST, [1], 2, "no cache holds attach.mine.kernels_compiled_4ea30d5f"),
-        (SECOND_FIRST, [0], 1, "there is no kernel 1 of 1"),
+        (SECOND_FIRST, [0], 1, "there is no kernel 1: the artifact has 1"),
         (SECOND_FIRST, [0, 1], 65, "65 is not a number of objects"),
         (SECOND_FIRST, [0, 1], "2", "'2' is not a number of objects"),
-        ([["$made:kernel", 2]], [0, 1], 2, "there is no kernel 2 of 2"),
+        ([["$made:kernel", 2]], [0, 1], 2, "there is no kernel 2: the artifact has 2"),
     ],
 )
 def test_a_missing_object_is_a_miss(cache: Cache, returns: Any, numbers: list[int], objects: Any, reason: str) -> None:

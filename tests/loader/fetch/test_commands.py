@@ -61,7 +61,7 @@ def test_both_commands_say_the_same(
         (["kernels:v1", "-o", "cache"], 2, "error: 'kernels:v1' is not a reference: write oci://"),
         (["file:///nowhere", "-o", "cache"], 1, "error: file:///nowhere is not a folder: check the path"),
         (["file:///nowhere", "-o", "cache", "--digest", "v1"], 2, "error: 'v1' is not a digest"),
-        (["file:///nowhere", "-o", "sources"], 2, "/sources holds other things than a cache"),
+        (["file:///nowhere", "-o", "sources"], 2, "/sources is not a cache and not empty"),
     ],
 )
 def test_errors_and_their_statuses(

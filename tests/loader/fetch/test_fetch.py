@@ -40,7 +40,7 @@ def test_the_exact_reference_and_the_pin_name_what_was_read(
     if served.kind in ("image", "hub"):
         again = fetch(done.reference, tmp_path / "again", patience=QUICK)
         assert again.reference == done.reference and tree(tmp_path / "again") == tree(old)
-    with pytest.raises(IntegrityError, match="it was replaced there, or is another cache"):
+    with pytest.raises(IntegrityError, match="it was replaced, or is another cache"):
         get(served, tmp_path / "wanted", digest=done.digest)
     assert not (tmp_path / "wanted").exists()
 
@@ -135,7 +135,7 @@ def test_only_a_cache_is_replaced(served: Served, old: Path, tmp_path: Path) -> 
     served.put(old)
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "main.c").write_text("int main;")
-    with pytest.raises(ConfigError, match="holds other things than a cache"):
+    with pytest.raises(ConfigError, match="is not a cache and not empty"):
         get(served, tmp_path / "sources")
     (tmp_path / "link").symlink_to(old)
     with pytest.raises(ConfigError, match="is not a folder"):

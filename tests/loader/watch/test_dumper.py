@@ -99,7 +99,7 @@ def test_a_bound_that_is_no_number_is_told(
 ) -> None:
     monkeypatch.setenv("PRECAST_DUMP_LIMIT", "16M")
     use(path, machines=Machines(HOPPER))
-    assert "PRECAST_DUMP_LIMIT='16M' is not a number: 16777216 is used" in capfd.readouterr().err
+    assert "PRECAST_DUMP_LIMIT='16M' is not a number: using 16777216" in capfd.readouterr().err
 
 
 def test_only_its_user_may_read_it(kernel: Kernel, folder: Path) -> None:

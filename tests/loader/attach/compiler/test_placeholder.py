@@ -128,7 +128,7 @@ assert repr(cute.Tensor) == "<no cutlass.cute.Tensor>"
 
 # Anything else that is called says its name.
 assert issubclass(NoCompiler, ImportError)
-raises(NoCompiler, lambda: cute.compile(function, 1), "cutlass.cute.compile was called", "Record it, build", "install")
+raises(NoCompiler, lambda: cute.compile(function, 1), "cutlass.cute.compile was called", "record the program")
 raises(NoCompiler, lambda: cutlass.utils.HardwareInfo().clusters(2), "cutlass.utils.HardwareInfo().clusters")
 raises(NoCompiler, lambda: 1 + cute.question(), "the value of cutlass.cute.question()")
 raises(NoCompiler, lambda: bool(cute.question()), "cutlass.cute.question()")
@@ -142,7 +142,7 @@ def test_libraries_that_are_not_installed_are_left_out_unless_they_are_named() -
     without_dsl(f"""
 sys.path.remove({sysconfig.get_path("purelib")!r})
 from precast.loader.errors import ConfigError
-raises(ConfigError, lambda: attach(["quack"]), "no package quack here: pip install quack-kernels, or do not attach it")
+raises(ConfigError, lambda: attach(["quack"]), "the package quack is not installed: pip install quack-kernels")
 assert attach().libraries == {{}}
 """)
 
