@@ -44,7 +44,8 @@ class Preload(Immutable, kw_only=True):
 
     def __str__(self) -> str:
         state = "ready" if self.ready else f"{sum(bool(each.lazy) for each in self.loaded)} not ready for CUDA"
-        head = f"{len(self.loaded)} kernels in {self.seconds * 1e3:.1f} ms, {state}"
+        kernels = "1 kernel" if len(self.loaded) == 1 else f"{len(self.loaded)} kernels"
+        head = f"{kernels} in {self.seconds * 1e3:.1f} ms, {state}"
         return "\n".join([head, *(_line(each) for each in self.loaded)])
 
     def __repr__(self) -> str:
@@ -97,19 +98,7 @@ def preload(
 
     See also: ``get``, ``freeze``, ``stats``.
     """
-    return preload_into(session.default, requests, device=device, target=target, cuda=cuda, verified=verified)
-
-
-def preload_into(
-    into: Session,
-    requests: str | Iterable[PreloadRequest],
-    *,
-    device: object = None,
-    target: str | None = None,
-    cuda: bool = True,
-    verified: bool = False,
-) -> Preload:
-    """``preload`` for a session that need not be the default one."""
+    into = session.default
     start = time.perf_counter()
     template = Request(op="", device=device, target=target, verified=verified)
     checked = [_checked(request) for request in _listed(requests)]

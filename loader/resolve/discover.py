@@ -38,7 +38,8 @@ class DiscoveredCache(Immutable, kw_only=True):
 
     def __str__(self) -> str:
         if self.cache is not None:
-            return f"{self.name} ({self.origin}): {len(self.cache.index.ops)} ops"
+            count = len(self.cache.index.ops)
+            return f"{self.name} ({self.origin}): {count} op{'' if count == 1 else 's'}"
         return f"{self.name} ({self.origin}): {self.error}"
 
 
