@@ -77,7 +77,7 @@ def main() -> None:
                     begun = time.perf_counter()
                     done = fetch(f"oci://{server.host}/kernels/w{number}:{tag}", Path(folder, f"cache{number}"))
                     seconds = round(time.perf_counter() - begun, 2)
-                    row[tag] = {"requests": len(server.requests), "bytes": done.came, "seconds": seconds}
+                    row[tag] = {"requests": len(server.requests), "bytes": done.received, "seconds": seconds}
             print(json.dumps(row), flush=True)
 
 

@@ -90,8 +90,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with IMPORT_LOCK:
         module = importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}")
-    found = globals()[name] = getattr(module, name)
-    return found
+    value = globals()[name] = getattr(module, name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a program calls: get, explain, ops, variants, caches, freeze, stats, torch_op, of the default session."""
+"""The functions that a program calls: get, explain, ops, variants, caches, freeze, stats, torch_op."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def get(
     target
         Resolve for an architecture, such as ``"sm_90a"``, in place of a device. No GPU is needed up to the launch.
     problem
-        The size at hand, for a choice among tuned variants by measurements, where a cache holds any.
+        The sizes of the call, to choose among tuned variants by measurements, if a cache has any.
     verified
-        Whether only a variant counts that ``precast verify --record`` found right on a GPU of this compute capability.
+        Take only a variant that passed ``precast verify --record`` on a GPU of this compute capability.
 
     Returns
     -------
@@ -176,10 +176,10 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> C
     Parameters
     ----------
     refresh
-        Look again at ``PRECAST_CACHE_PATH`` and the installed wheels. Kernels that were handed out stay good.
+        Search ``PRECAST_CACHE_PATH`` and the installed wheels again. Kernels from earlier calls stay valid.
     pins
         The SHA-256 that each cache's ``index.json`` must have, by the name of the cache, from now on: other caches are
-        refused. This looks again, and goes before ``PRECAST_PIN``.
+        refused. This searches again, and replaces ``PRECAST_PIN``.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def stats() -> Stats:
 
 
 def freeze(frozen: bool = True) -> None:
-    """Make any later load an error (``loader.Frozen``), for those who promise no surprises after start-up.
+    """Make any later load an error (``loader.Frozen``), so that nothing is loaded after start-up.
 
     Parameters
     ----------

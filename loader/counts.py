@@ -12,8 +12,8 @@ from precast.loader.import_lock import IMPORT_LOCK
 class Stats(Immutable, kw_only=True):
     """Counts since the session began. A repeated ``get`` is not counted: it takes less than a microsecond.
 
-    ``lookups`` are requests that were resolved, ``misses`` those of them that found nothing to load; ``loads`` are
-    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` went into all of it.
+    ``lookups`` are requests that were resolved, ``misses`` those that found nothing to load; ``loads`` are
+    kernels that were opened, and ``stored`` the bytes that were read for them; ``seconds`` is the time of all of it.
     """
 
     lookups: int = 0
@@ -23,10 +23,10 @@ class Stats(Immutable, kw_only=True):
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        return (
-            f"{self.loads} kernels loaded ({self.stored} bytes) in {self.lookups} lookups, {self.misses} of them"
-            f" misses, {self.seconds * 1e3:.1f} ms in all"
-        )
+        kernels = "1 kernel" if self.loads == 1 else f"{self.loads} kernels"
+        lookups = "1 lookup" if self.lookups == 1 else f"{self.lookups} lookups"
+        misses = "1 miss" if self.misses == 1 else f"{self.misses} misses"
+        return f"{kernels} loaded ({self.stored} bytes), {lookups}, {misses}, {self.seconds * 1e3:.1f} ms in all"
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:

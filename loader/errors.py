@@ -1,4 +1,4 @@
-"""Every error precast raises on purpose. Each message ends with what to do next."""
+"""The errors that precast raises on purpose. Each message ends with what to do next."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TargetError(PrecastError, ValueError):
 
 
 class FormatError(PrecastError, ValueError):
-    """A file does not hold what its format requires. ``place`` is the place in the file, and ``remedy`` what to do."""
+    """A file does not follow its format. ``place`` is the position in the file; ``remedy`` is what to do."""
 
     code = "PCL03"
 
@@ -65,7 +65,7 @@ class FormatError(PrecastError, ValueError):
         self.remedy = remedy
 
     def within(self, outer: str | int) -> FormatError:
-        """The same error, seen from one level further out.
+        """The same error with its place seen from one level further out.
 
         >>> str(FormatError("expected int, not str", "size").within(3).within("artifacts"))
         "expected int, not str in 'artifacts[3].size'"
@@ -91,13 +91,13 @@ class IntegrityError(CacheError):
 
 
 class FetchError(PrecastError):
-    """A cache could not be fetched or pushed: a server refused, or was not reached. What was there is as before."""
+    """A cache could not be fetched or pushed: a server refused, or was not reached. The target is unchanged."""
 
     code = "PCL16"
 
 
 class OpNotFound(PrecastError, LookupError):
-    """No cache holds the op that was asked for."""
+    """No cache holds the requested op."""
 
     code = "PCL06"
 
@@ -119,7 +119,7 @@ class VariantNotFound(PrecastError, LookupError):
 
 
 class LoadError(PrecastError):
-    """An artifact was found and its bytes are right, yet the dynamic linker refused it."""
+    """The bytes of an artifact are intact, but the dynamic linker refused it."""
 
     code = "PCL08"
 
@@ -131,18 +131,18 @@ class LaunchError(PrecastError, ValueError):
 
 
 class Frozen(PrecastError, RuntimeError):
-    """A load was asked for after ``loader.freeze()``."""
+    """A load was requested after ``loader.freeze()``."""
 
     code = "PCL10"
 
 
 class NoCudaDevice(PrecastError, RuntimeError):
-    """A launch was asked for on a machine without a usable CUDA device."""
+    """A launch was requested on a machine without a usable CUDA device."""
 
     code = "PCL11"
 
 
 class WrongDevice(PrecastError, RuntimeError):
-    """A launch was asked for on a device that the artifact was not built for."""
+    """A launch was requested on a device that the artifact was not built for."""
 
     code = "PCL12"

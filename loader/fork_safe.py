@@ -1,4 +1,4 @@
-"""Making each value once, however many threads ask for it; and what a fork waits for."""
+"""Locks and tables that stay usable in a forked child, and a lock that a fork waits for."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class ForkSafeLock:
 
 
 class OnceTable:
-    """A table whose values are made at their first use: one thread makes one, the others that want it wait.
+    """A table whose values are made at their first use: one thread makes a value, the others that need it wait.
 
-    What raised is not kept, so the next caller tries again. A child made by ``fork`` starts with free locks, since the
+    An exception is not kept, so the next caller tries again. A child made by ``fork`` starts with free locks, since the
     threads that held them do not exist there.
 
     >>> lengths = OnceTable()
@@ -66,8 +66,8 @@ class OnceTable:
             with lock:
                 if key not in self._ready:
                     self._ready[key] = make()
-        found: V = self._ready[key]
-        return found
+        value: V = self._ready[key]
+        return value
 
     def values(self) -> tuple[Any, ...]:
         """The values made so far."""
@@ -75,7 +75,7 @@ class OnceTable:
 
 
 class ForkWaits:
-    """A lock that a fork of this process waits for: what is done under it is never left half done in the child.
+    """A lock that a fork of this process waits for: work under it is never left half done in the child.
 
     >>> with ForkWaits():
     ...     pass
@@ -94,8 +94,8 @@ class ForkWaits:
 
 
 def _free_all() -> None:
-    for one in _forkable:
-        one._free()
+    for lock in _forkable:
+        lock._free()
 
 
 os.register_at_fork(after_in_child=_free_all)

@@ -1,7 +1,7 @@
 """Late imports that no fork interrupts.
 
-Python forgets the threads of a process in its forked child, but not the locks of the modules that they were
-importing: a child that needs such a module would wait for ever. So code that imports late holds ``IMPORT_LOCK``, and a
+A forked child has no other threads of its parent, but it has the locks of the modules that they were
+importing: a child that needs such a module would wait forever. So code that imports late holds ``IMPORT_LOCK``, and a
 fork waits for it.
 
 >>> with IMPORT_LOCK:
@@ -15,7 +15,7 @@ from precast.loader.fork_safe import ForkWaits
 
 
 class _ImportLock(ForkWaits):
-    """It also explains the error of a native module that does not load in a sub-interpreter."""
+    """The lock; it also explains the error of a native module that does not load in a sub-interpreter."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         super().__exit__(kind, error, trace)

@@ -1,4 +1,4 @@
-"""Markup: the HTML that a notebook shows of a value. What is not ``Markup`` already is text, and is escaped.
+"""Markup: the HTML that a notebook shows for a value. Anything that is not ``Markup`` is text, and is escaped.
 
 Configs, paths and names come from caches, and may hold anything. So nothing here is put into an attribute, and there is
 no script, no address and no picture in what is made.
@@ -35,7 +35,7 @@ class Markup(str):
 
 
 def escaped(value: object) -> Markup:
-    """Any text as HTML that shows exactly it.
+    """Any text as HTML that displays exactly that text.
 
     Characters that nobody sees, or that turn the order of others, are written as Python writes them. A dollar sign and
     a backslash stand alone: notebooks take what is between two of them for a formula.
@@ -66,23 +66,23 @@ def table(title: object, head: Sequence[object], rows: Iterable[Sequence[object]
     Parameters
     ----------
     title
-        What the table is of.
+        The title of the table.
     head
         A cell for each column; none, and the first cell of each row is its head.
     rows
         The cells of each row; only ``ROWS`` of them are read.
     total
-        How many rows there are, where ``rows`` need not be read to tell.
+        How many rows there are, if the caller knows.
     """
-    shown = []
+    listed = []
     more = 0
-    for place, row in enumerate(rows):
-        if place == ROWS:
+    for position, row in enumerate(rows):
+        if position == ROWS:
             more = 1
             break
-        shown.append(row)
+        listed.append(row)
     first = "td" if head else "th"
-    lines = [element("tr", element(first, row[0]), *(element("td", cell) for cell in row[1:])) for row in shown]
+    lines = [element("tr", element(first, row[0]), *(element("td", cell) for cell in row[1:])) for row in listed]
     titles = element("thead", element("tr", *(element("th", cell) for cell in head))) if head else ""
     drawn = element("table", element("caption", title), Markup(titles), element("tbody", *lines))
     if not more:
@@ -92,7 +92,7 @@ def table(title: object, head: Sequence[object], rows: Iterable[Sequence[object]
 
 
 def page(*parts: object) -> str:
-    """What a notebook is given: the parts one below the other, with their style."""
+    """The HTML for a notebook: the parts one below the other, with their style."""
     return f'<div class="precast-values"><style>{_STYLE}</style>{"".join(map(_of, parts))}</div>'
 
 

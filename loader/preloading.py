@@ -1,4 +1,4 @@
-"""Preloading: everything that a first request would wait for, done at start-up, and how long it took."""
+"""Preloading: everything that a first request would wait for, done at start-up, with its times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapp
 
 
 class Loaded(Immutable, kw_only=True):
-    """One kernel that was preloaded, the seconds it took, and why CUDA may have work left for its first call.
+    """One kernel that was preloaded, the seconds it took, and why CUDA may still have work at its first call.
 
     ``lazy`` is empty where it has none.
     """
@@ -32,20 +32,21 @@ class Loaded(Immutable, kw_only=True):
 
 
 class Preload(Immutable, kw_only=True):
-    """What a preload did; ``print`` it to read it."""
+    """The result of a preload; ``print`` it to read it."""
 
     loaded: tuple[Loaded, ...]
     seconds: float
 
     @property
     def ready(self) -> bool:
-        """Whether no first call of any of them has work left to do."""
-        return not any(one.lazy for one in self.loaded)
+        """Whether no kernel has work left for its first call."""
+        return not any(each.lazy for each in self.loaded)
 
     def __str__(self) -> str:
-        state = "ready" if self.ready else f"{sum(bool(one.lazy) for one in self.loaded)} not ready for CUDA"
-        head = f"{len(self.loaded)} kernels in {self.seconds * 1e3:.1f} ms, {state}"
-        return "\n".join([head, *(_line(one) for one in self.loaded)])
+        state = "ready" if self.ready else f"{sum(bool(each.lazy) for each in self.loaded)} not ready for CUDA"
+        kernels = "1 kernel" if len(self.loaded) == 1 else f"{len(self.loaded)} kernels"
+        head = f"{kernels} in {self.seconds * 1e3:.1f} ms, {state}"
+        return "\n".join([head, *(_line(each) for each in self.loaded)])
 
     def __repr__(self) -> str:
         return str(self)
@@ -54,7 +55,7 @@ class Preload(Immutable, kw_only=True):
         with IMPORT_LOCK:
             from precast.loader.markup import page, table
         head = ("op", "config", "target", "ms", "left for the first call")
-        rows = ((*_name(one.kernel), f"{one.seconds * 1e3:.2f}", one.lazy) for one in self.loaded)
+        rows = ((*_name(each.kernel), f"{each.seconds * 1e3:.2f}", each.lazy) for each in self.loaded)
         return page(table(str(self).partition("\n")[0], head, rows, len(self.loaded)))
 
 
@@ -97,19 +98,7 @@ def preload(
 
     See also: ``get``, ``freeze``, ``stats``.
     """
-    return preload_into(session.default, requests, device=device, target=target, cuda=cuda, verified=verified)
-
-
-def preload_into(
-    into: Session,
-    requests: str | Iterable[PreloadRequest],
-    *,
-    device: object = None,
-    target: str | None = None,
-    cuda: bool = True,
-    verified: bool = False,
-) -> Preload:
-    """``preload`` for a session that need not be the default one."""
+    into = session.default
     start = time.perf_counter()
     template = Request(op="", device=device, target=target, verified=verified)
     checked = [_checked(request) for request in _listed(requests)]
@@ -147,11 +136,11 @@ def _checked(request: object) -> PreloadRequest:
 
 
 def _loads(into: Session, request: PreloadRequest, template: Request) -> Iterator[Callable[[], Lookup]]:
-    """What loads each kernel of a request, for the device or the target of a template."""
+    """Functions that each load one kernel of a request, for the device or the target of a template."""
     if not isinstance(request, str):
         op, config, problem = (*request, None)[:3]
-        one = replace(template, op=op, config={} if config is None else config, problem=problem)
-        yield lambda: into.lookup(one)
+        checked = replace(template, op=op, config={} if config is None else config, problem=problem)
+        yield lambda: into.lookup(checked)
         return
     sources, notes = into.sources(request)
     machine = into.machine(template)
@@ -183,7 +172,7 @@ def _device(into: Session, request: Request, cuda: bool) -> tuple[str, int | Non
 
 
 def _make_ready(into: Session, lookup: Lookup, ordinal: int) -> str:
-    """Do what the kernel's first launch on a device would do; the reason where that is not possible."""
+    """Do what the kernel's first launch on a device would do; returns the reason where that is not possible."""
     artifact = lookup.kernel.artifact
     if (artifact.key, ordinal) in into.warm:
         return ""
@@ -200,8 +189,10 @@ def _make_ready(into: Session, lookup: Lookup, ordinal: int) -> str:
     return ""
 
 
-def _line(one: Loaded) -> str:
-    return f"  {one.seconds * 1e3:8.2f} ms  {' '.join(_name(one.kernel))}{': ' if one.lazy else ''}{one.lazy}"
+def _line(loaded: Loaded) -> str:
+    return (
+        f"  {loaded.seconds * 1e3:8.2f} ms  {' '.join(_name(loaded.kernel))}{': ' if loaded.lazy else ''}{loaded.lazy}"
+    )
 
 
 def _name(kernel: Kernel) -> tuple[str, str, str]:

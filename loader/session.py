@@ -1,4 +1,4 @@
-"""Sessions: all that a process keeps of its caches and of what it loaded from them, in one object.
+"""Sessions: the caches of a process and what it loaded from them, in one object.
 
 ``loader.get`` and the other functions of ``precast.loader`` serve the default session. A test, or a program that keeps
 two sets of caches apart, makes a ``Session`` of its own and makes it the default with ``use``.
@@ -223,7 +223,7 @@ class Session:
 
 
 def _watch(machines: Machines) -> Watch | None:
-    """What watches a session, by the variables. Without any of them nothing is imported."""
+    """The watch that the environment turns on; without its variables nothing is imported."""
     if not any(map(os.environ.get, ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS"))):
         return None
     with IMPORT_LOCK:

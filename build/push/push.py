@@ -45,7 +45,7 @@ def push_cache(
     progress = progress or Progress()
     progress.expect(sum(layer.size for layer, _ in layers))
     if isinstance(found, ImageReference):
-        with Web(patience, progress.tell) as web:
+        with Web(patience, progress.report) as web:
             push = RegistryPush(web, Registry(web, found, login), mount, progress.advance)
             hosts = contents.hosts or tuple(PLATFORMS)
             exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})

@@ -81,18 +81,18 @@ class RegistryPush:
 
         def once() -> bool:
             registry, url = self._registry, self._registry.blob_url(sha256)
-            if registry.ask("HEAD", url).status == 200:
+            if registry.request("HEAD", url).status == 200:
                 return False
             query = {"mount": f"sha256:{sha256}", "from": self._mount} if self._mount else {}
             uploads = url.partition("/blobs/")[0] + "/blobs/uploads/"
-            begun = registry.ask("POST", f"{uploads}?{urlencode(query)}" if query else uploads, body=b"")
+            begun = registry.request("POST", f"{uploads}?{urlencode(query)}" if query else uploads, body=b"")
             if begun.status == 201:  # mounted
                 return False
             if begun.status != 202:
                 raise registry.refusal(begun, "push to it")
             place = urljoin(uploads, begun.headers.get("location", ""))
             joint = "&" if urlsplit(place).query else "?"
-            put = registry.ask("PUT", f"{place}{joint}digest=sha256:{sha256}", _BINARY, body=data)
+            put = registry.request("PUT", f"{place}{joint}digest=sha256:{sha256}", _BINARY, body=data)
             if put.status != 201:
                 raise registry.refusal(put, "push a layer to it")
             return True
@@ -105,7 +105,7 @@ class RegistryPush:
         url = self._registry.blob_url("").partition("/blobs/")[0] + f"/manifests/{version}"
 
         def once() -> None:
-            answer = self._registry.ask("PUT", url, {"Content-Type": kind}, body=data)
+            answer = self._registry.request("PUT", url, {"Content-Type": kind}, body=data)
             if answer.status not in (200, 201):
                 raise self._registry.refusal(answer, "push a manifest to it")
             said = answer.headers.get("docker-content-digest", "")

@@ -1,7 +1,7 @@
 """Attach: other libraries' own front ends, unmodified, with kernels from caches.
 
 ``precast.loader.attach(...)`` is called before the libraries are imported. From then on, where one of them would
-compile a kernel, the caches are asked first.
+compile a kernel, it is looked up in the caches first.
 
     from precast import loader
     loader.attach(["quack"])
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 _current: Attachment | None = None  # of this process: see Attachment
-_DSL_VERSION = "4.8.1"  # what placeholders say, unless PRECAST_ATTACH_DSL_VERSION does
+_DSL_VERSION = "4.8.1"  # of the placeholders, unless PRECAST_ATTACH_DSL_VERSION gives another
 
 
 def attach(
@@ -78,9 +78,9 @@ def attach(
     libraries
         Names, or libraries of one's own; every shipped one that is installed if None.
     mode
-        ``"serve"``, ``"record"`` or ``"frozen"``; ``"serve"`` if None, or what a call before this one said.
+        ``"serve"``, ``"record"`` or ``"frozen"``; if None, the mode of an earlier call, or ``"serve"``.
     missing
-        What happens to a kernel that no cache has: ``"compile"`` as before, which is meant by None, ``"raise"``, or
+        What happens to a kernel that no cache has: ``"compile"`` as before (the default), ``"raise"``, or
         ``"skip"`` (it launches nothing, for a recording whose results do not count).
     recording
         The file that recorded keys are added to; ``PRECAST_RECORDING`` names it if None.
@@ -92,43 +92,46 @@ def attach(
     Returns
     -------
     Attachment
-        ``counts()`` tells what each function of a library asked for, and why it was not served; ``print`` shows it.
+        ``counts()`` reports what each function of a library requested, and why it was not served; ``print`` shows it.
 
     Examples
     --------
     >>> from precast import loader
     >>> attached = loader.attach([])  # or ["quack"], or nothing: every known library that is installed
     >>> print(attached)
-    no attached library asked for a kernel
+    no attached library requested a kernel
 
     See also: ``get``, ``freeze``.
     """
     global _current
-    wanted = _chosen(libraries)
-    _check_not_imported(wanted)
+    chosen = _chosen(libraries)
+    _check_not_imported(chosen)
     path = Path(recording) if recording is not None else None
     if _current is None:
         recorder = Recorder(path or recording_path())
-        now = Attachment(mode or "serve", missing=missing or "compile", recorder=recorder, target=target)
+        attachment = Attachment(mode or "serve", missing=missing or "compile", recorder=recorder, target=target)
     else:
-        now = _current
-        if (path not in (None, now.recorder.path)) or target not in (None, now.target):
-            raise ConfigError("this process is attached with another recording or target: give them at the first call")
-        now.change(mode, missing)
-    finders, known = list(sys.meta_path), dict(now.libraries)
+        attachment = _current
+        if (path not in (None, attachment.recorder.path)) or target not in (None, attachment.target):
+            raise ConfigError("this process is attached with another recording or target: pass both in the first call")
+        attachment.change(mode, missing)
+    finders, attached_before = list(sys.meta_path), dict(attachment.libraries)
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
         if not placeholder.is_installed():
-            dsl.install(now.note_untracked if now.noting else None)
-        for library in wanted:
-            _install(library, now, without_compiler)
+            dsl.install(attachment.note_untracked if attachment.recording else None)
+        for library in chosen:
+            _install(library, attachment, without_compiler)
     except BaseException:
-        sys.meta_path[:], now.libraries = finders, known  # no module was imported yet: the hooks are gone
+        sys.meta_path[:], attachment.libraries = (
+            finders,
+            attached_before,
+        )  # no module was imported yet: the hooks are gone
         if new:
             placeholder.uninstall()
         raise
-    _current = now
-    return now
+    _current = attachment
+    return attachment
 
 
 def attached() -> Attachment | None:
@@ -141,29 +144,28 @@ def attached() -> Attachment | None:
 
 
 def _chosen(libraries: Iterable[str | Library] | None) -> list[Library]:
-    """The libraries that are meant, each of them installed."""
+    """The libraries that were named, or every shipped one that is installed."""
     if libraries is None:
         shipped = map(library_named, SHIPPED)
         return [library for library in shipped if folder_of(library.package) is not None]
     if isinstance(libraries, str):
-        raise ConfigError(f"libraries={libraries!r} is one text: give a list, such as [{libraries!r}]")
-    chosen = [declare(one) if isinstance(one, Library) else library_named(one) for one in libraries]
+        raise ConfigError(f"libraries={libraries!r} is a string: pass a list, such as [{libraries!r}]")
+    chosen = [declare(library) if isinstance(library, Library) else library_named(library) for library in libraries]
     for library in chosen:
         if folder_of(library.package) is None:
             raise ConfigError(
-                f"{library.name}: there is no package {library.package} here: pip install {library.distribution},"
-                " or do not attach it"
+                f"{library.name}: the package {library.package} is not installed: pip install {library.distribution}"
             )
     return chosen
 
 
-def _check_not_imported(wanted: Iterable[Library]) -> None:
-    """What was imported before keeps the functions that it took, without hooks."""
-    known = {} if _current is None else _current.libraries
-    for library in wanted:
-        if library.package in sys.modules and library.name not in known:
+def _check_not_imported(libraries: Iterable[Library]) -> None:
+    """A module that was imported before keeps the functions that it took, without hooks."""
+    attached_before = {} if _current is None else _current.libraries
+    for library in libraries:
+        if library.package in sys.modules and library.name not in attached_before:
             raise ConfigError(
-                f"{library.package} is imported already: call precast.loader.attach before the first import of it"
+                f"{library.package} is already imported: call precast.loader.attach before the first import of it"
             )
 
 
@@ -175,8 +177,8 @@ def _install(library: Library, attachment: Attachment, without_compiler: bool) -
     for seam in library.seams:
         seam.install(attachment, library)
     if without_compiler:
-        for place, answer in {**host_values.ANSWERS, **library.answers}.items():
-            replace_function(place, answer)
+        for function, answer in {**host_values.ANSWERS, **library.answers}.items():
+            replace_function(function, answer)
     attachment.libraries[library.name] = library
 
 

@@ -59,8 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         "--mode",
         choices=["serve", "record", "frozen"],
         default="serve",
-        help="serve: take kernels from caches (the default); frozen: the same, and a kernel that no cache has is an"
-        " error that says which manifest lines would build it; record: also write every key down",
+        help="serve: take kernels from caches (the default); frozen: the same, but a kernel that no cache has is an"
+        " error with the manifest lines that would build it; record: also write every key to a file",
     )
     parser.add_argument(
         "--missing",
@@ -83,12 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--without-compiler",
         action="store_true",
-        help="let libraries be imported where nvidia-cutlass-dsl is not installed; refused where it is",
+        help="let libraries be imported where nvidia-cutlass-dsl is not installed; refused where it is installed",
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="say at the end, on standard error, what each function of a library asked for, and why it was not served",
+        help="print to standard error at the end what each function of a library requested, and why it was not served",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="run a module: SCRIPT is its name")
     parser.add_argument("script", help="the script, or a folder or zip file with a __main__.py")

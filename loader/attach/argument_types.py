@@ -20,18 +20,18 @@ def types_within(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Types | No
     >>> types((8, (1, 2)), {}) == types((8, (True, 2)), {}), types_within((8, "x"), {})
     (False, None)
     """
-    places = [place for place, value in enumerate(args) if _is_composite(value)]
+    positions = [position for position, value in enumerate(args) if _is_composite(value)]
     names = [name for name, value in kwargs.items() if _is_composite(value)]
-    if not places and not names:
+    if not positions and not names:
         return None
 
     def types(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not names:
             try:  # for speed, where all within are plain values; each alone, since longer texts take far longer
-                return [marshal.dumps(args[place], _MARSHAL) for place in places]
+                return [marshal.dumps(args[position], _MARSHAL) for position in positions]
             except ValueError:
                 pass
-        return [*(_types(args[place]) for place in places), *(_types(kwargs[name]) for name in names)]
+        return [*(_types(args[position]) for position in positions), *(_types(kwargs[name]) for name in names)]
 
     return types
 

@@ -1,9 +1,9 @@
-"""An attachment: what happens when an attached library asks its compiler for a kernel.
+"""An attachment: what happens when an attached library would compile a kernel.
 
-``record``  every key is written down; a kernel that no cache has is compiled as before where the DSL is installed,
-            else replaced by one that does nothing, so that one run reaches everything
-``serve``   a cache's kernel where there is one; else it is compiled as before, or refused if that was asked for
-``frozen``  a cache's kernel, or an error that says which manifest lines would build it
+``record``  every key is recorded; a kernel that no cache has is compiled as before where the DSL is installed,
+            else replaced by one that does nothing, so that one run reaches every kernel
+``serve``   a cache's kernel where there is one; else it is compiled as before, or refused with ``missing="raise"``
+``frozen``  a cache's kernel, or an error with the manifest lines that would build it
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _ADVICE_OF_CALLS = "\nto build it, record the program (precast record), build th
 _NO_ADVICE = "\nno cache can hold it: attach with mode='serve' where the DSL is installed, so that it is compiled"
 
 Own = Callable[[Answers], Any]
-"""What a library's own compile function returns where the compiler gives it these kernels."""
+"""Runs a library's own compile function, with these kernels in place of what it would compile."""
 
 
 class KernelMissing(PrecastError, LookupError):
-    """An attached library asked for a kernel that no cache has, and compiling was not allowed."""
+    """An attached library requested a kernel that no cache has, and compiling was not allowed."""
 
     code = "PCA02"
 
 
 class Attachment:
-    """The attached libraries of a process, the mode, the recording and the counts: all that attaching keeps.
+    """The attached libraries of a process, the mode, the recording and the counts.
 
-    A process has one, since its hooks change modules, which a process has once. ``print`` it for a report.
+    A process has one, since the hooks change its modules. ``print`` it for a report.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Attachment:
     ) -> None:
         _check(mode, missing)
         if target is not None:
-            Target.parse(target)  # a wrong one is refused here, not where a library asks for its first kernel
+            Target.parse(target)  # a wrong one is refused here, not at the first kernel of a library
         self.mode: Mode = mode
         self.missing: Missing = missing
         self.target = target
@@ -83,19 +83,19 @@ class Attachment:
         self._lock = ForkSafeLock()
 
     @property
-    def noting(self) -> bool:
-        """Whether the arguments of calls are wanted, for a recording."""
+    def recording(self) -> bool:
+        """Whether the arguments of calls are recorded."""
         return self.mode == "record"
 
     def on_change(self, forget: Callable[[], None]) -> None:
-        """Call a function whenever another mode may answer differently what was asked before."""
+        """Call a function whenever a change of the mode may change earlier answers."""
         self._forget.append(forget)
 
     def change(self, mode: Mode | None = None, missing: Missing | None = None) -> None:
-        """Go on in another mode, such as ``frozen`` once a server is warm; what is None stays as it is."""
+        """Change the mode, such as to ``frozen`` once a server is warm; what is None stays as it is."""
         mode, missing = mode or self.mode, missing or self.missing
         if (mode == "record") != (self.mode == "record"):
-            raise ConfigError(f"this process is attached with mode={self.mode!r}: record in a process of its own")
+            raise ConfigError(f"this process is attached with mode={self.mode!r}: record in a separate process")
         _check(mode, missing)
         if (mode, missing) != (self.mode, self.missing):
             self.mode, self.missing = mode, missing
@@ -114,40 +114,40 @@ class Attachment:
         call: Callable[[], Mapping[str, Any]] | None = None,
         own: Own | None = None,
     ) -> Any:
-        """What the library's function returns for a key; None where the library is to compile it as before.
+        """What the library's function returns for a key; None where the library must compile it as before.
 
         Parameters
         ----------
         library, function
-            Who asks: ``function`` as ``module:name``.
+            The caller: ``function`` as ``module:name``.
         arguments
             What the key is made of, by name.
         call
-            Gives the arguments of the call that makes this key, encoded, where a recording needs them.
+            Returns the encoded arguments of the call that has this key, where a recording needs them.
         own
-            Runs the library's own function around kernels, where what it returns cannot be told otherwise.
+            Runs the library's own function around kernels, where no other way gives what it returns.
         """
         try:
             config = self._key(library, arguments)
             if self.mode == "record":
-                made = None if call is None else call()
-                self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=made))
+                recorded_call = None if call is None else call()
+                self.recorder.add(Recorded(library=library.name, compile=function, config=config, call=recorded_call))
         except (UnknownKey, NotInstalled) as error:
             if self.mode == "record":
                 self.recorder.add(without_key(function, str(error)))
             return self._missed(function, str(error).encode(), str(error), _NO_ADVICE, own)
         key = hashlib.sha256(canonical(config)).digest()
         try:
-            found = self._as_returned(self._objects(library.op(function), config), library, own)
+            returned = self._as_returned(self._objects(library.op(function), config), library, own)
         except Frozen:
-            raise  # loader.freeze() promises that nothing new is loaded: compiling instead would break it as well
+            raise  # loader.freeze() promises that nothing new is loaded: compiling would break that promise, too
         except PrecastError as error:
             reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
             lines = library.manifest_lines(function, config)
             advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
             return self._missed(function, key, reason, advice, own)
         self._note(function, key, "")
-        return found
+        return returned
 
     def _key(self, library: Library, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The config of a key: its arguments in their forms, and the guard."""
@@ -166,9 +166,11 @@ class Attachment:
         return {**forms, VERSION: guard.version, SOURCE: guard.source}
 
     def counts(self) -> tuple[SeamCount, ...]:
-        """What each function has asked for, each key counted once."""
+        """What each function has requested, each key counted once."""
         with self._lock:
-            answers = {function: Counter(found.values()) for function, found in sorted(self._answers.items())}
+            answers = {
+                function: Counter(reasons_by_key.values()) for function, reasons_by_key in sorted(self._answers.items())
+            }
         return tuple(
             SeamCount(
                 function=function,
@@ -180,17 +182,17 @@ class Attachment:
         )
 
     def note_untracked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Count and write down a call of ``cute.compile``, of these arguments, that no seam asked for."""
-        found = untracked_compile(args, kwargs)
-        self.recorder.add(found)
-        self._note(found.place, found.text.encode(), str(found))
+        """Count and record a call of ``cute.compile``, with these arguments, that no seam tracks."""
+        compiled = untracked_compile(args, kwargs)
+        self.recorder.add(compiled)
+        self._note(compiled.place, compiled.text.encode(), str(compiled))
 
     def _note(self, function: str, key: bytes, reason: str) -> None:
         with self._lock:
             self._answers.setdefault(function, {})[key] = reason
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.counts())) or "no attached library asked for a kernel"
+        return "\n".join(map(str, self.counts())) or "no attached library requested a kernel"
 
     def _objects(self, op: str, config: Mapping[str, Any]) -> list[Kernel]:
         """A cache's kernels for a key, in their order; raises where one is missing."""
@@ -198,7 +200,7 @@ class Attachment:
         count = count_of(first.artifact.provenance)
         kernels = [first, *(self._look_up(numbered(op, number), config) for number in range(1, count))]
         if any(count_of(kernel.artifact.provenance) != count for kernel in kernels):
-            raise PrecastError("the objects of this function are of different builds: rebuild the cache")
+            raise PrecastError("the objects of this function are from different builds: rebuild the cache")
         return kernels
 
     def _as_returned(self, kernels: list[Kernel], library: Library, own: Own | None) -> Any:
@@ -211,43 +213,43 @@ class Attachment:
             return rebuilt(structure, called, library.package)
         if own is None or placeholder.is_installed():
             raise PrecastError(
-                "the library wraps this kernel in a function that only its own code can make, which needs the DSL: "
-                f"install {DSL_DISTRIBUTION}"
+                "the library wraps this kernel in a function that only its own code can make, and that needs the DSL: "
+                f"pip install {DSL_DISTRIBUTION}"
             )
         if len(kernels) > 1:
-            self._forget_answers()  # functions that this one calls are to take their kernels from these
+            self._forget_answers()  # functions that this one calls must take their kernels from these
         answers = Answers(called)
-        made = own(answers)
+        result = own(answers)
         answers.check_all_given()
-        return made
+        return result
 
     def _look_up(self, op: str, config: Mapping[str, Any]) -> Kernel:
         """A cache's kernel; raises where there is none."""
         installed = None if placeholder.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
-        wanted = {name: to_value(value) for name, value in config.items()}
+        request = {name: to_value(value) for name, value in config.items()}
         if installed:
-            wanted[COMPILER] = installed
+            request[COMPILER] = installed
         try:
-            kernel = api.get(op, wanted, target=self.target)
+            kernel = api.get(op, request, target=self.target)
         except OpNotFound:
             raise PrecastError(f"no cache holds {op}") from None
-        # A request may name a dtype in several ways; a key is only what it is.
-        other = [name for name, value in wanted.items() if not same(kernel.config.get(name), value)]
-        if other:
-            raise PrecastError(f"{other[0]} is written differently there")
+        # A request may name a dtype in several ways; a key must match literally.
+        different = [name for name, value in request.items() if not same(kernel.config.get(name), value)]
+        if different:
+            raise PrecastError(f"the cache's variant has another {different[0]}")
         return kernel
 
     def _guard(self, library: Library) -> Guard:
-        """The library's guard, found once: digests take milliseconds."""
+        """The library's guard, computed once: digests take milliseconds."""
         if library.name not in self._guards:
             try:
                 self._guards[library.name] = library.guard()
             except NotInstalled as error:
                 self._guards[library.name] = error
-        found = self._guards[library.name]
-        if isinstance(found, NotInstalled):
-            raise found
-        return found
+        guard = self._guards[library.name]
+        if isinstance(guard, NotInstalled):
+            raise guard
+        return guard
 
     def _missed(self, function: str, key: bytes, reason: str, advice: str, own: Own | None) -> Any:
         self._note(function, key, reason)
@@ -265,15 +267,15 @@ def _check(mode: str, missing: str) -> None:
     if mode not in ("serve", "record", "frozen"):
         raise ConfigError(f"{mode!r} is not a mode: use 'serve', 'record' or 'frozen'")
     if missing not in ("compile", "raise", "skip"):
-        raise ConfigError(f"{missing!r} is not what can happen to a missing kernel: use 'compile', 'raise' or 'skip'")
+        raise ConfigError(f"missing={missing!r} is not valid: use 'compile', 'raise' or 'skip'")
     if missing == "skip" and mode != "record":
         raise ConfigError("missing='skip' launches nothing, so that results are wrong: use it with mode='record' only")
     if missing == "raise" and mode == "record":
-        raise ConfigError("mode='record' goes on after a missing kernel: use missing='compile' or 'skip'")
+        raise ConfigError("mode='record' continues after a missing kernel: use missing='compile' or 'skip'")
 
 
 def _as_called(kernel: Kernel) -> Any:
-    """A kernel as its library calls it: in the DSL's own convention where that is how it compiles it."""
+    """A kernel as its library calls it: in the DSL's own convention where the library compiles for that."""
     defaults = parse_defaults(kernel.artifact.provenance.get(NATIVE_CALL))
     return kernel if defaults is None else NativeKernel(kernel, defaults)
 
@@ -281,7 +283,7 @@ def _as_called(kernel: Kernel) -> Any:
 def _skipped(own: Own | None) -> Any:
     """What the library's function returns around a kernel that does nothing.
 
-    Some functions look at more than the kernel can answer; then it is the kernel that does nothing alone.
+    Some functions read more of the kernel than it has; for these it is the kernel that does nothing, alone.
     """
     if own is None:
         return _nothing
@@ -292,7 +294,7 @@ def _skipped(own: Own | None) -> Any:
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Stands for a kernel while a run is recorded where nothing can be compiled: it launches nothing."""
+    """A kernel that launches nothing, for recording where nothing can be compiled."""
 
 
 def _short_reason(error: VariantNotFound) -> str:

@@ -1,12 +1,12 @@
-"""Guards: what a key stands for beside its arguments. A kernel serves the library it was built from, and no other.
+"""Guards: the identity of an installed library, as a part of each key. A kernel serves the library it was built for.
 
-The source digest covers the Python files that pip installed for the library. It is read off pip's list of them
-(``RECORD``), which has the digest of each, so that it costs milliseconds. A file that was changed since is read: one
+The source digest covers the Python files that pip installed for the library. It is computed from pip's list of them
+(``RECORD``), which has the digest of each, and so takes milliseconds. A file that was changed since is read: one
 whose size is not the listed one, or that is newer than the list. All files are read of a library that is imported from
 elsewhere than where pip installed it: an editable install, or a folder that comes first on ``sys.path``.
 
-The digest is taken once a process, at the first key. A file that is changed later is not noticed, nor is one whose size
-and time of change were both kept.
+The digest is computed once per process, at the first key. A later change of a file is not noticed, nor is one that kept
+the file's size and modification time.
 """
 
 from __future__ import annotations
@@ -43,30 +43,35 @@ def guard_of(distribution: str, package: str) -> Guard:
     >>> guard_of("zstandard", "zstandard").version != ""
     True
     """
-    wanted = re.sub(r"[-_.]+", "-", distribution).lower()
-    found = next(((version, folder) for name, version, folder in Installed().distributions() if name == wanted), None)
-    place = folder_of(package)
-    if found is None or place is None:
+    normalised = re.sub(r"[-_.]+", "-", distribution).lower()
+    distribution_info = next(
+        ((version, folder) for name, version, folder in Installed().distributions() if name == normalised), None
+    )
+    package_folder = folder_of(package)
+    if distribution_info is None or package_folder is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
-    version, info = found[0], Path(found[1])
+    version, info = distribution_info[0], Path(distribution_info[1])
     folder = package.replace(".", "/")
     digests = dict(_listed(info / "RECORD", folder))
-    if not digests or not _same_folder(place, info.parent / folder):
-        digests = {f"{folder}/{file.relative_to(place).as_posix()}": _digest(file) for file in place.rglob("*.py")}
+    if not digests or not _same_folder(package_folder, info.parent / folder):
+        digests = {
+            f"{folder}/{file.relative_to(package_folder).as_posix()}": _digest(file)
+            for file in package_folder.rglob("*.py")
+        }
     text = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
     return Guard(version=version, source=hashlib.sha256(text.encode()).hexdigest())
 
 
 def folder_of(package: str) -> Path | None:
-    """The folder of a package, which is not imported. A package may stand inside another that is installed elsewhere.
+    """The folder of a package, which is not imported. A package may be inside another that is installed elsewhere.
 
     >>> folder_of("json").name, folder_of("no_such_package")
     ('json', None)
     """
-    found, inside = locate(package), package.replace(".", "/")
-    if found is not None or "/" not in inside:
-        return found
-    return next((Path(one, inside) for one in sys.path if os.path.isfile(f"{one}/{inside}/__init__.py")), None)
+    folder, inside = locate(package), package.replace(".", "/")
+    if folder is not None or "/" not in inside:
+        return folder
+    return next((Path(entry, inside) for entry in sys.path if os.path.isfile(f"{entry}/{inside}/__init__.py")), None)
 
 
 def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:
@@ -82,8 +87,8 @@ def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:
         encoded, _, size = rest.partition(",")
         if name.endswith(".py") and size.isdigit():
             file = record.parent.parent / name
-            known = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
-            yield name, known if _is_as_installed(file, int(size), written) else _digest(file)
+            listed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
+            yield name, listed if _is_as_installed(file, int(size), written) else _digest(file)
 
 
 def _is_as_installed(file: Path, size: int, written: int) -> bool:
@@ -94,8 +99,8 @@ def _is_as_installed(file: Path, size: int, written: int) -> bool:
     return now.st_size == size and now.st_mtime_ns <= written
 
 
-def _same_folder(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+def _same_folder(first: Path, second: Path) -> bool:
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def _digest(file: Path) -> str:

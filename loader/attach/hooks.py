@@ -1,4 +1,4 @@
-"""Hooks: the kinds of seams, each for one way in which libraries keep what they have compiled."""
+"""Hooks: the kinds of seams, one for each way in which libraries keep what they have compiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from precast.loader.attach.cached_compile import ServedMapping, served
+from precast.loader.attach.cached_compile import CachedMapping, cached_compile
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.import_hook import after_import, after_import_below
 from precast.loader.attach.library import KernelSource, Library, Seam
@@ -17,7 +17,7 @@ from precast.loader.errors import ConfigError
 
 
 class Decorator(Seam):
-    """A decorator that memoises compile functions: ``module.name``. What it decorates becomes a seam each."""
+    """A decorator that memoises compile functions: ``module.name``. Each function that it decorates is served."""
 
     module: str
     name: str
@@ -28,7 +28,7 @@ class Decorator(Seam):
 
             @functools.wraps(original)
             def decorator(function: Callable[..., Any]) -> Any:
-                return served(attachment, library, function, original(function))
+                return cached_compile(attachment, library, function, original(function))
 
             setattr(module, self.name, decorator)
 
@@ -44,8 +44,8 @@ class Functions(Seam):
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name in self.names:
-                found = _member(module, name, library)
-                setattr(module, name, served(attachment, library, inspect.unwrap(found), found))
+                value = _member(module, name, library)
+                setattr(module, name, cached_compile(attachment, library, inspect.unwrap(value), value))
 
         after_import({self.module: change})
 
@@ -55,10 +55,10 @@ class CompileFunctions(Seam):
 
     They are recognised by their code, whose names include both ``cute`` and ``compile``. ``through`` names functions of
     the library that take a function which compiles, and call it where a cache on disk has no kernel: a function that
-    hands them one from inside itself is recognised too. A call with a tensor compiles
-    as before, since a tensor is no key. ``passed`` names parameters, by ``module:function``, that the library hands on
-    to the kernel at each call and leaves out of its own key: of a number, a pointer or a stream among them only the
-    type belongs to the key.
+    passes them an inner function that compiles is recognised too. A call with a tensor compiles as before, since a
+    tensor cannot be a key. ``passed`` names parameters, by ``module:function``, that the library passes to the kernel
+    at each call and leaves out of its own key: of a number, a pointer or a stream among them only the type belongs to
+    the key.
     """
 
     package: str
@@ -68,13 +68,13 @@ class CompileFunctions(Seam):
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
-            for name, found in list(vars(module).items()):
-                function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
+            for name, value in list(vars(module).items()):
+                function = inspect.unwrap(value) if callable(value) and not isinstance(value, type) else None
                 if not isinstance(function, FunctionType) or function.__module__ != module.__name__:
                     continue
                 if compiles(function, self.through):
-                    passed = self.passed.get(f"{module.__name__}:{name}", ())
-                    setattr(module, name, served(attachment, library, function, found, passed))
+                    type_only = self.passed.get(f"{module.__name__}:{name}", ())
+                    setattr(module, name, cached_compile(attachment, library, function, value, type_only))
 
         after_import_below(self.package, change, without=self.without)
 
@@ -82,7 +82,7 @@ class CompileFunctions(Seam):
 class CacheAttribute(Seam):
     """Functions of a module that keep what they compile in a mapping, which is an attribute of the function.
 
-    The library looks its own key up there; the arguments of the function's call are what a recording builds from.
+    The library looks its own key up there; a recording keeps the arguments of the function's call, to build from.
     """
 
     module: str
@@ -94,8 +94,8 @@ class CacheAttribute(Seam):
                 original = getattr(function, self.attribute, None) if isinstance(function, FunctionType) else None
                 if original is None or function.__module__ != module.__name__:
                     continue
-                cache = ServedMapping(attachment, library, f"{module.__name__}:{name}", original)
-                outer = cache.noting_calls(function) if attachment.noting else function
+                cache = CachedMapping(attachment, library, f"{module.__name__}:{name}", original)
+                outer = cache.recording_calls(function) if attachment.recording else function
                 setattr(outer, self.attribute, cache)
                 setattr(module, name, outer)
 
@@ -108,12 +108,12 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
     except AttributeError:
         raise ConfigError(
             f"{module.__name__} has no {name}: {library.name} is declared for another version of"
-            f" {library.distribution}; install that one, or leave {library.name} out of precast.loader.attach(...)"
+            f" {library.distribution}: do not attach {library.name}, or install that version"
         ) from None
 
 
 def compiles(function: FunctionType, through: Collection[str] = ()) -> bool:
-    """Whether a function's own code calls ``cute.compile``, or hands one inside it that does to one of ``through``.
+    """Whether a function calls ``cute.compile`` itself, or passes an inner function that does to one of ``through``.
 
     >>> compiles(lambda: None)
     False
@@ -126,19 +126,21 @@ def compiles(function: FunctionType, through: Collection[str] = ()) -> bool:
 def _names_compile(code: CodeType, *, inside: bool) -> bool:
     if "compile" in code.co_names and "cute" in (*code.co_names, *code.co_freevars):
         return True
-    return inside and any(_names_compile(one, inside=True) for one in code.co_consts if isinstance(one, CodeType))
+    return inside and any(
+        _names_compile(constant, inside=True) for constant in code.co_consts if isinstance(constant, CodeType)
+    )
 
 
-def replace_function(place: str, answer: Callable[..., Any]) -> None:
-    """Have a function of a library give another answer, in every module of the library that has taken it."""
-    module, _, name = place.partition(":")
+def replace_function(function: str, answer: Callable[..., Any]) -> None:
+    """Replace a function, ``module:name``, in every module of its library that has imported it."""
+    module, _, name = function.partition(":")
     package = module.partition(".")[0]
     if package == placeholder.DSL:
         setattr(importlib.import_module(module), name, answer)
         return
 
-    def change(found: ModuleType) -> None:
-        if callable(getattr(found, name, None)):
-            setattr(found, name, answer)
+    def change(imported: ModuleType) -> None:
+        if callable(getattr(imported, name, None)):
+            setattr(imported, name, answer)
 
     after_import_below(package, change)

@@ -27,7 +27,7 @@ def after_import(changes: Mapping[str, Change]) -> None:
 
 
 def after_import_below(package: str, change: Change, *, without: Sequence[str] = ()) -> None:
-    """Call a function with every module of a package: the imported ones at once, each other one when it is executed.
+    """Call a function with every module of a package: the imported ones now, each other one when it is executed.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def after_import_below(package: str, change: Change, *, without: Sequence[str] =
     change
         What to do to each module.
     without
-        Packages below it that are left alone.
+        Packages below it that are not changed.
     """
 
     def change_of(name: str) -> Change | None:
@@ -80,7 +80,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """The loader of a module, which makes a change after it; it answers every question as that loader does."""
+    """The loader of a module, which makes a change after loading it; in all else it behaves as that loader."""
 
     def __init__(self, inner: Loader, change: Change) -> None:
         self._inner = inner
@@ -93,7 +93,7 @@ class _Loader(Loader):
         return self._inner.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # Code that asks the module for its loader (inspect, importlib.resources) must get the real one.
+        # Code that reads the loader off the module (inspect, importlib.resources) must get the real one.
         module.__loader__ = self._inner
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner

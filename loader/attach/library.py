@@ -1,4 +1,4 @@
-"""Libraries: whose front ends are served, and where each goes from a key to a compiled kernel (its seams).
+"""Libraries: whose front ends are served, and the places where each goes from a key to a compiled kernel (its seams).
 
 A library is declared once, in a file of a few lines: ``precast/loader/attach/libraries`` holds those that ship, and a
 program or an engine declares its own:
@@ -35,20 +35,20 @@ _LONGEST = 55  # of the readable part of an op's name
 
 
 class KernelSource(Protocol):
-    """What a seam asks for kernels: an attachment."""
+    """Where a seam gets kernels from: an attachment."""
 
     @property
-    def noting(self) -> bool:
-        """Whether the arguments of calls are wanted, for a recording."""
+    def recording(self) -> bool:
+        """Whether the arguments of calls are recorded."""
         ...
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What seams noted about values that are good in this process only, for ``Library.describe``."""
+        """What seams noted about values that are valid in this process only, for ``Library.describe``."""
         ...
 
     def on_change(self, forget: Callable[[], None]) -> None:
-        """Call a function whenever another mode may answer differently what was asked before."""
+        """Call a function whenever a change of the mode may change earlier answers."""
         ...
 
     def obtain(
@@ -60,12 +60,12 @@ class KernelSource(Protocol):
         call: Callable[[], Mapping[str, Any]] | None = None,
         own: Callable[[Answers], Any] | None = None,
     ) -> Any:
-        """What the library's function returns for a key; None where the library is to compile it as before."""
+        """What the library's function returns for a key; None where the library must compile it as before."""
         ...
 
 
 class Seam(Immutable):
-    """A place where a library goes from a key to a compiled kernel. Each kind says how it is found and replaced."""
+    """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced."""
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         """Replace it, now or as soon as its module is imported."""
@@ -82,27 +82,27 @@ class Library(Immutable, kw_only=True):
     Parameters
     ----------
     name
-        What recordings and ops call it; lower case.
+        Its name in recordings and ops; lower case.
     distribution, package
-        What pip calls it, and what Python imports; they and the digest of its sources guard every key.
+        Its names for pip and for Python's import; they and the digest of its sources guard every key.
     seams
         Where it compiles.
     environment
         Variables to set before it is imported, unless the user has: such as one that turns off a disk cache.
     answers
-        Functions of the library that ask the DSL about the GPU, by ``module:name``, and what answers in their place
+        Functions of the library that query the DSL about the GPU, by ``module:name``, and their replacements
         where the DSL is not installed.
     native_modules
-        What builds or loads native modules of the library's own, as ``module:function`` or
+        The functions that build or load the library's native modules, as ``module:function`` or
         ``module:Class.method``: a program that is recorded without a GPU gets modules that do nothing.
     refuses
-        Why an encoded key is good in this process only, so that its kernel is compiled as before; None for all others.
+        Why an encoded key is valid in this process only, so that its kernel is compiled as before; None for all others.
     compile_recorded
         Compiles a kernel in a worker of the build, where the key does not hold the arguments of a compile function: it
-        is given the key as it is written, and by name what was recorded with it, its tensors without memory.
+        takes the key as it is written, and by name what was recorded with it, with tensors that have no memory.
     describe, makers
-        How a value that is good in one process only is made again in another: see ``keys.encode`` and ``keys.decode``.
-        ``describe`` is given the value, and what the library's seams noted about such values.
+        How a value that is valid in one process only is made again in another: see ``keys.encode`` and
+        ``key_reader.decode``. ``describe`` takes the value, and what the library's seams noted about such values.
     """
 
     name: str
@@ -130,31 +130,31 @@ class Library(Immutable, kw_only=True):
 
     def manifest_lines(self, function: str, config: Mapping[str, Any]) -> str:
         """The lines of a manifest that build a key of one of its functions."""
-        wanted = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
+        entry = {name: [value] if isinstance(value, list) else value for name, value in config.items()}
         return "\n".join((
             "kernels:",
             f"  - compile: {value_text(f'{function}@{self.name}')}",
             f"    op: {self.op(function)}",
-            f"    config: {config_text(wanted)}",
+            f"    config: {config_text(entry)}",
         ))  # fmt: skip
 
     def guard(self) -> Guard:
-        """What its keys stand for here."""
+        """The guard of its keys: the installed version and the digest of its sources."""
         return guard_of(self.distribution, self.package)
 
 
-# By name: what a process declares is for the process, as what it imports is.
+# By name: a declaration is for the process, as an import is.
 _declared: dict[str, Library] = {}
 
 
 def declare(library: Library) -> Library:
-    """Make a library known by its name, to ``attach`` and to the builder.
+    """Make a library available by its name, to ``attach`` and to the builder.
 
     A distribution declares one by an entry point of the group ``precast.libraries``.
     """
     if not LIBRARY_NAME.admits(library.name):
         raise ConfigError(
-            f"{library.name!r} is not a name of a library: use at most 32 of a-z, 0-9 and _, a letter first"
+            f"{library.name!r} is not a valid name of a library: use at most 32 of a-z, 0-9 and _, the first a letter"
         )
     _declared[library.name] = library
     return library
@@ -171,10 +171,10 @@ def library_named(name: str) -> Library:
     if name in SHIPPED:
         library: Library = importlib.import_module(f"precast.loader.attach.libraries.{name}").LIBRARY
         return declare(library)
-    for found, module in Installed().entry_points("precast.libraries"):
-        if found == name:
+    for declared_name, module in Installed().entry_points("precast.libraries"):
+        if declared_name == name:
             return declare(importlib.import_module(module).LIBRARY)
     known = ", ".join(sorted({*SHIPPED, *_declared}))
     raise ConfigError(
-        f"no library {name!r} is declared: name one of {known}, or declare it with precast.loader.attach.declare(...)"
+        f"no library {name!r} is declared: use one of {known}, or declare it with precast.loader.attach.declare(...)"
     )

@@ -1,6 +1,6 @@
 """The recorder: adds the keys of this process to a recording, which many processes may share.
 
-A line is written at once and whole, so that a killed program loses nothing that it has asked for.
+A line is written at once and whole, so that a killed program loses no key that it has requested.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def recording_path() -> Path | None:
 
 
 class Recorder:
-    """Adds keys to a file, each once a process; once more for a call whose text comes before that of the last one.
+    """Adds keys to a file, each once per process; again for a call whose text sorts before the one already written.
 
-    Of several calls that make one key, which comes first is chance. The one that is kept is the least by its text.
+    Several calls may have one key, and which comes first is chance: the one with the smallest text is kept.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -39,7 +39,7 @@ class Recorder:
         return self._path
 
     def add(self, recorded: Recorded | UntrackedCompile) -> bool:
-        """Write a key down, or a compilation without one, unless this process has already; whether it was new."""
+        """Write a key, or a compilation without one, unless this process has already; returns whether it was new."""
         with self._lock:
             before = self._seen.get(recorded.key)
             if before is not None and before.text <= recorded.text:
@@ -51,18 +51,20 @@ class Recorder:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was compiled without a key, and why, in order."""
-        return tuple(sorted(f"{one.place}: {one}" for one in self._seen.values() if isinstance(one, UntrackedCompile)))
+        """What was compiled without a key, and why, sorted."""
+        return tuple(
+            sorted(f"{entry.place}: {entry}" for entry in self._seen.values() if isinstance(entry, UntrackedCompile))
+        )
 
     @property
     def recorded(self) -> tuple[Recorded, ...]:
         """The keys that this process has written, in the order of their text."""
-        keys = [one for one in self._seen.values() if isinstance(one, Recorded)]
-        return tuple(sorted(keys, key=lambda one: one.text))
+        keys = [entry for entry in self._seen.values() if isinstance(entry, Recorded)]
+        return tuple(sorted(keys, key=lambda entry: entry.text))
 
 
 def _append(path: Path, text: str) -> None:
-    """Add a line to a file, whole or not at all. A line that a killed process left unfinished is ended first."""
+    """Add a line to a file, whole or not at all. An unfinished line of a killed process is ended first."""
     try:
         with open(path, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -74,4 +76,4 @@ def _append(path: Path, text: str) -> None:
                 file.truncate(end)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
-        raise ConfigError(f"the recording {path} cannot be written ({error}): name a file that can be") from error
+        raise ConfigError(f"cannot write the recording {path} ({error}): name a file that can be written") from error

@@ -1,4 +1,4 @@
-"""What one function of an attached library asked for so far."""
+"""What one function of an attached library requested so far."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _REASONS_SHOWN = 20
 
 
 class SeamCount(Immutable, kw_only=True):
-    """What one function of a library asked for so far: keys that a cache served, keys that none did, and why."""
+    """What one function of a library requested so far: the keys that a cache served, those that none did, and why."""
 
     function: str
     hits: int

@@ -1,4 +1,4 @@
-"""Arguments of a compile function that it only hands on: the compiler takes their types in, and no value.
+"""Arguments of a compile function that it only passes to the kernel: the compiler uses their types, not their values.
 
 A library may give its compile function the pointers, sizes and stream of the call at hand, and keep the kernel by its
 other arguments. Then a kernel for one call serves the next.
@@ -24,42 +24,42 @@ def typical(value: Any) -> Any:
     return type(value)(1) if type(value) in (int, float) else value
 
 
-class KeptWithout:
-    """A compile function some of whose arguments are handed on to the kernel: the answer is kept by the others."""
+class TypeOnlyCompile:
+    """A compile function that passes some arguments on to the kernel: its answers are kept by the other arguments."""
 
     def __init__(
         self,
-        passed: Collection[str],
+        type_only: Collection[str],
         signature: inspect.Signature,
-        ask: Callable[..., Any],
+        look_up: Callable[..., Any],
         original: Callable[..., Any],
     ) -> None:
-        self._passed, self._signature, self._ask, self._original = passed, signature, ask, original
-        self._known: dict[Any, Any] = {}
+        self._type_only, self._signature, self._look_up, self._original = type_only, signature, look_up, original
+        self._answers: dict[Any, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
-            key = tuple((n, type(v), v) for n, v in bound.items() if n not in self._passed)
+            key = tuple((n, type(v), v) for n, v in bound.items() if n not in self._type_only)
         except TypeError:
-            return self._original(*args, **kwargs)  # says what is wrong with the call
+            return self._original(*args, **kwargs)  # reports what is wrong with the call
         try:
-            kernel = self._known[key]
+            kernel = self._answers[key]
         except KeyError:
-            kernel = self._asked(key, args, kwargs)
+            kernel = self._answer(key, args, kwargs)
         except TypeError:  # an argument that has no hash
-            kernel = self._asked(None, args, kwargs)
+            kernel = self._answer(None, args, kwargs)
         return self._original(*args, **kwargs) if kernel is None else kernel
 
-    def _asked(self, key: Any, args: Any, kwargs: Any) -> Any:
+    def _answer(self, key: Any, args: Any, kwargs: Any) -> Any:
         try:
-            kernel = self._ask(*args, **kwargs)
+            kernel = self._look_up(*args, **kwargs)
         except NoKey:
             return None
         if key is not None:
-            self._known[key] = kernel
+            self._answers[key] = kernel
         return kernel
 
     def cache_clear(self) -> None:
         """Forget every answer."""
-        self._known.clear()
+        self._answers.clear()

@@ -19,7 +19,6 @@ types for checkers alone   ``TypeVar``, ``Generic``, ``Union`` and     0.02 to 0
                                                                         only what it uses          Python itself
 ========================== ============================================ ========================== ====================
 
-Measured in one run on a busy machine with two cores: read the figures as ratios. ``rows`` and ``patterns`` stand in
-``format``, whose readers they are made of. Types for checkers alone stand under ``TYPE_CHECKING``, or are aliases as
-text.
+Measured in one run on a busy machine with two cores: read the figures as ratios. ``rows`` and ``patterns`` are in
+``format``, whose readers use them. Types that only checkers need are under ``TYPE_CHECKING``, or are string aliases.
 """

@@ -36,12 +36,12 @@ class Installed:
                 from importlib import metadata
             return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
         head = f"[{group}]".encode()
-        found: set[tuple[str, str]] = set()
+        entries: set[tuple[str, str]] = set()
         for _, _, folder in self.distributions():
             data = _read(f"{folder}/entry_points.txt")
             if head in data:
-                found.update(_section(data.decode("utf-8", "replace"), group))
-        return tuple(sorted(found))
+                entries.update(_section(data.decode("utf-8", "replace"), group))
+        return tuple(sorted(entries))
 
     def version_of(self, name: str) -> str | None:
         """The version of an installed distribution, or None."""
@@ -52,22 +52,22 @@ class Installed:
                 return metadata.version(name)
             except metadata.PackageNotFoundError:
                 return None
-        known = self._listed if self._listed_path == tuple(sys.path) else self.distributions()
+        distributions = self._listed if self._listed_path == tuple(sys.path) else self.distributions()
         normal = _normal(name)
-        return next((version for project, version, _ in known if project == normal), None)
+        return next((version for project, version, _ in distributions if project == normal), None)
 
     def distributions(self) -> tuple[Distribution, ...]:
         """List every installed distribution; of several with one name, the one that comes first on the path."""
-        path, found = tuple(sys.path), tuple(_distributions())
-        self._listed_path, self._listed = path, found
-        return found
+        path, listed = tuple(sys.path), tuple(_distributions())
+        self._listed_path, self._listed = path, listed
+        return listed
 
 
 def _distributions() -> Iterator[Distribution]:
     seen: set[str] = set()
-    for place in dict.fromkeys(sys.path):
+    for folder in dict.fromkeys(sys.path):
         try:
-            names = [name for name in os.listdir(place or ".") if name.endswith(_SUFFIX)]
+            names = [name for name in os.listdir(folder or ".") if name.endswith(_SUFFIX)]
         except OSError:  # missing, or a zip file, which has no folder to hold a cache
             continue
         names.sort()
@@ -78,7 +78,7 @@ def _distributions() -> Iterator[Distribution]:
         for project, (_, _, version), name in zip(projects, parts, names):  # noqa: B905 - an empty list splits into one empty name
             if project and project not in seen:
                 seen.add(project)
-                yield project, version, f"{place or '.'}/{name}"
+                yield project, version, f"{folder or '.'}/{name}"
 
 
 def locate(module: str) -> Path | None:
@@ -102,7 +102,7 @@ def locate(module: str) -> Path | None:
 
 
 def has_other_finders() -> bool:
-    """Whether something other than ``sys.path`` provides distributions, so that importlib.metadata must be asked."""
+    """Whether something other than ``sys.path`` provides distributions, so that importlib.metadata must be used."""
     return any(
         hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder"
         for finder in sys.meta_path

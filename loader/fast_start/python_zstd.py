@@ -1,4 +1,4 @@
-"""The decoder that Python has itself since 3.14, with the names of the package zstandard that a cache needs.
+"""The decoder of Python 3.14 and later, with the names of the package zstandard that a cache needs.
 
 It is used where the package is not installed: there are no wheels of it for a free-threaded Python.
 """
@@ -15,7 +15,7 @@ _TRAINED = b"\x37\xa4\x30\xec"
 
 
 class FrameParameters(Immutable):
-    """What a frame says of itself; a size that it does not state is -1."""
+    """The header of a frame; a size that it does not state is -1."""
 
     content_size: int
 
@@ -34,7 +34,7 @@ class PythonZstd:
         self.ZstdDecompressor = functools.partial(Decompressor, self._module)
 
     def ZstdCompressionDict(self, words: bytes) -> Any:
-        """A dictionary: one that was trained, or any text."""
+        """A dictionary: a trained one, or any bytes."""
         return self._module.ZstdDict(words, is_raw=not words.startswith(_TRAINED))
 
     def get_frame_parameters(self, stored: bytes) -> FrameParameters:
@@ -50,11 +50,11 @@ class Decompressor:
         self._module, self._dictionary = module, dict_data
 
     def decompress(self, stored: bytes, *, max_output_size: int, allow_extra_data: bool = False) -> bytes:
-        """The content of one frame, of at most so many bytes; what stands after the frame is refused."""
-        one = self._module.ZstdDecompressor(zstd_dict=self._dictionary)
-        content: bytes = one.decompress(stored, max_output_size + 1)  # a frame that ends is then read to its end
-        if not one.eof or len(content) > max_output_size:
-            raise self._module.ZstdError("the frame is cut off, or larger than it may be")
-        if one.unused_data and not allow_extra_data:
-            raise self._module.ZstdError(f"{len(one.unused_data)} bytes follow the frame")
+        """The content of one frame, of at most ``max_output_size`` bytes; data after the frame is refused."""
+        decoder = self._module.ZstdDecompressor(zstd_dict=self._dictionary)
+        content: bytes = decoder.decompress(stored, max_output_size + 1)  # a frame that ends is then read to its end
+        if not decoder.eof or len(content) > max_output_size:
+            raise self._module.ZstdError("the frame is incomplete, or larger than its limit")
+        if decoder.unused_data and not allow_extra_data:
+            raise self._module.ZstdError(f"{len(decoder.unused_data)} bytes follow the frame")
         return content

@@ -47,4 +47,4 @@ def _own() -> Any:
         from precast.loader.fast_start.python_zstd import PythonZstd
 
         return PythonZstd()
-    raise CacheError("zstandard is not installed, and this Python has no decoder of its own: pip install zstandard")
+    raise CacheError("zstandard is not installed, and this Python has no decoder: pip install zstandard")

@@ -33,10 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error} ({error.code})", file=sys.stderr)
         return WRONG if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
-        print("interrupted: run it again, and it goes on where it stopped", file=sys.stderr)
+        print("interrupted: run it again to resume", file=sys.stderr)
         return INTERRUPTED
     try:
-        print(json.dumps(done.to_json(), sort_keys=True, indent=2) if options.json else str(done), flush=True)
+        print(json.dumps(done.to_json(), sort_keys=True, indent=2) if options.json else done, flush=True)
     except BrokenPipeError:  # the reader of our output has gone: the interpreter's last flush must not complain
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="CACHE",
-        help="another cache on this disk, whose blobs are not fetched again; may be repeated",
+        help="another cache on this disk whose blobs are reused; may be repeated",
     )
     parser.add_argument("-j", "--jobs", type=_count, default=THREADS, metavar="N", help="transfers at once")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -1,4 +1,4 @@
-"""Downloads: transfers, several at once, each going on where it was interrupted."""
+"""Downloads: transfers, several at once, each resumed where it was interrupted."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from precast.loader.contract.distribution.layers import Transfer
 from precast.loader.errors import IntegrityError
 from precast.loader.fetch.source import Source
 from precast.loader.fetch.staging import Staging
-from precast.loader.transport.patience import Passing, Stopped
+from precast.loader.transport.patience import Stopped, TransientError
 from precast.loader.transport.progress import Progress
 from precast.loader.transport.web import Web
 
 
 class Download:
-    """Transfers from a source into a staging folder. ``came`` counts the bytes that came over the network."""
+    """Transfers from a source into a staging folder. ``received`` counts the bytes that came over the network."""
 
     def __init__(self, source: Source, staging: Staging, web: Web, progress: Progress) -> None:
         self._source, self._staging, self._web, self._progress = source, staging, web, progress
         self._lock = threading.Lock()
-        self.came = 0
+        self.received = 0
 
     def run(self, transfers: Iterable[Transfer], threads: int) -> None:
-        """Do them all. The first that fails for good stops the others, and its error is raised."""
+        """Run all transfers. The first that fails for good stops the others, and its error is raised."""
         waiting = list(transfers)
         with ThreadPoolExecutor(min(threads, max(len(waiting), 1))) as pool:
             running = [pool.submit(self._one, transfer) for transfer in waiting]
@@ -35,7 +35,7 @@ class Download:
             except BaseException:  # such as Ctrl-C
                 self._web.end()
                 raise
-            failures = [error for one in done if (error := one.exception())]
+            failures = [error for future in done if (error := future.exception())]
             if failures:
                 self._web.end()
                 raise next((error for error in failures if not isinstance(error, Stopped)), failures[0])
@@ -48,11 +48,11 @@ class Download:
             if self._is_right(transfer):
                 self._staging.finish_part(transfer)
                 return
-            self._staging.drop_part(transfer)  # what was here before may have been wrong: once more from its beginning
+            self._staging.drop_part(transfer)  # an earlier part may have been wrong: again from the beginning
             if not again:
                 raise IntegrityError(
-                    f"{self._source.pinned}: {transfer.source} gave other bytes than those of its name, twice: it is"
-                    " damaged there, or changed on its way; push it again"
+                    f"{self._source.pinned}: {transfer.source} returned bytes of another digest, twice: it is"
+                    " damaged there, or in transit; push it again"
                 )
 
     def _collect(self, transfer: Transfer) -> None:
@@ -74,20 +74,20 @@ class Download:
                 self._count(len(chunk))
         part.flush()
         if had < transfer.size:
-            raise Passing(f"the connection ended after {had} of {transfer.size} bytes")
+            raise TransientError(f"the connection ended after {had} of {transfer.size} bytes")
 
     def _count(self, number: int) -> None:
         with self._lock:
-            self.came += number
+            self.received += number
         self._progress.advance(number)
 
     def _is_right(self, transfer: Transfer) -> bool:
-        """Whether the bytes are those of their digest, where one is known. The files in them are checked by theirs."""
+        """Whether the bytes have the transfer's digest, if it has one. The files in them are checked by their own."""
         if not transfer.sha256:
             return True
-        found = sha256()
+        hashed = sha256()
         with self._staging.part(transfer) as part:
             part.seek(0)
             while chunk := part.read(1 << 20):
-                found.update(chunk)
-        return found.hexdigest() == transfer.sha256
+                hashed.update(chunk)
+        return hashed.hexdigest() == transfer.sha256

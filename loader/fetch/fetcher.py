@@ -1,4 +1,4 @@
-"""A fetch: index, ops and blobs of a cache, each checked before the next is asked for, and then all put into place."""
+"""A fetch: the index, ops and blobs of a cache, each checked before the next is requested, then put into place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from precast.loader.contract.format.index import Index, digest
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
 from precast.loader.fetch.download import Download
+from precast.loader.transport.patience import PATIENCE, Patience
+from precast.loader.transport.progress import Progress, amount
+from precast.loader.contract.distribution.reference import read_reference
 from precast.loader.fetch.source import HUB, Source, open_source
 from precast.loader.fetch.staging import Staging, hold
 from precast.loader.resolve.cache import Cache
@@ -27,7 +30,7 @@ _SHOWN = 5
 
 
 class Fetched(Immutable, kw_only=True):
-    """What a fetch has done. ``digest`` is that of the index, ``reference`` names exactly what was read, ``came``
+    """The result of a fetch. ``digest`` is that of the index, ``reference`` names exactly what was read, ``received``
     counts the bytes that came over the network, and ``reused`` those that were on the disk before.
     """
 
@@ -36,7 +39,7 @@ class Fetched(Immutable, kw_only=True):
     digest: str
     reference: str
     artifacts: int
-    came: int
+    received: int
     reused: int
     changed: bool
 
@@ -46,6 +49,7 @@ class Fetched(Immutable, kw_only=True):
         return f"{self.name}={self.digest}"
 
     def to_json(self) -> dict[str, object]:
+        """The result for machines."""
         return {
             "cache": str(self.path),
             "name": self.name,
@@ -53,14 +57,17 @@ class Fetched(Immutable, kw_only=True):
             "pin": self.pin,
             "reference": self.reference,
             "artifacts": self.artifacts,
-            "fetched": self.came,
+            "fetched": self.received,
             "reused": self.reused,
             "changed": self.changed,
         }
 
     def __str__(self) -> str:
-        moved = f"{amount(self.came)} fetched, {amount(self.reused)} reused" if self.changed else "it was there already"
-        return f"{self.path}: {self.artifacts} artifacts of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
+        moved = (
+            f"{amount(self.received)} fetched, {amount(self.reused)} reused" if self.changed else "already up to date"
+        )
+        artifacts = "1 artifact" if self.artifacts == 1 else f"{self.artifacts} artifacts"
+        return f"{self.path}: {artifacts} of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
 
 
 def fetch(
@@ -84,36 +91,38 @@ def fetch(
         The folder of the cache: nothing, an empty folder, or a cache, which is replaced.
     digest
         The SHA-256 that ``index.json`` must have, as ``precast push`` prints it. Where the cache at ``path`` has it
-        and is intact, nothing is asked of the network.
+        and is intact, the network is not used.
     reuse
-        Folders of other caches, whose blobs are taken in place of fetching the same. The one at ``path`` always is.
+        Folders of other caches, whose blobs are copied instead of fetched. The cache at ``path`` is always reused.
 
     Raises
     ------
     ConfigError
-        The reference, the digest or the path is not one.
+        The reference, the digest or the path is not valid.
     FetchError
         The server refused, or could not be reached; or the disk is full. What was at ``path`` is unchanged.
     IntegrityError
         What came is not what its digest promises.
     """
-    found, wanted, target = read_reference(reference), checked_digest(digest), Path(os.path.abspath(path))
+    parsed, expected, target = read_reference(reference), checked_digest(digest), Path(os.path.abspath(path))
     progress = progress or Progress()
-    with hold(target, progress.tell) as staging:
-        if wanted and (kept := _intact(target, wanted)):
-            return _result(Path(path), kept, str(found), came=0, reused=0, changed=False)
+    with hold(target, progress.report) as staging:
+        if expected and (kept := _intact(target, expected)):
+            return _result(Path(path), kept, str(parsed), received=0, reused=0, changed=False)
         hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
-        with Web(patience, progress.tell) as web:
-            source = open_source(found, web, hub=hub, pinned=bool(wanted), login=login)
+        with Web(patience, progress.report) as web:
+            source = open_source(parsed, web, hub=hub, pinned=bool(expected), login=login)
             caches = [target, *map(Path, reuse)]
             work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress, caches)
-            work.index(wanted)
+            work.index(expected)
             if kept := _intact(target, work.digest):
-                return _result(Path(path), kept, source.pinned, came=work.came, reused=0, changed=False)
+                return _result(Path(path), kept, source.pinned, received=work.received, reused=0, changed=False)
             work.ops()
             work.blobs()
         staging.install(work.names)
-        return _result(Path(path), Cache(target), source.pinned, came=work.came, reused=work.reused, changed=True)
+        return _result(
+            Path(path), Cache(target), source.pinned, received=work.received, reused=work.reused, changed=True
+        )
 
 
 def checked_digest(text: str) -> str:
@@ -125,10 +134,10 @@ def checked_digest(text: str) -> str:
     Traceback (most recent call last):
     precast.loader.errors.ConfigError: 'latest' is not a digest: give the 64 digits of 'sha256sum index...
     """
-    found = text.strip().lower().removeprefix("sha256:")
-    if text and re.fullmatch("[0-9a-f]{64}", found) is None:
+    normalised = text.strip().lower().removeprefix("sha256:")
+    if text and re.fullmatch("[0-9a-f]{64}", normalised) is None:
         raise ConfigError(f"{text[:80]!r} is not a digest: give the 64 digits of 'sha256sum index.json'")
-    return found
+    return normalised
 
 
 class _Fetch:
@@ -150,12 +159,12 @@ class _Fetch:
         self.names: list[str] = []
 
     @property
-    def came(self) -> int:
+    def received(self) -> int:
         """The bytes that came over the network, but for manifests and tables."""
-        return self._download.came
+        return self._download.received
 
-    def index(self, wanted: str) -> None:
-        """Get the index, and check that it is the one that is wanted."""
+    def index(self, expected: str) -> None:
+        """Get the index, and check that it has the expected digest."""
         data = self._source.index()
         if data is None:
             self._staging.drop("index.json")
@@ -164,10 +173,10 @@ class _Fetch:
         else:
             self._staging.put("index.json", data)
         self.digest = digest(data)
-        if wanted and self.digest != wanted:
+        if expected and self.digest != expected:
             raise IntegrityError(
-                f"{self._source.pinned} has an index with the digest {self.digest}, and {wanted} is wanted: it was"
-                " replaced there, or is another cache; fetch what is wanted, or give the new digest if you trust it"
+                f"{self._source.pinned} has an index with the digest {self.digest}, not {expected}: it was"
+                " replaced, or is another cache; correct the reference, or give the new digest if you trust it"
             )
         try:
             self._index = Index.decode(data)
@@ -175,35 +184,35 @@ class _Fetch:
             raise FetchError(f"{self._source.pinned}: index.json: {error}") from None
 
     def ops(self) -> None:
-        """Get the file of each op: from caches that are here, else from the source."""
+        """Get the file of each op: from caches on this disk, else from the source."""
         entries = {f"ops/{op}.json": entry for op, entry in self._index.ops.items()}
-        wanted = {name: entry.size for name, entry in entries.items()}
-        self._staging.take(wanted, self._caches)
-        here = {name for name in wanted if self._staging.has(name, wanted[name])}
+        sizes = {name: entry.size for name, entry in entries.items()}
+        self._staging.take(sizes, self._caches)
+        here = {name for name in sizes if self._staging.has(name, sizes[name])}
         right = {name for name in here if digest((self._staging.cache / name).read_bytes()) == entries[name].sha256}
-        self._transfer({name: size for name, size in wanted.items() if name not in right})
-        self.names = ["index.json", *wanted]
+        self._transfer({name: size for name, size in sizes.items() if name not in right})
+        self.names = ["index.json", *sizes]
 
     def blobs(self) -> None:
-        """Get every blob: from caches that are here, else from the source. Each is read as the loader will read it."""
+        """Get every blob: from caches on this disk, else from the source. Each is read as the loader will read it."""
         try:
             cache = Cache(self._staging.cache)
-            blobs = {f"blobs/{one.sha256}": one for one in _blobs(cache)}
+            blobs = {f"blobs/{blob.sha256}": blob for blob in _blobs(cache)}
         except (CacheError, FormatError) as error:
             raise IntegrityError(f"{self._source.pinned} does not hold what its index promises: {error}") from None
         self.names += blobs
         self._staging.keep_only(self.names)
         self._staging.take({name: blob.stored for name, blob in blobs.items()}, self._caches)
         here = {name: blob for name, blob in blobs.items() if self._staging.has(name, blob.stored)}
-        words = cache.index.dictionary
+        dictionary = cache.index.dictionary
         fetched: set[str] = set()
-        if here and words:  # without it no other can be read, and all would be fetched again
-            fetched = self._complete(cache, {f"blobs/{words.sha256}": words})
+        if here and dictionary:  # without it no other blob can be read, and all would be fetched again
+            fetched = self._complete(cache, {f"blobs/{dictionary.sha256}": dictionary})
         fetched |= self._complete(cache, blobs)
         self.reused = sum(blob.stored for name, blob in blobs.items() if name not in fetched)
 
     def _complete(self, cache: Cache, blobs: Mapping[str, Blob]) -> set[str]:
-        """Fetch those of some blobs that are not here as the index promises, and return their names."""
+        """Fetch the blobs that are missing or damaged, and return their names."""
         missing = {name for name, blob in blobs.items() if not self._staging.has(name, blob.stored)}
         missing |= self._staging.damaged(cache, {n: b for n, b in blobs.items() if n not in missing}).keys()
         fetched, damaged = set(missing), dict.fromkeys(missing, "")
@@ -217,24 +226,24 @@ class _Fetch:
             raise IntegrityError(f"{self._source.pinned} holds {len(damaged)} damaged blobs: push it again\n{reasons}")
         return fetched
 
-    def _transfer(self, wanted: Mapping[str, int]) -> None:
-        transfers = self._source.plan(wanted)
-        found = {member.name for transfer in transfers for member in transfer.members}
-        lacking = sorted(wanted.keys() - found)
-        if lacking:
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    def _transfer(self, sizes: Mapping[str, int]) -> None:
+        transfers = self._source.plan(sizes)
+        planned = {member.name for transfer in transfers for member in transfer.members}
+        missing = sorted(sizes.keys() - planned)
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise IntegrityError(
-                f"{self._source.pinned} has no {lacking[0]}{more} in the size that its index promises: if it was"
+                f"{self._source.pinned} has no {missing[0]}{more} of the size that its index states: if it was"
                 " replaced while it was read, run this again; else push it again"
             )
-        coming = sum(transfer.size for transfer in transfers)
-        self._staging.room(coming + sum(wanted.values()))
-        self._progress.expect(coming)
+        size = sum(transfer.size for transfer in transfers)
+        self._staging.room(size + sum(sizes.values()))
+        self._progress.expect(size)
         self._download.run(transfers, self._threads)
 
 
 def _blobs(cache: Cache) -> tuple[Blob, ...]:
-    """Every blob that a cache names, by the parts of its ops' files that are read."""
+    """Every blob that a cache names."""
     named = [artifact.blob for op in cache.index.ops for artifact in cache.op(op).artifacts]
     named += [runtime.blob for runtime in cache.index.runtimes]
     named += [cache.index.dictionary] if cache.index.dictionary else []
@@ -247,11 +256,11 @@ def _in_order(cache: Cache, blobs: Mapping[str, Blob]) -> dict[str, Blob]:
     return dict(sorted(blobs.items(), key=lambda item: item[1].sha256 != first))
 
 
-def _intact(path: Path, wanted: str) -> Cache | None:
-    """The cache at a path where its index has a digest and every byte is as that promises; else None."""
+def _intact(path: Path, expected: str) -> Cache | None:
+    """The cache at a path if its index has the digest and every blob is intact; else None."""
     try:
         cache = Cache(path)
-        if cache.digest != wanted:
+        if cache.digest != expected:
             return None
         for blob in _blobs(cache):
             cache.read(blob)
@@ -260,14 +269,14 @@ def _intact(path: Path, wanted: str) -> Cache | None:
     return cache
 
 
-def _result(path: Path, cache: Cache, reference: str, *, came: int, reused: int, changed: bool) -> Fetched:
+def _result(path: Path, cache: Cache, reference: str, *, received: int, reused: int, changed: bool) -> Fetched:
     return Fetched(
         path=path,
         name=cache.name,
         digest=cache.digest,
         reference=reference,
         artifacts=sum(entry.artifacts for entry in cache.index.ops.values()),
-        came=came,
+        received=received,
         reused=reused,
         changed=changed,
     )

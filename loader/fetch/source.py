@@ -1,7 +1,7 @@
-"""Sources: where the files of a cache are read from, whatever a reference names, by ranges of bytes.
+"""Sources: the files of a cache, for every kind of reference, read by ranges of bytes.
 
-What a name may mean is decided once: a tag is read once, and all else by digest; a branch of the hub becomes a commit
-first. So what is moved while it is read does not give half of each.
+A name is resolved once: a tag is read once, and all else by digest; a branch of the hub becomes a commit
+first. So a tag or branch that moves during a fetch does not mix two caches.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Files(Protocol):
     """Files by name, read from an offset on."""
 
     def open(self, name: str, offset: int, size: int) -> AbstractContextManager[Iterator[bytes]]:
-        """At most ``size`` bytes of a file from an offset on, as they come. What may pass is raised as Passing."""
+        """At most ``size`` bytes of a file from an offset on, as they arrive. TransientError where a retry may help."""
         ...
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """A whole file that is at most so large; None where there is none."""
+        """A whole file of at most ``limit`` bytes; None where there is none."""
         ...
 
 
 class Source(Immutable, kw_only=True):
-    """What a reference names: its files, and the layers that they are in, if they are in layers."""
+    """What a reference names: its files, and the layers that hold them, if there are layers."""
 
     files: Files
     pinned: str
@@ -67,29 +67,29 @@ class Source(Immutable, kw_only=True):
     layer_names: str = "{}"
 
     def index(self) -> bytes | None:
-        """The bytes of ``index.json`` where it lies beside layers, or alone; None where it is in a layer."""
+        """The bytes of ``index.json`` where it is a file of its own; None where it is in a layer."""
         return None if self.layers is not None else self._plain_index()
 
     def index_size(self) -> int:
         """How large ``index.json`` is in its layer."""
-        found = [m.size for layer in self.layers or () for m in layer.files if m.name == "index.json"]
-        if not found or found[0] > INDEX_LIMIT:
-            raise FormatError(f"{self.pinned} holds no index.json: push a cache with 'precast push'")
-        return found[0]
+        sizes = [m.size for layer in self.layers or () for m in layer.files if m.name == "index.json"]
+        if not sizes or sizes[0] > INDEX_LIMIT:
+            raise FormatError(f"{self.pinned} has no index.json: push a cache with 'precast push'")
+        return sizes[0]
 
-    def plan(self, wanted: Mapping[str, int]) -> tuple[Transfer, ...]:
-        """What to read for the files that are wanted, given with their sizes."""
+    def plan(self, sizes: Mapping[str, int]) -> tuple[Transfer, ...]:
+        """What to read to get some files, given with their sizes."""
         if self.layers is not None:
-            return plan_transfers(self.layers, wanted, self.layer_names)
+            return plan_transfers(self.layers, sizes, self.layer_names)
         return tuple(
             Transfer(source=name, offset=0, size=size, members=(Member(name, 0, size),))
-            for name, size in sorted(wanted.items())
+            for name, size in sorted(sizes.items())
         )
 
     def _plain_index(self) -> bytes:
         data = self.files.read("index.json", INDEX_LIMIT)
         if data is None:
-            raise FetchError(f"{self.pinned} holds neither {TABLE_FILE} nor index.json: check the address")
+            raise FetchError(f"{self.pinned} has neither {TABLE_FILE} nor index.json: check the address")
         return data
 
 
@@ -102,32 +102,32 @@ class WebFiles:
     @contextmanager
     def open(self, name: str, offset: int, size: int) -> Iterator[Iterator[bytes]]:
         url = f"{self._root}/{quote(name, safe='/%')}"
-        with self._web.open("GET", url, {**self._headers, **_range(offset, size)}) as found:
-            yield _ranged(found, offset, size, self._refusal)
+        with self._web.open("GET", url, {**self._headers, **_range(offset, size)}) as body:
+            yield _ranged(body, offset, size, self._refusal)
 
     def read(self, name: str, limit: int) -> bytes | None:
         url = f"{self._root}/{quote(name, safe='/%')}"
 
         def once() -> bytes | None:
-            with self._web.open("GET", url, self._headers) as found:
-                if found.answer.status == 404:
+            with self._web.open("GET", url, self._headers) as body:
+                if body.answer.status == 404:
                     return None
-                if found.answer.status != 200:
-                    raise self._refusal(found)
-                return found.read(limit)
+                if body.answer.status != 200:
+                    raise self._refusal(body)
+                return body.read(limit)
 
         data: bytes | None = self._web.persist(url, once)
         return data
 
-    def _refusal(self, found: Body) -> FetchError:
-        status = found.answer.status
+    def _refusal(self, body: Body) -> FetchError:
+        status = body.answer.status
         if status in (401, 403):
-            why = "it may not be read by this user: set HF_TOKEN for the hub, or check who may read it"
+            why = "this user may not read it: set HF_TOKEN for the hub, or check who may read it"
         elif status == 404:
-            why = "it is not there: if the cache was replaced while it was read, run this again"
+            why = "it does not exist: if the cache was replaced while it was read, run this again"
         else:
             why = "check the server"
-        return FetchError(f"{found.answer.url}: the server answered {status}; {why}")
+        return FetchError(f"{body.answer.url}: the server answered {status}; {why}")
 
 
 class DiskFiles:
@@ -145,7 +145,7 @@ class DiskFiles:
         except FileNotFoundError:
             raise FetchError(f"{self._root / name} is missing: if the cache was replaced, run this again") from None
         except PermissionError:
-            raise FetchError(f"{self._root / name} may not be read by this user: check its permissions") from None
+            raise FetchError(f"{self._root / name} is not readable by this user: check its permissions") from None
 
     def read(self, name: str, limit: int) -> bytes | None:
         try:
@@ -156,7 +156,7 @@ class DiskFiles:
         except OSError as error:
             raise FetchError(f"{self._root / name} cannot be read ({error.strerror}): check the folder") from None
         if len(data) > limit:
-            raise FetchError(f"{self._root / name} has more than the {limit} bytes that it may have: check the folder")
+            raise FetchError(f"{self._root / name} has more than the limit of {limit} bytes: check the folder")
         return data
 
 
@@ -168,8 +168,8 @@ class RegistryFiles:
 
     @contextmanager
     def open(self, name: str, offset: int, size: int) -> Iterator[Iterator[bytes]]:
-        with self._registry.open("GET", self._registry.blob_url(name), _range(offset, size)) as found:
-            yield _ranged(found, offset, size, lambda body: self._registry.refusal(body.answer, "read a layer"))
+        with self._registry.open("GET", self._registry.blob_url(name), _range(offset, size)) as body:
+            yield _ranged(body, offset, size, lambda body: self._registry.refusal(body.answer, "read a layer"))
 
     def read(self, name: str, limit: int) -> bytes | None:
         return self._registry.blob(name, limit)
@@ -183,7 +183,7 @@ def open_source(
     pinned: bool = False,
     login: Callable[[str], Login | None] = registry_login,
 ) -> Source:
-    """The source that a reference names. ``pinned`` says that the digest of the index is known already."""
+    """The source that a reference names. ``pinned`` says whether the caller has the digest of the index."""
     try:
         if isinstance(reference, ImageReference):
             return _image_source(reference, web, login, pinned)
@@ -198,13 +198,13 @@ def _image_source(reference: ImageReference, web: Web, login: Callable[[str], Lo
     registry = Registry(web, reference, login)
     version = checked_version(reference) if not pinned else reference.digest or reference.tag
     manifest, digest = registry.manifest(version)
-    found = read_manifest(manifest, platform.machine())
-    if found.kind != CONFIG_TYPE:
-        manifest, _ = registry.manifest(f"sha256:{found.sha256}")
-        found = read_manifest(manifest, platform.machine())
-    if found.kind != CONFIG_TYPE:
-        raise FormatError("it is no image of a cache: push caches with 'precast push'")
-    layers = read_layers(manifest, registry.blob(found.sha256, TABLE_LIMIT))
+    descriptor = read_manifest(manifest, platform.machine())
+    if descriptor.kind != CONFIG_TYPE:
+        manifest, _ = registry.manifest(f"sha256:{descriptor.sha256}")
+        descriptor = read_manifest(manifest, platform.machine())
+    if descriptor.kind != CONFIG_TYPE:
+        raise FormatError("it is not an image of a cache: push caches with 'precast push'")
+    layers = read_layers(manifest, registry.blob(descriptor.sha256, TABLE_LIMIT))
     exact = ImageReference(
         host=reference.host, name=reference.name, tag=reference.tag, digest=digest, plain=reference.plain
     )
@@ -263,23 +263,25 @@ def _range(offset: int, size: int) -> dict[str, str]:
     return {"Range": f"bytes={offset}-{offset + size - 1}"}
 
 
-def _ranged(found: Body, offset: int, size: int, refusal: Callable[[Body], FetchError]) -> Iterator[bytes]:
-    """The bytes of a range, also from a server that gives the whole file."""
-    answer = found.answer
+def _ranged(body: Body, offset: int, size: int, refusal: Callable[[Body], FetchError]) -> Iterator[bytes]:
+    """The bytes of a range, also from a server that returns the whole file."""
+    answer = body.answer
     if answer.status == 206:
         stated = answer.headers.get("content-range", "")
         if re.fullmatch(rf"bytes {offset}-[0-9]+/([0-9]+|\*)", stated) is None:
-            raise IntegrityError(f"{shown(answer.url)} gave another range than the one asked for, {stated[:80]!r}")
-        return found.chunks(size)
+            raise IntegrityError(
+                f"{shown(answer.url)} returned another range than the requested one, {stated[:80]!r}: check the server"
+            )
+        return body.chunks(size)
     if answer.status == 200:
-        return _skipped(found, offset, size)
+        return _skipped(body, offset, size)
     if answer.status == 416:
         raise IntegrityError(f"{shown(answer.url)} is smaller than it should be: if it was replaced, run this again")
-    raise refusal(found)
+    raise refusal(body)
 
 
-def _skipped(found: Body, offset: int, size: int) -> Iterator[bytes]:
-    for chunk in found.chunks(offset + size):
+def _skipped(body: Body, offset: int, size: int) -> Iterator[bytes]:
+    for chunk in body.chunks(offset + size):
         kept = chunk[offset:] if offset < len(chunk) else b""
         offset = max(offset - len(chunk), 0)
         if kept:

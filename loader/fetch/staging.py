@@ -1,8 +1,8 @@
-"""Staging: where a fetch collects a cache before it is put into place. It is kept when a fetch is interrupted, so that
-the next one goes on where it stopped; nothing in it is believed, all of it is checked again.
+"""Staging: the folder where a fetch collects a cache before it is put into place. An interrupted fetch keeps it, so
+that the next one resumes; nothing in it is trusted, all of it is checked again.
 
-One process at a time holds it. It lies beside the cache, or within it where the cache is a mount point, under a name
-that a build of that cache takes for a leftover of its own once nobody holds it.
+One process at a time locks it. It is beside the cache, or inside it where the cache is a mount point, under a name
+that a build of that cache treats as its own leftover once no process locks it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SYNCING = 8
 
 
 class Staging:
-    """The staging folder of a cache: ``cache`` is what will be put into place, ``parts`` what has come of transfers."""
+    """The staging folder of a cache: ``cache`` is what will be put into place, ``parts`` holds unfinished transfers."""
 
     def __init__(self, target: Path, path: Path) -> None:
         self.target, self.path = target, path
@@ -57,7 +57,7 @@ class Staging:
             folder.chmod(0o755)
 
     def has(self, name: str, size: int) -> bool:
-        """Whether a file is there, in this size."""
+        """Whether a file exists and has this size."""
         try:
             facts = (self.cache / name).lstat()
         except OSError:
@@ -65,7 +65,7 @@ class Staging:
         return stat.S_ISREG(facts.st_mode) and facts.st_size == size
 
     def put(self, name: str, data: bytes) -> None:
-        """Put a file into the cache that is being prepared."""
+        """Write a file of the staged cache."""
         path = self.cache / name
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
@@ -74,22 +74,22 @@ class Staging:
             file.write(data)
 
     def drop(self, name: str) -> None:
-        """Remove a file that is not what it should be."""
+        """Remove a file that is missing bytes or damaged."""
         with contextlib.suppress(FileNotFoundError):
             (self.cache / name).unlink()
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Remove what an earlier fetch of another cache has left."""
+        """Remove the files that an earlier fetch of another cache left."""
         remove_others(self.cache, names)
 
     @contextlib.contextmanager
     def part(self, transfer: Transfer) -> Iterator[BinaryIO]:
-        """What has come of a transfer, to be added to."""
+        """The file with the received bytes of a transfer, opened for appending."""
         with open(self._part(transfer), "a+b") as file:
             yield file
 
     def finish_part(self, transfer: Transfer) -> None:
-        """Take the files out of a transfer that has come as a whole."""
+        """Write the files of a transfer that is complete."""
         path = self._part(transfer)
         if transfer.whole:
             path.chmod(0o644)
@@ -102,7 +102,7 @@ class Staging:
         path.unlink()
 
     def drop_part(self, transfer: Transfer) -> None:
-        """Forget what has come of a transfer."""
+        """Remove the received bytes of a transfer."""
         with contextlib.suppress(FileNotFoundError):
             self._part(transfer).unlink()
 
@@ -110,13 +110,13 @@ class Staging:
         what = f"{transfer.source} {transfer.offset} {transfer.size}".encode()
         return self._parts / digest(what)[:32]
 
-    def take(self, wanted: Mapping[str, int], folders: Iterable[Path]) -> None:
+    def take(self, sizes: Mapping[str, int], folders: Iterable[Path]) -> None:
         """Copy files of these names and sizes from other caches.
 
-        They may be compressed in another way, or damaged: what is taken is checked as what was fetched is.
+        They may be compressed in another way, or damaged: copies are checked like fetched files.
         """
         for folder in folders:
-            for name, size in wanted.items():
+            for name, size in sizes.items():
                 if not self.has(name, size):
                     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                         data = _plain(folder / name, size)
@@ -124,23 +124,23 @@ class Staging:
                             self.put(name, data)
 
     def damaged(self, cache: Cache, blobs: Mapping[str, Blob]) -> dict[str, str]:
-        """The blobs that are not as the index promises, with the reason, out of those that are there.
+        """The blobs that are not what the index promises, with the reason, of those that are present.
 
-        The loader's own reader decides, so what gets past this is what the loader will take. They are removed.
+        The loader's own reader checks them, so the loader accepts whatever passes. Damaged blobs are removed.
         """
         with ThreadPoolExecutor(_CHECKERS) as pool:
             reasons = dict(zip(blobs, pool.map(lambda blob: _damage(cache, blob), blobs.values()), strict=True))
-        found = {name: reason for name, reason in reasons.items() if reason}
-        for name in found:
+        damaged = {name: reason for name, reason in reasons.items() if reason}
+        for name in damaged:
             self.drop(name)
-        return found
+        return damaged
 
-    def room(self, wanted: int) -> None:
-        """Raise FetchError unless so many bytes fit on the disk."""
+    def room(self, size: int) -> None:
+        """Raise FetchError unless ``size`` bytes fit on the disk."""
         facts = os.statvfs(self.path)
         free = facts.f_bavail * facts.f_frsize
-        if wanted > free:
-            raise FetchError(f"{self.path.parent} has room for {free} bytes, and {wanted} are to come: make room")
+        if size > free:
+            raise FetchError(f"{self.path.parent} has {free} bytes free, but the fetch needs {size}: make room")
 
     def install(self, names: Iterable[str]) -> None:
         """Put the prepared cache into place, in one step where the target can be renamed."""
@@ -164,16 +164,16 @@ class Staging:
             move_within(self.cache, self.target, names)
         except OSError as error:
             raise FetchError(
-                f"the cache {self.target} could be replaced in part only ({error.strerror}): fetch it again"
+                f"the cache {self.target} was only partly replaced ({error.strerror}): fetch it again"
             ) from error
         remove_others(self.target, names)
 
 
 @contextlib.contextmanager
 def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
-    """The staging folder of a cache, held by this process alone. It is removed where it has been put into place.
+    """The staging folder of a cache, locked by this process. It is removed once the cache has been put into place.
 
-    ``wait`` is told where another fetch has it, before its end is waited for.
+    ``wait`` is called with a message before this waits for another fetch that has the lock.
     """
     handle = -1
     try:
@@ -183,8 +183,8 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
         within = target.is_dir() and (not renamable(target) or _is_current(target))
         if within and target.stat().st_mode & stat.S_IWOTH and os.environ.get(OVERRIDE) != "1":
             raise ConfigError(
-                f"{target} can be written by everyone, and cannot be replaced: the loader would refuse a cache there;"
-                f" fetch into a folder in it, such as {target / 'kernels'}"
+                f"{target} is world-writable and cannot be replaced, so the loader would refuse a cache there:"
+                f" fetch into a folder below it, such as {target / 'kernels'}"
             )
         path = target / _NAME if within else target.absolute().parent / f".{target.name}{_NAME}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,11 +196,11 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
     except OSError as error:
         if error.errno in _FULL:
             raise FetchError(
-                f"the disk of {target} is full ({error.strerror}): make room, and run this again; it goes on where it"
-                " stopped. The cache that was there is unchanged"
+                f"the disk of {target} is full ({error.strerror}): make room, and run this again to"
+                " resume. The previous cache is unchanged"
             ) from error
         raise FetchError(
-            f"{target} cannot be written ({error.strerror or error}): choose another place, or check its permissions"
+            f"{target} cannot be written ({error.strerror or error}): choose another folder, or check its permissions"
         ) from error
     finally:
         if handle >= 0:
@@ -219,7 +219,7 @@ def _is_current(target: Path) -> bool:
 
 
 def _locked(path: Path, wait: Callable[[], None]) -> int:
-    """Make a folder, unless it is there, and lock it. Who had it before may have removed it meanwhile."""
+    """Make a folder, unless it exists, and lock it. A process that held the lock may have removed it meanwhile."""
     for _ in range(_TRIES):
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o755)
@@ -230,9 +230,7 @@ def _locked(path: Path, wait: Callable[[], None]) -> int:
         try:
             facts = os.fstat(handle)
             if facts.st_uid != os.geteuid() or facts.st_mode & stat.S_IWOTH:
-                raise FetchError(
-                    f"{path} belongs to another user or may be written by all: remove it, and run this again"
-                )
+                raise FetchError(f"{path} belongs to another user or is world-writable: remove it, and run this again")
             _lock(handle, wait)
             if os.path.samestat(os.stat(path, follow_symlinks=False), facts):
                 return handle
@@ -242,7 +240,7 @@ def _locked(path: Path, wait: Callable[[], None]) -> int:
             os.close(handle)
             raise
         os.close(handle)
-    raise FetchError(f"{path} is removed again and again by others: choose another place")
+    raise FetchError(f"{path} is repeatedly removed by other processes: choose another folder")
 
 
 def _lock(handle: int, wait: Callable[[], None]) -> None:

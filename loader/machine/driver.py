@@ -1,6 +1,6 @@
-"""The CUDA driver, asked through ``libcuda.so.1`` alone: which devices there are, and which one is current.
+"""The CUDA driver, through ``libcuda.so.1`` alone: which devices there are, and which one is current.
 
-It is the only reader of the driver: the loader, ``precast doctor`` and the tests ask it.
+All of precast queries the driver here: the loader, ``precast doctor`` and the tests.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Driver:
         return len({device.capability for device in self.devices}) == 1
 
     def handle(self, ordinal: int) -> int:
-        """What the driver calls a device."""
+        """The driver's handle of a device."""
         return self._handles[ordinal]
 
     def current(self) -> Device:
@@ -157,7 +157,7 @@ class CurrentDriver:
         return self._driver
 
     def find(self, device: object = None) -> Device:
-        """The device asked for, or the current one; NoDriver where there is none."""
+        """The requested device, or the current one; NoDriver where there is none."""
         number, driver = ordinal(device), self.get()
         if number is None:
             return driver.current()

@@ -1,4 +1,4 @@
-"""Facts of a GPU by name, asked of the driver: what an artifact may have assumed, and what a profile is measured from.
+"""Facts of a GPU by name, queried from the driver: what an artifact may assume, and what a profile is measured from.
 
 A name is that of ``CU_DEVICE_ATTRIBUTE_...`` in lower case, or ``name``, ``total_memory``, ``driver_version``,
 ``max_portable_cluster_size``, or ``max_active_clusters_N``: how many clusters of N blocks run at once. In a
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from precast.loader.machine.driver import Driver
 
 Answer = int | str | None
-"""A fact, or None where it is not known."""
+"""A fact, or None where it is unknown."""
 
 CLUSTERS = "max_active_clusters_"
-MOST_BLOCKS = 32  # of a cluster, that anything asks about
+MOST_BLOCKS = 32  # of the largest cluster that anything queries
 _PORTABLE = 8  # blocks of a cluster, on every GPU that has clusters
 
 # By their numbers in the driver's interface, from 1 on. Of two names for one number, the one that is not deprecated.
@@ -85,12 +85,12 @@ def attribute_name(number: int) -> str:
     'multiprocessor_count'
     """
     if number not in _BY_NUMBER:
-        raise ValueError(f"{number} is not the number of a device attribute that is known here")
+        raise ValueError(f"{number} is not the number of a known device attribute")
     return _BY_NUMBER[number]
 
 
 def fact(driver: Driver, ordinal: int, name: str) -> Answer:
-    """One fact of a device, or None where the driver cannot tell it."""
+    """One fact of a device, or None where the driver does not report it."""
     try:
         return _ask(driver, ordinal, name)
     except PrecastError:

@@ -13,14 +13,14 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]
-Ask = Callable[[str], int | str | None]
-"""Gives a fact of a device by its name (``precast.loader.machine.facts``), or None where nobody can tell it."""
+Query = Callable[[str], int | str | None]
+"""Returns a fact of a device by its name (``precast.loader.machine.facts``), or None where it cannot be queried."""
 
 
 class Machine(Immutable, kw_only=True):
-    """What decides whether an artifact runs here. ``absent`` says why there is no capability, where there is none.
+    """The facts that decide whether an artifact runs here. ``absent`` is why there is no capability, if there is none.
 
-    ``ask`` gives further facts of the device. Without it, as for a device that is only supposed, none can be compared.
+    ``query`` returns further facts of the device. Without it, as for a hypothetical device, none can be compared.
 
     >>> Machine(arch="x86_64", capability=Capability(9, 0)).supposing(Target.parse("sm_100a")).capability
     Capability(major=10, minor=0)
@@ -34,11 +34,13 @@ class Machine(Immutable, kw_only=True):
     capability: Capability | None = None
     target: Target | None = None
     absent: str = ""
-    ask: Ask | None = field(default=None, compare=False, repr=False)
+    query: Query | None = field(default=None, compare=False, repr=False)
 
     def supposing(self, target: Target) -> Machine:
         """The same host with a device of the capability that ``target`` names, and a driver that serves it."""
-        return replace(self, driver=None, device=None, capability=target.capability, target=target, absent="", ask=None)
+        return replace(
+            self, driver=None, device=None, capability=target.capability, target=target, absent="", query=None
+        )
 
     def __str__(self) -> str:
         if self.target is not None:
@@ -54,8 +56,8 @@ class Machine(Immutable, kw_only=True):
         return ", ".join(facts)
 
 
-class AskDriver:
-    """Asks the driver for facts of one device, and keeps the ``names`` of those that were asked for."""
+class DriverQuery:
+    """Queries facts of one device from the driver, and records the ``names`` of the queried facts."""
 
     def __init__(self, machines: Machines, ordinal: int) -> None:
         self._machines, self._ordinal = machines, ordinal
@@ -82,9 +84,9 @@ class Machines:
     ----------
     host
         The host; the one that this process runs on if None. A host with a capability, or with a reason why it has
-        none, is taken as it is: no driver is asked. Tests describe a machine in this way.
+        none, is used as it is: no driver is queried. Tests describe a machine in this way.
     driver
-        The driver to ask for devices.
+        The driver to query for devices.
     installed
         The installed distributions, of which one is TVM-FFI.
 
@@ -112,33 +114,35 @@ class Machines:
         return self._host
 
     def any_like(self, machine: Machine) -> bool:
-        """Whether what was found out of a machine holds for each of its devices, so that it does not matter which one
-        is current: they have one capability, and each would give the answers that were asked for."""
+        """Whether what was queried about a machine holds for each of its devices, so that it does not matter which one
+        is current: they have one capability, and equal values of every fact that was queried."""
         if self._described:
             return True
         driver = self.driver.get()
-        if not isinstance(machine.ask, AskDriver) or not machine.ask.names or len(driver.devices) == 1:
+        if not isinstance(machine.query, DriverQuery) or not machine.query.names or len(driver.devices) == 1:
             return driver.uniform
         # Counting the clusters of a device makes a context on it, which is not for a device that nobody uses.
-        names = machine.ask.names
+        names = machine.query.names
         if not driver.uniform or any(name.startswith("max_active_clusters_") for name in names):
             return False
-        return all(self.fact(other.ordinal, name) == machine.ask(name) for other in driver.devices for name in names)
+        return all(
+            self.fact(device.ordinal, name) == machine.query(name) for device in driver.devices for name in names
+        )
 
     def on(self, device: object = None) -> Machine:
         """The host with one of its devices: an int, ``"cuda:1"``, a ``torch.device``, or None for the current one."""
         if self._described:
             return self.host
         try:
-            found = self.driver.find(device)
-            ask = AskDriver(self, found.ordinal)
+            current = self.driver.find(device)
+            query = DriverQuery(self, current.ordinal)
             version = self.driver.get().version
-            return replace(self.host, device=found, capability=found.capability, driver=version, ask=ask)
+            return replace(self.host, device=current, capability=current.capability, driver=version, query=query)
         except NoDriver as reason:
             return replace(self.host, absent=str(reason))
 
     def fact(self, ordinal: int, name: str) -> int | str | None:
-        """One fact of a device, asked of the driver once; None where it cannot tell."""
+        """One fact of a device, queried from the driver once; None where the driver does not report it."""
         driver = self.driver.get()
         key = (driver.process, ordinal, name)
         if key not in self._facts:
@@ -149,11 +153,11 @@ class Machines:
 
     def for_target(self, text: str) -> Machine:
         """The host with a device of the capability that a target such as ``sm_90a`` names."""
-        found = self._for_targets.get(text) if isinstance(text, str) else None
-        if found is None:
-            found = self.host.supposing(Target.parse(text))
-            self._for_targets[text] = found
-        return found
+        machine = self._for_targets.get(text) if isinstance(text, str) else None
+        if machine is None:
+            machine = self.host.supposing(Target.parse(text))
+            self._for_targets[text] = machine
+        return machine
 
 
 def _glibc() -> Version | None:

@@ -1,7 +1,7 @@
 """How many clusters of a size a GPU runs at once, counted by the CUDA driver itself.
 
 The driver counts for a kernel: here for an empty one, of one thread, with all the shared memory that a block may have.
-The DSL counts in the same way, for a kernel that it compiles for this alone; the numbers are equal.
+The DSL counts in the same way, with a kernel that it compiles only for this; the numbers are equal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether what an artifact assumed of its GPU holds on this one; pure, but for what the machine's ``ask`` does.
+"""Whether the assumptions of an artifact about its GPU hold on this one. Pure, except for the machine's ``query``.
 
-A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait for ever where fewer run
-at once. A fact that only costs speed is no such reason; the artifact comes behind one for which it holds, and
-``explain`` says so. Where the driver cannot tell a fact, nobody knows whether it holds: one that must is refused.
+A fact that must hold and does not is a reason to refuse: blocks that wait for each other wait forever where fewer run
+at once. A fact that only costs speed is not; the artifact is then preferred less than one for which it holds, and
+``explain`` reports it. A fact that must hold and that the driver cannot report is a reason to refuse, too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.assumptions import Built
 from precast.loader.machine.machine import Ask, Machine
+from precast.loader.machine.machine import Machine, Query
 
-RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel asked for, with the answer
+RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel queried, with its value
 _REMEDY = "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 _UPDATE = "update the driver, or build it for the target with a kernel that does not ask"
 
 
 def unmet(artifact: Artifact, machine: Machine) -> str | None:
-    """Why an artifact must not run on a machine's GPU; None where all that must hold does, or nothing can be asked."""
-    if artifact.assumes is None or machine.ask is None:
+    """Why an artifact must not run on a machine's GPU; None where all its needs hold, or there is nothing to query."""
+    if artifact.assumes is None or machine.query is None:
         return None
-    wrong = list(_differing(artifact.assumes.needs, machine.ask))
+    wrong = list(_differing(artifact.assumes.needs, machine.query))
     if not wrong:
         return None
     known = any(here is not None for _, _, here in wrong)
@@ -31,16 +32,16 @@ def unmet(artifact: Artifact, machine: Machine) -> str | None:
 
 def slower(artifact: Artifact, machine: Machine) -> str:
     """What differs on a machine's GPU and only costs speed; empty where nothing does."""
-    if artifact.assumes is None or machine.ask is None:
+    if artifact.assumes is None or machine.query is None:
         return ""
-    wrong = list(_differing(artifact.assumes.speed, machine.ask))
+    wrong = list(_differing(artifact.assumes.speed, machine.query))
     return f"{_listed(wrong)}, which may cost speed: {_REMEDY}" if wrong else ""
 
 
-def _differing(built: Built, ask: Ask) -> Iterator[tuple[str, int | str, int | str | None]]:
-    """The facts that are not as they were: what they were, and what they are here."""
+def _differing(built: Built, query: Query) -> Iterator[tuple[str, int | str, int | str | None]]:
+    """The facts that differ: the name, the value at build time, and the value here."""
     for name, value in sorted(built.items()):
-        here = ask(name)
+        here = query(name)
         if here != value:
             yield name, value, here
 

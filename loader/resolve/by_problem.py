@@ -1,4 +1,4 @@
-"""By problem: of the variants that serve a request, the one that measurements favour for the sizes at hand."""
+"""By problem: of the variants that serve a request, the one that is fastest by measurements for the given sizes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REMEMBERED = 4096
 
 
 class ByProblem:
-    """One decision, for any problem: made once, since programs ask for many sizes.
+    """One decision, for any problem: made once, since programs use many sizes.
 
-    Measurements decide only where nothing but the author's order would: among variants of one cache, for one target, of
-    one kind, that write their dtypes alike. ``resolution`` has accepted some.
+    Measurements decide only where the author's order would: among variants of one cache, for one target, of
+    one kind, that write their dtypes alike. ``resolution`` must have accepted some.
     """
 
     def __init__(self, resolution: Resolution) -> None:
@@ -29,14 +29,14 @@ class ByProblem:
         first = resolution.accepted[0]
         self._cache = first.candidate.cache
         variants: dict[tuple[bytes, Target], Accepted] = {}
-        for one in resolution.accepted:
-            variants.setdefault(one.candidate.variant, one)  # of several, the one for this GPU
+        for accepted in resolution.accepted:
+            variants.setdefault(accepted.candidate.variant, accepted)  # of several, the one for this GPU
         peers = (a for a in variants.values() if _decided_by_author(a) == _decided_by_author(first))
         self._peers = {a.candidate.artifact.key: a for a in peers}
         self._estimates: dict[frozenset[str], Estimate] = {}
 
     def decide(self, problem: Mapping[str, int]) -> Resolution:
-        """The decision with the variant first that measurements favour, and what they say."""
+        """The decision, with the variant that is fastest by measurements first, and the measured time."""
         resolution = replace(self.resolution, request=replace(self.resolution.request, problem=problem))
         try:
             choice = self._estimate(problem).fastest(problem)
@@ -55,18 +55,18 @@ class ByProblem:
 
     def _estimate(self, problem: Mapping[str, int]) -> Estimate:
         axes = frozenset(problem)
-        made = self._estimates.get(axes)
-        if made is None:
+        estimate = self._estimates.get(axes)
+        if estimate is None:
             machine = self.resolution.machine
             gpu = machine.device.name if machine.device else None
             table = self.resolution.accepted[0].candidate.source.op.tuning
-            made = Estimate(table, axes, self._peers, gpu=gpu, capability=machine.capability)
-            self._estimates[axes] = made
-        return made
+            estimate = Estimate(table, axes, self._peers, gpu=gpu, capability=machine.capability)
+            self._estimates[axes] = estimate
+        return estimate
 
 
 class Decisions:
-    """What was decided for requests, whatever their problem: programs ask for one config with many sizes."""
+    """Decisions by request without its problem: programs use one config with many sizes."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], ByProblem] = {}
@@ -74,7 +74,7 @@ class Decisions:
     def of(self, request: Request, machine: Machine, resolve: Callable[[], Resolution]) -> Resolution:
         """The decision for a request with a problem; ``resolve`` decides about it without one.
 
-        Its machine is the one that was asked first, whose ``ask`` knows the facts that counted.
+        Its machine is the first one for which the decision was made: its ``query`` has recorded the facts it used.
         """
         assert request.problem is not None
         items = tuple(request.config.items())

@@ -62,7 +62,8 @@ class Cache:
         return self.index.name
 
     def __repr__(self) -> str:
-        return f"<Cache {self.name!r} at {str(self.path)!r}, {len(self.index.ops)} ops>"
+        count = len(self.index.ops)
+        return f"<Cache {self.name!r} at {str(self.path)!r}, {count} op{'' if count == 1 else 's'}>"
 
     def op(self, op: str) -> OpReader:
         """The artifacts of an op, from its file, whose digest is in ``index.json``."""

@@ -1,4 +1,4 @@
-"""Candidates: an artifact in one cache, and a request in the terms of that cache's op."""
+"""Requests, and candidates for them: artifacts, each in one cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 
 
 class CachedOp(Immutable, kw_only=True):
-    """An op of one cache; ``precedence`` is the position of the cache in the search order, from 0."""
+    """An op as one cache has it; ``precedence`` is the cache's position in the search order, from 0."""
 
     cache: str
     precedence: int
@@ -98,7 +98,7 @@ class Requirements(Immutable):
         return cls(keys, {key.name: values[key.name] for key in keys if key.name in values}, request.verified)
 
     def differing(self, config: object) -> tuple[str, ...]:
-        """The keys in which a config, raw or parsed, differs from what is required."""
+        """The keys in which a config, raw or parsed, differs from the required values."""
         if not isinstance(config, Mapping):
             return tuple(self.values)
         return tuple(
@@ -131,14 +131,14 @@ def _in_key_terms(key: Key, value: object) -> object:
     return value if isinstance(value, str) else name
 
 
-def _matches(name: str, found: object, required: object) -> bool:
-    """Whether a value is the one that is required; under a key for dtypes, two names of one dtype are the same."""
-    if same(found, required):
+def _matches(name: str, value: object, required: object) -> bool:
+    """Whether a value is the required one; under a key for dtypes, two names of one dtype are the same."""
+    if same(value, required):
         return True
-    if not (_of_dtype(name) and isinstance(found, str) and isinstance(required, str)):
+    if not (_of_dtype(name) and isinstance(value, str) and isinstance(required, str)):
         return False
-    one = _dtype(found)
-    return one is not None and one == _dtype(required)
+    dtype = _dtype(value)
+    return dtype is not None and dtype == _dtype(required)
 
 
 def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
@@ -161,7 +161,7 @@ def _token(value: object, of_dtype: bool) -> object:
     if isinstance(value, str):
         return (_dtype(value) or value) if of_dtype else value
     if isinstance(value, (list, tuple)):
-        return tuple([_token(one, False) for one in value])
+        return tuple([_token(item, False) for item in value])
     return type(value), value
 
 
@@ -195,15 +195,15 @@ def _dtype_of_text(value: str) -> str | None:
 _NOTHING = object()
 
 
-def same(one: object, other: object) -> bool:
+def same(first: object, second: object) -> bool:
     """Equal in value and type; a list and a tuple of the same values are the same.
 
     >>> same([1, 2], (1, 2)), same(1, True)
     (True, False)
     """
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and one == other
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
+        return len(first) == len(second) and all(map(same, first, second))
+    return type(first) is type(second) and first == second
 
 
 class Candidate(Immutable):
@@ -224,7 +224,7 @@ class Candidate(Immutable):
 
     @property
     def cache(self) -> str:
-        """The name of the cache it is in."""
+        """The name of its cache."""
         return self.source.cache
 
     @property
@@ -234,12 +234,12 @@ class Candidate(Immutable):
 
     @property
     def target(self) -> Target:
-        """What it is built for."""
+        """The target that it is built for."""
         return self.artifact.target
 
     @property
     def signature(self) -> Signature:
-        """What it takes."""
+        """The signature of its kernel."""
         return self.artifact.signature
 
     @property
@@ -257,7 +257,7 @@ class Candidate(Immutable):
 
     @property
     def listed(self) -> tuple[Any, ...]:
-        """Its place in a list that a person reads: as its rank, but in the order of configs where only the keys decide,
+        """Its sort key in a list for people: its rank, but in the order of configs where only the keys decide,
         which are others with every version of a tool."""
         *rank, key = self.rank
         return *rank, config_order(self.config), key

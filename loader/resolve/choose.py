@@ -1,4 +1,4 @@
-"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` puts first, found by judging few."""
+"""Choosing: the artifact that ``get`` takes. It is the one that ``resolve`` ranks first, but this judges only a few."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     sources
         The op in each cache that has it. One that cannot be read is left out, unless it is the only one.
     """
-    contenders, _ = ask_each(
+    contenders, _ = for_each_source(
         request,
         sources,
         lambda source, required: [
@@ -59,24 +59,24 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     return best
 
 
-def ask_each(
+def for_each_source(
     request: Request, sources: Iterable[CachedOp], about: Callable[[CachedOp, Requirements], Iterable[T]]
 ) -> tuple[list[T], list[tuple[CachedOp, Refusal]]]:
     """What ``about`` returns for each source, the preferred ones first; and the sources that refuse, or are damaged.
 
     It is an error where all of them do.
     """
-    found: list[T] = []
+    results: list[T] = []
     refused: list[tuple[CachedOp, Refusal]] = []
     ordered = sorted(sources, key=lambda source: source.precedence)
     for source in ordered:
         try:
-            found += list(about(source, Requirements.of(request, source.op.keys)))
+            results += list(about(source, Requirements.of(request, source.op.keys)))
         except (ConfigError, CacheError) as refusal:
             refused.append((source, refusal))
     if refused and len(refused) == len(ordered):
         raise refused[0][1]
-    return found, refused
+    return results, refused
 
 
 def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Discovery: which caches this process has, and in which order they are asked."""
+"""Discovery: which caches this process has, and the order in which they are searched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUP = "precast.caches"
 
 
 class DiscoveredCache(Immutable, kw_only=True):
-    """One place where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
+    """One path where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
 
     name: str
     path: Path | None
@@ -38,12 +38,13 @@ class DiscoveredCache(Immutable, kw_only=True):
 
     def __str__(self) -> str:
         if self.cache is not None:
-            return f"{self.name} ({self.origin}): {len(self.cache.index.ops)} ops"
+            count = len(self.cache.index.ops)
+            return f"{self.name} ({self.origin}): {count} op{'' if count == 1 else 's'}"
         return f"{self.name} ({self.origin}): {self.error}"
 
 
 class Caches(tuple[DiscoveredCache, ...]):
-    """What was found, in the order in which it is searched; a prompt shows each on a line of its own."""
+    """The caches in the order in which they are searched; a prompt shows each on its own line."""
 
     __slots__ = ()
 
@@ -62,11 +63,11 @@ class Ops(tuple[str, ...]):
     _places = Caches()
 
     @classmethod
-    def of(cls, places: Caches) -> Ops:
+    def of(cls, caches: Caches) -> Ops:
         """The ops of every cache that could be opened."""
-        made = cls(sorted({op for found in places if found.index for op in found.index.ops}))
-        made._places = places
-        return made
+        ops = cls(sorted({op for discovered in caches if discovered.index for op in discovered.index.ops}))
+        ops._places = caches
+        return ops
 
     def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:
         return tuple, (list(self),)  # a copy for another process is of names alone: open caches stay here
@@ -93,16 +94,16 @@ def discover(search: str | None = None, pins: Pins | None = None, installed: Ins
     search = os.environ.get(VARIABLE, "") if search is None else search
     seen: set[object] = set()
     result = []
-    for found in (*_listed(search, pins), *_in_wheels(installed or Installed(), pins)):
-        place = _identity(found.path) if found.path else None
-        if place is None or place not in seen:
-            seen.add(place)
-            result.append(found)
+    for discovered in (*_listed(search, pins), *_in_wheels(installed or Installed(), pins)):
+        identity = _identity(discovered.path) if discovered.path else None
+        if identity is None or identity not in seen:
+            seen.add(identity)
+            result.append(discovered)
     return Caches(result)
 
 
 def _pins(text: str) -> Pins | None:
-    """Pins out of ``PRECAST_PIN``. Few processes have any, so their reader is imported here."""
+    """Pins from ``PRECAST_PIN``. Few processes have any, so their reader is imported only here."""
     if not text:
         return None
     with IMPORT_LOCK:

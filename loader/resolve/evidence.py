@@ -1,6 +1,6 @@
-"""Evidence: whether an artifact was verified on a GPU like this one, by what its cache says.
+"""Evidence: whether an artifact was verified on a GPU like this one, according to its cache.
 
-Evidence is what people and tools wrote into a cache: it is read as text of any form, and proves no more than that.
+People and tools write evidence into a cache: it is read as text of any form, and proves nothing beyond that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unproven(artifact: Artifact, capability: Capability | None) -> str:
 
 
 def outcome(entry: Mapping[str, Any]) -> str:
-    """Where a verification took place, and how it ended.
+    """The GPU and the date of a verification, and what failed, if anything did.
 
     >>> outcome({"check": "verify", "gpu": "NVIDIA H200", "date": "2026-05-04", "failed": []})
     'NVIDIA H200, 2026-05-04'

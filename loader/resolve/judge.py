@@ -1,4 +1,4 @@
-"""Judging: which artifacts of an op serve a request on a machine, and why each other one does not; all of it pure."""
+"""Judging: which artifacts of an op serve a request on a machine, and why the others do not, by pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
-from precast.loader.resolve.choose import ask_each, may_serve
+from precast.loader.resolve.choose import for_each_source, may_serve
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
 from precast.loader.resolve.rules import reservation as reservation_of
@@ -30,17 +30,17 @@ def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Acc
     return Accepted(candidate, required.literal(config), reservation)
 
 
-def _distance(one: object, other: object) -> float:
-    """How far apart two values are: numbers by their ratio, less than 1; what cannot be compared, 1."""
-    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other) and one:
-        return sum(map(_distance, one, other)) / len(one)
-    if _number(one) and _number(other):
-        return _ratio(one, other)  # type: ignore[arg-type]
-    return 0.0 if one == other and type(one) is type(other) else 1.0
+def _distance(first: object, second: object) -> float:
+    """How far apart two values are: numbers by their ratio, below 1; other unequal values, 1."""
+    if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second) and first:
+        return sum(map(_distance, first, second)) / len(first)
+    if _number(first) and _number(second):
+        return _ratio(first, second)  # type: ignore[arg-type]
+    return 0.0 if first == second and type(first) is type(second) else 1.0
 
 
-def _ratio(one: float, other: float) -> float:
-    bits = abs(math.log2(abs(one) + 1) - math.log2(abs(other) + 1)) + ((one < 0) != (other < 0))
+def _ratio(first: float, second: float) -> float:
+    bits = abs(math.log2(abs(first) + 1) - math.log2(abs(second) + 1)) + ((first < 0) != (second < 0))
     return bits / (bits + 1)
 
 
@@ -67,14 +67,14 @@ def resolve(
     sources
         The op in each cache that has it.
     full
-        Whether those that differ in config or target are to be judged, too: yes to explain, no to choose for a
-        problem. Without a problem ``choose`` needs less.
+        Whether to judge those that differ in config or target, too: True to explain, False to choose for a problem.
+        Without a problem, use ``choose``, which does less.
     notes
         Further notes for the text of the decision.
     """
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
     noted: list[str] = []
-    verdicts, refused = ask_each(
+    verdicts, refused = for_each_source(
         request, sources, lambda source, required: _verdicts(source, required, machine, full, noted)
     )
     accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
@@ -100,8 +100,8 @@ def resolve_every(
 ) -> Resolution:
     """Judge every artifact of an op for a machine, whatever its config; with ``verified``, only those that were.
 
-    Several of those accepted may have one config: for several targets, as an object and a cubin, in several caches. The
-    first of them is the one that ``get`` takes for that config.
+    Several accepted artifacts may have one config: for several targets, as an object and a cubin, in several caches.
+    ``get`` takes the first of them for that config.
     """
     sources, noted = tuple(sources), list(notes)
     verdicts = [
@@ -116,7 +116,7 @@ def resolve_every(
     return Resolution(Request(op=op, verified=verified), machine, accepted, tuple(rejected), tuple(noted), sources)
 
 
-def _place(accepted: Accepted) -> tuple[Any, ...]:
+def _preference(accepted: Accepted) -> tuple[Any, ...]:
     return not accepted.literal, *accepted.candidate.rank
 
 
@@ -125,16 +125,16 @@ def _listed(accepted: Accepted) -> tuple[Any, ...]:
 
 
 def preferred(
-    accepted: Iterable[Accepted], place: Callable[[Accepted], tuple[Any, ...]] = _place
+    accepted: Iterable[Accepted], sort_key: Callable[[Accepted], tuple[Any, ...]] = _preference
 ) -> tuple[Accepted, ...]:
     """The best first. Which variant is best, its target, its cache and the author's order decide, as on any GPU; of the
-    artifacts of one variant those come first that were built for a GPU like this one."""
-    placed = sorted(((place(one), one.candidate.variant, one) for one in accepted), key=itemgetter(0))
+    artifacts of one variant, those built for a GPU like this one come first."""
+    ordered = sorted(((sort_key(each), each.candidate.variant, each) for each in accepted), key=itemgetter(0))
     first: dict[tuple[bytes, Target], tuple[Any, ...]] = {}
-    for at, variant, _ in placed:
-        first.setdefault(variant, at)
-    placed.sort(key=lambda one: (first[one[1]], bool(one[2].reservation), one[0]))
-    return tuple(one for _, _, one in placed)
+    for key, variant, _ in ordered:
+        first.setdefault(variant, key)
+    ordered.sort(key=lambda row: (first[row[1]], bool(row[2].reservation), row[0]))
+    return tuple(each for _, _, each in ordered)
 
 
 def _verdicts(

@@ -23,10 +23,10 @@ def refuse(resolution: Resolution) -> NoReturn:
     raise VariantNotFound(f"no variant fits\n{render(resolution, _SHOWN)}", resolution)
 
 
-def unknown_op(op: str, places: tuple[DiscoveredCache, ...]) -> OpNotFound:
+def unknown_op(op: str, caches: tuple[DiscoveredCache, ...]) -> OpNotFound:
     """The error of an op that no cache holds."""
-    known = {name for found in places if found.index for name in found.index.ops}
-    looked = "".join(f"\n  {found}" for found in places) or "\n  none"
+    known = {name for discovered in caches if discovered.index for name in discovered.index.ops}
+    looked = "".join(f"\n  {discovered}" for discovered in caches) or "\n  none"
     return OpNotFound(
         f"no cache holds op {op!r}{suggest(op, known)}\ncaches looked at:{looked}\n"
         f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"

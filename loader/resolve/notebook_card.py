@@ -1,4 +1,4 @@
-"""Notebook card: all that is known of one artifact, as tables, for ``_repr_html_``. Nothing else imports this."""
+"""Notebook card: all facts about one artifact, as tables, for ``_repr_html_``. Nothing else imports this."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def card_view(op: str, artifact: Artifact, cache: str, doc: str = "", state: str
     doc
         The author's docstring.
     state
-        Whether it can be launched here, where that is known.
+        Whether it can be launched here, if the caller knows.
     """
     title = f"{op} {config_text(artifact.config)} for {artifact.target}"
     takes = table("arguments, in call order", ("name", "type", "must be"), map(_argument, artifact.signature.passed))
@@ -73,6 +73,6 @@ def _get_line(op: str, artifact: Artifact) -> str:
 
 
 def _resources(used: Iterable[Resources]) -> list[Markup]:
-    rows = [(one.registers, one.shared, one.stack + one.local, one.kernel) for one in used]
+    rows = [(kernel.registers, kernel.shared, kernel.stack + kernel.local, kernel.kernel) for kernel in used]
     head = ("registers", "shared memory", "spilled", "device kernel")
     return [table("resources", head, rows)] if rows else []

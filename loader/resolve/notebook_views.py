@@ -17,25 +17,25 @@ _VARIANT = ("config", "target", "kind", "key", "cache")
 
 
 def decision_view(
-    asked: str, rows: Iterable[tuple[str, Candidate, str]], count: int, notes: Iterable[str], missing: str
+    title: str, rows: Iterable[tuple[str, Candidate, str]], count: int, notes: Iterable[str], missing: str
 ) -> str:
     """A whole decision.
 
     Parameters
     ----------
-    asked
+    title
         The request and the machine.
     rows
-        Each candidate, with what became of it and why.
+        Each candidate, with the verdict and the reason.
     count
         How many rows there are.
     notes
-        What else is to be said.
+        Further remarks.
     missing
-        What would build what is missing; nothing, where something was taken.
+        How to build the missing variant; empty where one was taken.
     """
     cells = ((_mark(verdict), *_variant(candidate), why) for verdict, candidate, why in rows)
-    drawn = table(asked, ("", *_VARIANT, "why"), cells, count) if count else element("p", f"{asked}: no candidate")
+    drawn = table(title, ("", *_VARIANT, "why"), cells, count) if count else element("p", f"{title}: no candidate")
     more = [element("p", f"note: {note}") for note in notes]
     return page(drawn, *more, *([element("pre", missing)] if missing else []))
 
@@ -44,37 +44,39 @@ def variants_view(variants: Sequence[Candidate]) -> str:
     """The variants of an op, a row each."""
     if not variants:
         return page(element("p", "no variants"))
-    rows = ((*_variant(one), _resources(one), str(one.signature)) for one in variants)
+    rows = ((*_variant(candidate), _resources(candidate), str(candidate.signature)) for candidate in variants)
     title = f"{variants[0].source.op.op}: {_number(len(variants), 'variant')}"
     return page(table(title, (*_VARIANT, "resources", "takes"), rows, len(variants)))
 
 
-def ops_view(names: Sequence[str], places: Iterable[DiscoveredCache]) -> str:
+def ops_view(names: Sequence[str], caches: Iterable[DiscoveredCache]) -> str:
     """The ops, with how many artifacts each cache has of them."""
     listed: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
-    for found in places:
-        for op, entry in found.index.ops.items() if found.index else ():
-            listed.setdefault(op, []).append(found.name)
+    for discovered in caches:
+        for op, entry in discovered.index.ops.items() if discovered.index else ():
+            listed.setdefault(op, []).append(discovered.name)
             counts[op] += entry.artifacts
     rows = ((op, counts[op], ", ".join(listed.get(op, ()))) for op in names)
     return page(table(_number(len(names), "op"), ("op", "artifacts", "caches"), rows, len(names)))
 
 
-def caches_view(places: Sequence[DiscoveredCache]) -> str:
+def caches_view(caches: Sequence[DiscoveredCache]) -> str:
     """The caches in the order in which they are searched, the broken ones with their error."""
-    if not places:
+    if not caches:
         return page(element("p", "no caches: install the wheel of one, or name its folder in PRECAST_CACHE_PATH"))
     head = ("cache", "found by", "ops", "index", "folder")
-    return page(table(_number(len(places), "cache"), head, (_place(found) for found in places), len(places)))
+    return page(
+        table(_number(len(caches), "cache"), head, (_cache_row(discovered) for discovered in caches), len(caches))
+    )
 
 
-def _place(found: DiscoveredCache) -> tuple[object, ...]:
-    if found.cache is None:
-        state: tuple[object, object] = Markup(element("b", "broken: ") + escaped(found.error)), ""
+def _cache_row(discovered: DiscoveredCache) -> tuple[object, ...]:
+    if discovered.cache is None:
+        state: tuple[object, object] = Markup(element("b", "broken: ") + escaped(discovered.error)), ""
     else:
-        state = len(found.cache.index.ops), found.cache.digest[:12]
-    return found.name, found.origin, *state, found.path or ""
+        state = len(discovered.cache.index.ops), discovered.cache.digest[:12]
+    return discovered.name, discovered.origin, *state, discovered.path or ""
 
 
 def _variant(candidate: Candidate) -> tuple[object, ...]:
@@ -86,8 +88,8 @@ def _resources(candidate: Candidate) -> str:
     used = candidate.artifact.resources
     if not used:
         return ""
-    spilled = max(one.local + one.stack for one in used)
-    return f"{max(one.registers for one in used)} registers" + (f", {spilled} bytes spilled" if spilled else "")
+    spilled = max(kernel.local + kernel.stack for kernel in used)
+    return f"{max(kernel.registers for kernel in used)} registers" + (f", {spilled} bytes spilled" if spilled else "")
 
 
 def _mark(verdict: str) -> object:

@@ -14,10 +14,10 @@ Pins = Mapping[str, frozenset[str]]
 
 
 def read_pins(text: str) -> Pins | None:
-    """Pins out of ``PRECAST_PIN``: ``name=sha256`` items, or the path of a file of such; None where it is empty.
+    """Parse ``PRECAST_PIN``: ``name=sha256`` items, or the path of a file with such items; None where it is empty.
 
     A name may occur several times, while an old and a new cache of that name are in use. What cannot be read is an
-    error, never no pins.
+    error; it never means "no pins".
 
     >>> sorted(read_pins("mine=" + "0" * 64 + ",other=" + "1" * 64))
     ['mine', 'other']
@@ -31,7 +31,7 @@ def read_pins(text: str) -> Pins | None:
 
 
 def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
-    """Pins out of pairs of a name and a digest.
+    """Check pairs of a name and a digest.
 
     >>> check_pins([("mine", "0" * 63)])
     Traceback (most recent call last):
@@ -42,16 +42,16 @@ def check_pins(pairs: Iterable[tuple[str, str]]) -> Pins:
         if not (
             isinstance(name, str) and isinstance(digest, str) and CACHE_NAME.admits(name) and SHA256.admits(digest)
         ):
-            shown = f"{name}={str(digest)[:12]}..."[:120]
-            raise ConfigError(f"{shown!r} is not a pin: write NAME=SHA256, the digest of index.json")
+            pin = f"{name}={str(digest)[:12]}..."[:120]
+            raise ConfigError(f"{pin!r} is not a pin: write NAME=SHA256, the digest of index.json")
         pins[name] = pins.get(name, frozenset()) | {digest}
     if not pins:
-        raise ConfigError("the list of pins is empty: write NAME=SHA256, or leave them out")
+        raise ConfigError("the list of pins is empty: write NAME=SHA256, or unset it")
     return pins
 
 
 def refusal(name: str, digest: str, pins: Pins) -> str | None:
-    """Why an index of this name and digest is not what the pins say, or None."""
+    """Why the pins do not allow an index of this name and digest, or None."""
     if digest in pins.get(name, ()):
         return None
     if name not in pins:

@@ -1,4 +1,4 @@
-"""A decision, and its text: what was asked, what was taken, why each other candidate was not, and what would help."""
+"""A decision, and its text: the request, the chosen candidate, why the others were not chosen, and what would help."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def render(resolution: Resolution, limit: int | None = None) -> str:
 
 
 def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:
-    """Each candidate, with what became of it and why: what serves first, then what does not, the nearest first."""
-    for place, accepted in enumerate(resolution.accepted):
-        yield _verdict(place), accepted.candidate, _why(place, resolution)
+    """Each candidate, with its verdict and the reason: first those that serve, then the others, the nearest first."""
+    for position, accepted in enumerate(resolution.accepted):
+        yield _verdict(position), accepted.candidate, _why(position, resolution)
     for rejected in resolution.rejected:
         yield "refused", rejected.candidate, "; ".join(rejected.reasons)
 
@@ -136,29 +136,30 @@ def _only_unproven(rejected: Rejected, machine: Machine) -> bool:
 
 
 def manifest_lines(resolution: Resolution) -> list[str]:
-    """The YAML that asks for what the request asks for, of the function that made the nearest variant.
+    """The YAML that builds what the request needs, with the function that compiled the nearest variant.
 
-    What a registered function does not declare to be tuned, the manifest does, so these lines say it too.
+    Keys that a registered function does not declare as tuned may be tuned by the manifest, so these lines have them,
+    too.
     """
     nearest = resolution.rejected[0].candidate if resolution.rejected else None
     source = nearest.source if nearest else next(iter(resolution.sources), None)
     tuned = {key.name for key in source.op.keys if key.tuned} if source else set()
     config = _config(resolution)
     pinned = {name: [value] for name, value in config.items() if name in tuned}
-    made = source_of(resolution.request.op, nearest.artifact.provenance if nearest else {})
+    source_entry = source_of(resolution.request.op, nearest.artifact.provenance if nearest else {})
     lines = ["kernels:"]
-    if nearest is None or made.function is None:
-        lines.append(f"  - kernel: {made.op}")
+    if nearest is None or source_entry.function is None:
+        lines.append(f"  - kernel: {source_entry.op}")
     else:
-        lines += [f"  - compile: {value_text(made.function)}", f"    op: {made.op}"]
+        lines += [f"  - compile: {value_text(source_entry.function)}", f"    op: {source_entry.op}"]
         free = {name: [to_json(nearest.config[name])] for name in sorted(tuned & set(nearest.config))}
         pinned = {**free, **pinned}
     meaning = {name: value for name, value in config.items() if name not in tuned}
     optional = {"config": config_text(meaning) if meaning else "", "tuned": config_text(pinned) if pinned else ""}
-    if made.parts:
-        optional["parts"] = value_text(made.parts)
-    if made.env:
-        optional["env"] = config_text(made.env)
+    if source_entry.parts:
+        optional["parts"] = value_text(source_entry.parts)
+    if source_entry.env:
+        optional["env"] = config_text(source_entry.env)
     target = target_to_build(resolution)
     optional["targets"] = f"[{target}]" if target else ""
     return lines + [f"    {name}: {text}" for name, text in optional.items() if text]
@@ -173,21 +174,21 @@ class Source(Immutable, kw_only=True):
     env: Mapping[str, Any]
 
 
-def source_of(op: str, made: Mapping[str, Any]) -> Source:
+def source_of(op: str, provenance: Mapping[str, Any]) -> Source:
     """What a manifest names for an op, by the provenance of an artifact of it.
 
     >>> source_of("acme.split.main", {"function": "acme:split", "registered": False, "parts": ["main"]}).op
     'acme.split'
     """
-    parts, function, env = made.get("parts"), made.get("function"), made.get("env")
+    parts, function, env = provenance.get("parts"), provenance.get("function"), provenance.get("env")
     if isinstance(parts, list) and parts:
         op = op.rpartition(".")[0]
-    if "objects" in made:  # of a function that compiles several: the manifest names the first
+    if "objects" in provenance:  # of a function that compiles several: the manifest names the first
         op = op.partition(".object")[0]
-    known = made.get("registered") is not False or not isinstance(function, str)
+    registered = provenance.get("registered") is not False or not isinstance(function, str)
     return Source(
         op=op,
-        function=None if known else function,
+        function=None if registered else function,
         parts=tuple(parts) if isinstance(parts, list) else (),
         env=env if isinstance(env, dict) else {},
     )

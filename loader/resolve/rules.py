@@ -1,4 +1,4 @@
-"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that gives a reason, or None."""
+"""Rules: why an artifact cannot serve a request on a machine. Each is a pure function that returns a reason or None."""
 
 from __future__ import annotations
 
@@ -67,23 +67,23 @@ def runtime(candidate: Candidate, required: Requirements, machine: Machine) -> s
 
 def driver(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     for package, text in candidate.source.index.toolchain.items():
-        made = _version(text) if package.startswith(_CUDA) else None
-        if made and machine.driver and machine.driver[0] < made[0]:
-            return f"made with CUDA {version(made)}, this driver is for CUDA {version(machine.driver)}"
+        built = _version(text) if package.startswith(_CUDA) else None
+        if built and machine.driver and machine.driver[0] < built[0]:
+            return f"made with CUDA {version(built)}, this driver is for CUDA {version(machine.driver)}"
     return None
 
 
 def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    made = candidate.source.index.toolchain.get(_FFI)
+    built = candidate.source.index.toolchain.get(_FFI)
     if machine.tvm_ffi is None:
         return f"needs {_FFI}, which is not installed"
-    if made is not None and _version(made) != _version(machine.tvm_ffi):
-        return f"made with {_FFI} {made}, {machine.tvm_ffi} is installed"
+    if built is not None and _version(built) != _version(machine.tvm_ffi):
+        return f"made with {_FFI} {built}, {machine.tvm_ffi} is installed"
     return None
 
 
 def assumptions(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    if candidate.artifact.assumes is None or machine.ask is None:
+    if candidate.artifact.assumes is None or machine.query is None:
         return None
     with IMPORT_LOCK:
         from precast.loader.resolve.assumptions import unmet
@@ -100,7 +100,7 @@ def verified(candidate: Candidate, required: Requirements, machine: Machine) -> 
 
 RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi, verified)
 LAST_RULES = (assumptions,)
-"""Rules that ask the driver: only about a candidate that nothing else is said against."""
+"""Rules that query the driver: run only if all other rules pass."""
 
 
 def objections(candidate: Candidate, required: Requirements, machine: Machine) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def objections(candidate: Candidate, required: Requirements, machine: Machine) -
 
 def reservation(candidate: Candidate, machine: Machine) -> str:
     """Why a candidate that serves a request may be slower on this machine than one built for it; empty where not."""
-    if candidate.artifact.assumes is None or machine.ask is None:
+    if candidate.artifact.assumes is None or machine.query is None:
         return ""
     with IMPORT_LOCK:
         from precast.loader.resolve.assumptions import slower
@@ -135,6 +135,6 @@ def _runtime_hosts(candidate: Candidate) -> list[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _version(text: str) -> tuple[int, int]:
-    """The first two numbers of a version; what is not there counts as 0."""
+    """The first two numbers of a version; a missing one counts as 0."""
     major, minor, *_ = [int(part) if part.isascii() and part.isdigit() else 0 for part in (*text.split("."), "0", "0")]
     return major, minor

@@ -1,4 +1,4 @@
-"""Answers of a server: read no further than they may go, and shown as what may be shown."""
+"""Answers of a server: read up to a limit, and printed without control characters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FetchError
-from precast.loader.transport.patience import Passing, Patience, Stopped
+from precast.loader.transport.patience import Patience, Stopped, TransientError
 
 CHUNK = 1 << 16
 BROKEN = (OSError, http.client.HTTPException)
-"""What a broken connection raises."""
-_SAID = 300  # characters of a server's own words that an error repeats
+"""The exceptions of a broken connection."""
+_MESSAGE = 300  # characters of a server's message that an error repeats
 
 
 class Answer(Immutable, kw_only=True):
-    """What a server said: the status, the headers by lower-case name, the body as far as it was asked for."""
+    """An answer: the status, the headers by lower-case name, and the body as far as it was read."""
 
     url: str
     status: int
@@ -26,9 +26,9 @@ class Answer(Immutable, kw_only=True):
     data: bytes = b""
 
     @property
-    def said(self) -> str:
-        """The server's own words, for an error: one line of what can be printed."""
-        return printable(self.data[: 4 * _SAID].decode("utf-8", "replace"))
+    def message(self) -> str:
+        """The server's own message, for an error: one line of printable characters."""
+        return printable(self.data[: 4 * _MESSAGE].decode("utf-8", "replace"))
 
 
 class Body:
@@ -41,7 +41,7 @@ class Body:
         self._response, self._patience, self._stop = response, patience, stop
 
     def chunks(self, most: int) -> Iterator[bytes]:
-        """At most ``most`` bytes, as they come. An end before them is not noticed here: callers know the size."""
+        """At most ``most`` bytes, as they arrive. A shorter body is no error here: callers check the size."""
         deadline = self._patience.deadline(most)
         while most > 0:
             try:
@@ -49,13 +49,13 @@ class Body:
             except BROKEN as error:
                 if self._stop.is_set():
                     raise Stopped from None
-                raise Passing(f"the connection broke ({reason_of(error)})") from None
+                raise TransientError(f"the connection broke ({reason_of(error)})") from None
             if not chunk:
                 return
             if self._stop.is_set():
                 raise Stopped
             if time.monotonic() > deadline:
-                raise Passing(f"it came at less than {self._patience.slowest} bytes a second")
+                raise TransientError(f"it arrived at less than {self._patience.slowest} bytes per second")
             most -= len(chunk)
             yield chunk
 
@@ -63,26 +63,24 @@ class Body:
         """The whole body, which must not be larger than a limit."""
         stated = self._response.length
         if stated is not None and stated > limit:
-            raise FetchError(
-                f"{self.answer.url} has {stated} bytes, more than the {limit} that it may have: check the address"
-            )
+            raise FetchError(f"{self.answer.url} has {stated} bytes, more than the limit of {limit}: check the address")
         data = b"".join(self.chunks(limit + 1))
         if len(data) > limit:
-            raise FetchError(f"{self.answer.url} has more than the {limit} bytes that it may have: check the address")
+            raise FetchError(f"{self.answer.url} has more than the limit of {limit} bytes: check the address")
         if stated is not None and len(data) < stated:
-            raise Passing(f"the connection ended after {len(data)} of {stated} bytes")
+            raise TransientError(f"the connection ended after {len(data)} of {stated} bytes")
         return data
 
 
 def printable(text: str) -> str:
-    """Words of a server as one short line that a terminal does nothing else with than to show it.
+    """A server's message as one short line of printable characters.
 
     >>> printable("closed for\\n \\x1b[31m lunch")
     'closed for ?[31m lunch'
     """
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))[:_SAID]
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))[:_MESSAGE]
 
 
 def reason_of(error: BaseException) -> str:
-    """What broke a connection, in short."""
+    """Why a connection broke, in short."""
     return printable(f"{type(error).__name__}: {error}".rstrip(": "))

@@ -1,4 +1,4 @@
-"""Credentials: what ``docker login`` and the tools of the hub have kept for this user. None is ever printed."""
+"""Credentials: the logins that ``docker login`` and the tools of the hub stored for this user, never printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, FetchError, FormatError
 
 _LIMIT = 1 << 20
-_SECONDS = 30  # a helper that asks a person has no answer here
+_SECONDS = 30  # a helper that prompts a person gets no answer here
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DOCKER_HUB = "https://index.docker.io/v1/"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -38,7 +38,7 @@ class Login(Immutable):
 
 
 def registry_login(host: str) -> Login | None:
-    """What ``docker login`` has kept for a registry: in ``config.json``, or behind a credential helper; else None."""
+    """The login that ``docker login`` stored for a registry, in ``config.json`` or a credential helper; else None."""
     given = os.environ.get("DOCKER_CONFIG", "")
     path = Path(given or _home(".docker"), "config.json")
     try:
@@ -58,9 +58,9 @@ def registry_login(host: str) -> Login | None:
     )
     helper = helper or _text(data, "credsStore")
     if helper:
-        found = next((login for name in names if (login := _from_helper(helper, name))), None)
-        if found:
-            return found
+        login = next((login for name in names if (login := _from_helper(helper, name))), None)
+        if login:
+            return login
     for name in names:
         entry = _table(_table(data, "auths"), name)
         if entry:
@@ -80,7 +80,7 @@ def hub_token() -> str:
         except OSError:
             return ""
     if given and _TOKEN.fullmatch(given) is None:
-        raise ConfigError("HF_TOKEN, or the file that it stands for, does not hold a token: log in to the hub again")
+        raise ConfigError("neither HF_TOKEN nor the token file of the hub holds a valid token: log in to the hub again")
     return given
 
 
@@ -100,7 +100,7 @@ def _from_entry(entry: Mapping[str, Any], path: Path, name: str) -> Login | None
 
 
 def _from_helper(helper: str, name: str) -> Login | None:
-    """What a credential helper says: a program that is asked on its standard input, and answers with JSON."""
+    """The login of a credential helper: a program that reads a name from its standard input, and prints JSON."""
     if _HELPER.fullmatch(helper) is None:
         raise ConfigError(f"{helper[:80]!r} is not the name of a credential helper: correct docker's config.json")
     program = f"docker-credential-{helper}"
@@ -108,20 +108,20 @@ def _from_helper(helper: str, name: str) -> Login | None:
         done = subprocess.run([program, "get"], input=name.encode(), capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError:
         raise FetchError(
-            f"{program} is not installed, and docker's config.json asks it for logins: install it"
+            f"{program} is not installed, but docker's config.json names it for logins: install it"
         ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise FetchError(f"{program} gave no login ({type(error).__name__}): log in again") from None
+        raise FetchError(f"{program} returned no login ({type(error).__name__}): log in again") from None
     if done.returncode != 0:
-        return None  # it knows no login of that name
+        return None  # it has no login of that name
     try:
-        found = read_json(done.stdout, limit=_LIMIT)
+        reply = read_json(done.stdout, limit=_LIMIT)
     except FormatError:
-        raise FetchError(f"{program} answered with something else than a login: log in again") from None
-    user = _text(found, "Username")
+        raise FetchError(f"{program} did not return a login: log in again") from None
+    user = _text(reply, "Username")
     if user == "<token>":
         raise FetchError(f"{program} has an identity token for {name}, which is not supported: log in with a password")
-    return _login(user, _text(found, "Secret"))
+    return _login(user, _text(reply, "Secret"))
 
 
 def _login(user: str, password: str) -> Login | None:
@@ -129,16 +129,16 @@ def _login(user: str, password: str) -> Login | None:
 
 
 def _home(name: str) -> str:
-    """A folder of this user. Who has no home, as a user id that no image knows, has none of them either."""
+    """A folder in this user's home. A user id without a home, as in some containers, has none."""
     home = os.path.expanduser("~")
     return os.path.join(home, name) if os.path.isabs(home) else "/nonexistent"
 
 
 def _table(data: Any, name: str) -> Mapping[str, Any]:
-    found = data.get(name) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _text(data: Any, name: str) -> str:
-    found = data.get(name) if isinstance(data, dict) else None
-    return found if isinstance(found, str) else ""
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""

@@ -24,11 +24,11 @@ _RENAME_EXCHANGE = 2
 _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 _OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST}
 FIXED = {errno.EBUSY, errno.EXDEV}
-"""What renaming a mount point gives."""
+"""The error numbers of renaming a mount point."""
 _RENAMES = 100
 _IGNORED = {"lost+found"}  # at the root of some file systems; not part of a cache
 INSIDE = ".precast-"
-"""How a folder begins in which a cache that cannot be renamed is prepared."""
+"""The prefix of a folder in which a cache that cannot be renamed is prepared."""
 
 
 def content_problem(path: Path) -> str | None:
@@ -37,13 +37,13 @@ def content_problem(path: Path) -> str | None:
     if not path.exists() and not path.is_symlink():
         return None
     if path.is_symlink() or not path.is_dir():
-        return f"{path} is not a folder: choose another place for the cache"
+        return f"{path} is not a folder: choose another path for the cache"
     if not any(p.name not in _IGNORED and not p.name.startswith(INSIDE) for p in path.iterdir()):
         return None
     try:
         Index.decode((path / "index.json").read_bytes())
     except FileNotFoundError:
-        return f"{path} holds other things than a cache: choose an empty or a new folder"
+        return f"{path} is not a cache and not empty: choose an empty or a new folder"
     except FormatError as error:
         if '"precast-cache"' not in (path / "index.json").read_text(errors="replace"):
             return f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder"
@@ -51,14 +51,14 @@ def content_problem(path: Path) -> str | None:
 
 
 def renamable(path: Path) -> bool:
-    """Whether a folder can be exchanged with another: it is no mount point, and its parent can be written."""
+    """Whether a folder can be exchanged with another: it is not a mount point, and its parent is writable."""
     return not os.path.ismount(path) and os.access(path.absolute().parent, os.W_OK | os.X_OK)
 
 
 def sync(folder: Path, at_once: int = 1) -> None:
     """Wait until everything in a folder is on the disk.
 
-    A file system writes together what several threads wait for: 740 files take 0.1 s with eight, one by one 2 to 3 s.
+    A file system combines the writes of several threads: 740 files take 0.1 s with eight, one by one 2 to 3 s.
     """
     paths = [*folder.rglob("*"), folder]
     if at_once == 1:
@@ -79,9 +79,9 @@ def _sync_one(path: Path) -> None:
 
 
 def exchange(new: Path, path: Path) -> None:
-    """Exchange two folders in one step; where the file system cannot, there is a moment with neither.
+    """Exchange two folders in one step; where the file system cannot do that, there is a moment with neither.
 
-    Another process may put its cache there at any moment; then that one is exchanged.
+    Another process may put its cache there meanwhile; then that one is exchanged.
     """
     for _ in range(_RENAMES):
         try:
@@ -106,7 +106,7 @@ def exchange(new: Path, path: Path) -> None:
 
 
 def move_within(new: Path, path: Path, names: Iterable[str]) -> None:
-    """Move the files of a new cache, which lies below ``path``, to their places in it."""
+    """Move the files of a new cache, which is below ``path``, to their paths in it."""
     for name in sorted(names, key=_move_order):
         (path / name).parent.mkdir(exist_ok=True)
         os.replace(new / name, path / name)
@@ -114,10 +114,10 @@ def move_within(new: Path, path: Path, names: Iterable[str]) -> None:
 
 
 def remove_others(path: Path, names: Iterable[str]) -> None:
-    """Remove what an old cache had and the new one has not."""
-    kept = set(names)
+    """Remove the files of the old cache that the new one does not have."""
+    named = set(names)
     for old in _files_in(path):
-        if old.relative_to(path).as_posix() not in kept:
+        if old.relative_to(path).as_posix() not in named:
             with contextlib.suppress(OSError):
                 old.unlink()
 
@@ -132,7 +132,7 @@ def _move_order(name: str) -> tuple[int, str]:
 
 
 def _files_in(path: Path) -> Iterator[Path]:
-    """The files of the cache at a path; what others are preparing in it is not listed."""
+    """The files of the cache at a path, without those that other processes are preparing in it."""
     for entry in path.iterdir():
         if entry.name not in _IGNORED and not entry.name.startswith(INSIDE):
             yield from (p for p in [entry, *entry.rglob("*")] if p.is_symlink() or not p.is_dir())

@@ -1,4 +1,4 @@
-"""Patience: what is tried again, how often, and how long is waited in between."""
+"""Patience: which requests are retried, how often, and after which pauses."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_TOLD = 1.5  # seconds
+_REPORTED = 1.5  # seconds
 
 
-class Passing(Exception):
-    """Something went wrong that may pass: a lost connection, a busy server. ``asked`` is the seconds it asked for."""
+class TransientError(Exception):
+    """A lost connection, or a busy server. ``retry_after`` is the pause that the server requested, in seconds."""
 
-    def __init__(self, reason: str, asked: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
-        self.asked = asked
+        self.retry_after = retry_after
 
 
 class Stopped(Exception):
-    """Another transfer failed for good, so this one ends."""
+    """Another transfer failed for good, so this one stops."""
 
 
 class Patience(Immutable, kw_only=True):
@@ -45,7 +45,7 @@ class Patience(Immutable, kw_only=True):
     slowest: int = 1000
     most: int = 1000
 
-    def pause(self, attempt: int, asked: float | None, chance: float) -> float:
+    def pause(self, attempt: int, minimum: float | None, chance: float) -> float:
         """Seconds to wait after an attempt, which count from 0; ``chance`` is between 0 and 1.
 
         >>> [Patience().pause(attempt, None, 1.0) for attempt in range(9)]
@@ -54,10 +54,10 @@ class Patience(Immutable, kw_only=True):
         (7.0, 60.0)
         """
         grown = min(self.first * float(1 << min(attempt, 30)), self.longest) * (0.5 + chance / 2)
-        return min(max(grown, asked or 0.0), self.longest)
+        return min(max(grown, minimum or 0.0), self.longest)
 
     def deadline(self, size: int) -> float:
-        """The moment, of the monotonic clock, by which so many bytes must have come."""
+        """The time of the monotonic clock by which ``size`` bytes must have arrived."""
         return time.monotonic() + 10 * self.timeout + size / max(self.slowest, 1)
 
     def persist(
@@ -66,11 +66,11 @@ class Patience(Immutable, kw_only=True):
         action: Callable[[], T],
         stop: threading.Event,
         progress: Callable[[], int] = lambda: 0,
-        tell: Callable[[str], None] = lambda text: None,
+        report: Callable[[str], None] = lambda text: None,
     ) -> T:
-        """The result of an action, tried again while it raises Passing. Attempts count from the last progress.
+        """The result of an action, retried while it raises TransientError. Attempts count from the last progress.
 
-        A longer wait is told, so that nobody wonders.
+        A longer wait is reported.
         """
         attempt, had = 0, progress()
         for _ in range(self.most):
@@ -78,27 +78,27 @@ class Patience(Immutable, kw_only=True):
                 raise Stopped
             try:
                 return action()
-            except Passing as error:
+            except TransientError as error:
                 if progress() > had:
                     attempt, had = 0, progress()
                 attempt += 1
                 if attempt >= self.tries:
                     raise FetchError(f"{what}: {error}, {attempt} times in a row: try again later") from None
-                seconds = self.pause(attempt - 1, error.asked, random.random())
-                if seconds >= _TOLD:
-                    tell(f"{what}: {error}; trying again in {seconds:.0f} s")
+                seconds = self.pause(attempt - 1, error.retry_after, random.random())
+                if seconds >= _REPORTED:
+                    report(f"{what}: {error}; retrying in {seconds:.0f} s")
                 if stop.wait(seconds):
                     raise Stopped from None
-        raise FetchError(f"{what}: it was interrupted {self.most} times: try again over another connection")
+        raise FetchError(f"{what}: it was interrupted {self.most} times: use another connection")
 
 
 PATIENCE = Patience()
 
 
-def asked_for(header: str | None, now: float) -> float | None:
-    """The seconds that a ``Retry-After`` header asks for: a number, or a date; None where it is neither.
+def retry_after(header: str | None, now: float) -> float | None:
+    """The pause that a ``Retry-After`` header requests, in seconds: a number, or a date; None where it is neither.
 
-    >>> asked_for("7", 0.0), asked_for("Thu, 01 Jan 1970 00:01:00 GMT", 50.0), asked_for("soon", 0.0)
+    >>> retry_after("7", 0.0), retry_after("Thu, 01 Jan 1970 00:01:00 GMT", 50.0), retry_after("soon", 0.0)
     (7.0, 10.0, None)
     """
     text = (header or "").strip()

@@ -16,7 +16,7 @@ class Progress:
     """Bytes that come or go. Threads may report at once.
 
     >>> with Progress(sys.stdout) as progress:
-    ...     progress.tell("reading the index")
+    ...     progress.report("reading the index")
     reading the index
     """
 
@@ -35,7 +35,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._clear()
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A line of its own."""
         with self._lock:
             self._clear()

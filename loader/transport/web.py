@@ -1,6 +1,6 @@
-"""HTTP: requests over connections that are kept, with bounded answers, careful redirects and nothing else.
+"""HTTP: requests over connections that are kept open, with bounded answers and careful redirects.
 
-Python's own ``http.client`` is used, so that fetching needs no further package. Its connections are kept open between
+It uses Python's own ``http.client``, so that fetching needs no further package. Connections are kept open between
 requests: a cache may be a thousand files. Proxies are those of the environment, certificates those of the system.
 """
 
@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from precast.loader.contract.distribution.reference import is_loopback
 from precast.loader.errors import FetchError
 from precast.loader.transport.answer import BROKEN, CHUNK, Answer, Body, reason_of
-from precast.loader.transport.patience import Passing, Patience, Stopped, asked_for
+from precast.loader.transport.patience import Patience, Stopped, TransientError, retry_after
 from precast.loader.version import VERSION
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ _BUSY = (408, 425, 429, 500, 502, 503, 504)
 
 
 class Web:
-    """The connections of one fetch or push, which its threads share. ``stop`` says that all of it is to end.
+    """The connections of one fetch or push, which its threads share. Setting ``stop`` ends all of them.
 
-    An ``Authorization`` header goes to the host that it was made for, and to no other that it redirects to.
+    An ``Authorization`` header goes only to the host that it was made for, never to one that this redirects to.
     """
 
-    def __init__(self, patience: Patience, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, patience: Patience, report: Callable[[str], None] = lambda text: None) -> None:
         self.patience = patience
-        self._tell = tell
+        self._report = report
         self.stop = threading.Event()
         self._idle: dict[_Origin, list[http.client.HTTPConnection]] = {}
         self._busy: set[http.client.HTTPConnection] = set()
@@ -57,7 +57,7 @@ class Web:
         self.end()
 
     def end(self) -> None:
-        """Stop everything: what waits for a server is woken."""
+        """Stop everything; threads that wait for a server are woken."""
         self.stop.set()
         with self._lock:
             idle = [connection for some in self._idle.values() for connection in some]
@@ -71,16 +71,17 @@ class Web:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def persist(self, url: str, action: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
-        """The result of an action, tried again while what is wrong may pass."""
-        return self.patience.persist(shown(url), action, self.stop, progress, self._tell)
+        """The result of an action, retried while it raises TransientError."""
+        return self.patience.persist(shown(url), action, self.stop, progress, self._report)
 
-    def ask(
+    def request(
         self, method: str, url: str, headers: Mapping[str, str], *, limit: int, body: bytes | None = None
     ) -> Answer:
-        """One request and its whole answer. A busy server and a broken connection raise Passing."""
-        with self.open(method, url, headers, body=body) as found:
-            data = found.read(limit) if method != "HEAD" else b""
-            return Answer(url=found.answer.url, status=found.answer.status, headers=found.answer.headers, data=data)
+        """One request and its whole answer. A busy server and a broken connection raise TransientError."""
+        with self.open(method, url, headers, body=body) as response:
+            data = response.read(limit) if method != "HEAD" else b""
+            answer = response.answer
+            return Answer(url=answer.url, status=answer.status, headers=answer.headers, data=data)
 
     @contextmanager
     def open(self, method: str, url: str, headers: Mapping[str, str], *, body: bytes | None = None) -> Iterator[Body]:
@@ -88,11 +89,11 @@ class Web:
         sent = {"User-Agent": f"precast-loader/{VERSION}", "Accept-Encoding": "identity", **headers}
         for _ in range(_MOST_REDIRECTS + 1):
             connection, response = self._send(method, url, sent, body)
-            place = response.headers.get("Location")
-            if response.status not in _REDIRECTS or method not in ("GET", "HEAD") or not place:
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECTS or method not in ("GET", "HEAD") or not location:
                 break
             self._leave(url, connection, response, done=True)
-            url, sent = _redirected(url, place, sent)
+            url, sent = _redirected(url, location, sent)
         else:
             raise FetchError(f"{shown(url)}: more than {_MOST_REDIRECTS} redirects: check the address")
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -100,9 +101,9 @@ class Web:
         done = False
         try:
             if response.status in _BUSY:
-                asked = asked_for(response.headers.get("Retry-After"), time.time())
-                said = Answer(url=url, status=response.status, headers={}, data=_glimpse(response)).said
-                raise Passing(f"the server answered {response.status} {said}".strip(), asked)
+                pause = retry_after(response.headers.get("Retry-After"), time.time())
+                message = Answer(url=url, status=response.status, headers={}, data=_glimpse(response)).message
+                raise TransientError(f"the server answered {response.status} {message}".strip(), pause)
             yield Body(answer, response, self.patience, self.stop)
             done = True
         finally:
@@ -132,11 +133,11 @@ class Web:
                         " name the certificates of your organisation in SSL_CERT_FILE"
                     ) from None
                 if isinstance(error, (UnicodeError, http.client.InvalidURL)):
-                    raise FetchError(f"{shown(url)[:300]} is not an address: check it") from None
+                    raise FetchError(f"{shown(url)[:300]} is not a valid address: check it") from None
                 if not isinstance(error, BROKEN):
                     raise
                 if fresh:
-                    raise Passing(f"no answer ({reason_of(error)})") from None
+                    raise TransientError(f"no answer ({reason_of(error)})") from None
 
     def _connection(self, url: str, proxy: str) -> tuple[http.client.HTTPConnection, bool]:
         """A connection to the host of a URL, and whether it is a new one."""
@@ -144,9 +145,9 @@ class Web:
         with self._lock:
             idle = self._idle.get(_origin(url))
             if idle:
-                kept = idle.pop()
-                self._busy.add(kept)
-                return kept, False
+                idle_connection = idle.pop()
+                self._busy.add(idle_connection)
+                return idle_connection, False
         timeout = self.patience.timeout
         via = urlsplit(proxy) if proxy else parts
         connection: http.client.HTTPConnection
@@ -169,7 +170,7 @@ class Web:
     def _leave(
         self, url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, *, done: bool
     ) -> None:
-        """Done with an answer: the connection is kept where nothing more comes on it."""
+        """Finish an answer: the connection is kept where the whole answer was read."""
         if done and 0 < (response.length or 0) <= CHUNK:
             with suppress(*BROKEN):
                 response.read()
@@ -190,7 +191,7 @@ class Web:
 
 
 def shown(url: str) -> str:
-    """A URL as messages show it: what stands behind a question mark is often a signature, which is a secret.
+    """A URL as messages show it: the part after a question mark is often a signature, which is a secret.
 
     >>> shown("https://cdn.example.com/a?signature=1")
     'https://cdn.example.com/a?...'
@@ -199,13 +200,13 @@ def shown(url: str) -> str:
     return f"{before}?..." if mark else before
 
 
-def same_origin(one: str, other: str) -> bool:
+def same_origin(first: str, second: str) -> bool:
     """Whether two URLs name the same host, port and scheme.
 
     >>> same_origin("https://a.example/x", "https://a.example:443/y"), same_origin("https://a.example", "http://a.example")
     (True, False)
     """
-    return _origin(one) == _origin(other)
+    return _origin(first) == _origin(second)
 
 
 def _origin(url: str) -> _Origin:
@@ -213,29 +214,31 @@ def _origin(url: str) -> _Origin:
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _redirected(url: str, place: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Where a redirect leads, and what may be sent there."""
+def _redirected(url: str, location: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The target of a redirect, and the headers that may be sent there."""
     try:
-        target = urljoin(url, quote(place, safe="%/:=&?~#+!$,;'@()*[]")).partition("#")[0]
+        target = urljoin(url, quote(location, safe="%/:=&?~#+!$,;'@()*[]")).partition("#")[0]
         parts = urlsplit(target)
         _origin(target)
     except ValueError:
-        raise FetchError(f"{shown(url)} redirects to what is no address: check the server") from None
+        raise FetchError(f"{shown(url)} redirects to an invalid address: check the server") from None
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise FetchError(f"{shown(url)} redirects to {shown(target)[:200]}, which is not on the web: check the server")
+        raise FetchError(
+            f"{shown(url)} redirects to {shown(target)[:200]}, which is not an http(s) address: check the server"
+        )
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
-        raise FetchError(f"{shown(url)} redirects from https to http, where anybody could answer: check the server")
+        raise FetchError(f"{shown(url)} redirects from https to http, which is not secure: check the server")
     if same_origin(url, target):
         return target, dict(headers)
     return target, {name: value for name, value in headers.items() if name.lower() != "authorization"}
 
 
 def _proxy(scheme: str, host: str) -> str:
-    """The proxy for a host, as the environment says it; empty where there is none."""
-    found = getproxies().get(scheme, "")
-    if not found or is_loopback(host) or proxy_bypass(host):
+    """The proxy for a host, from the environment; empty where there is none."""
+    proxy = getproxies().get(scheme, "")
+    if not proxy or is_loopback(host) or proxy_bypass(host):
         return ""
-    return found if "://" in found else f"http://{found}"
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _proxy_login(proxy: str) -> dict[str, str]:

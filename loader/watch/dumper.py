@@ -1,4 +1,4 @@
-"""The dumper: writes each call down before it is launched, and keeps the last few of a process.
+"""The dumper: dumps each call before it is launched, and keeps the last few calls of a process.
 
 Before a dump the process waits for all work of the GPU: where that reports an error, the last dumped call caused it.
 """
@@ -37,7 +37,7 @@ class Dumper:
     calls
         How many calls of a process are kept.
     driver
-        The CUDA driver; it is asked only for tensors on a device.
+        The CUDA driver; used only for tensors on a device.
     """
 
     def __init__(self, folder: str, limit: int, calls: int, driver: Callable[[], Driver]) -> None:
@@ -47,7 +47,7 @@ class Dumper:
 
     @classmethod
     def of(cls, variables: Mapping[str, str], driver: Callable[[], Driver]) -> Dumper | None:
-        """The dumper that the variables ask for; None for none."""
+        """The dumper that the variables turn on, or None."""
         folder = variables.get("PRECAST_DUMP", "")
         if not folder:
             return None
@@ -56,14 +56,14 @@ class Dumper:
         return cls(folder, limit, max(1, calls), driver)
 
     def write(self, kernel: Kernel, cache: Cache, values: Sequence[Any]) -> None:
-        """Write a call down. A failure is told once, and the call goes on."""
+        """Dump a call. A failure is reported once, and the call goes on."""
         try:
             self._write(kernel, cache, values)
         except GpuFailed as error:
             last = self._folder / call_name(self._number - 1)
             notice(f"the GPU failed before a call of {kernel.op} was launched ({error}); the last call was {last}")
         except Exception as error:
-            notice(f"PRECAST_DUMP: a call of {kernel.op} could not be written ({error})")
+            notice(f"PRECAST_DUMP: could not dump a call of {kernel.op} ({error})")
 
     def _write(self, kernel: Kernel, cache: Cache, values: Sequence[Any]) -> None:
         signature = kernel.signature
@@ -72,8 +72,8 @@ class Dumper:
         if self._process != os.getpid():
             self._process, self._number = os.getpid(), 0
             self._folder = self._root / f"{self._process}-{time.time_ns()}"
-        found = describe_arguments(signature.passed, values)
-        blocks, data = bytes_of(found.blocks, self._limit, self._driver)
+        described = describe_arguments(signature.passed, values)
+        blocks, data = bytes_of(described.blocks, self._limit, self._driver)
         dump = Dump(
             op=kernel.op,
             config=kernel.config,
@@ -85,7 +85,7 @@ class Dumper:
             process=self._process,
             number=self._number,
             stream=any(argument.kind in ("env_stream", "stream") for argument in signature.arguments),
-            arguments=found.arguments,
+            arguments=described.arguments,
             blocks=blocks,
         )
         self._keep(dump, data)
@@ -101,5 +101,5 @@ def _number(variable: str, text: str, default: int) -> int:
         return default
     if text.isascii() and text.isdecimal() and len(text) < 16:
         return int(text)
-    notice(f"{variable}={text[:40]!r} is not a number: {default} is used")
+    notice(f"{variable}={text[:40]!r} is not a number: using {default}")
     return default

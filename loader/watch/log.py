@@ -1,7 +1,7 @@
-"""The log: the standard logger ``precast``, with a handler of its own that writes whole lines.
+"""The log: the standard logger ``precast``, with a handler that writes whole lines.
 
-It is the standard library's ``logging``, since a program that has handlers can add them to this logger and set its
-level. It is imported only where ``PRECAST_LOG`` asks for a log: the loader itself does not import ``logging``.
+It uses the standard library's ``logging``, so that a program can add its own handlers to this logger and set its
+level. This module is imported only where ``PRECAST_LOG`` turns the log on: the loader itself never imports ``logging``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WholeLines(logging.Handler):
         return "".join(f"{head}{_shown(line)}\n" for line in record.getMessage().split("\n"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a message. A failure is told once."""
+        """Write a message. A failure is reported once."""
         try:
             os.write(self._file, self.text(record).encode("utf-8", "backslashreplace"))
         except Exception as error:
@@ -65,24 +65,22 @@ def _shown(line: str) -> str:
 
 
 def logger_for(variables: Mapping[str, str]) -> logging.Logger | None:
-    """The logger that the variables ask for, with its handler; None for none.
+    """The logger that the variables turn on, with its handler, or None.
 
     >>> logger_for({"PRECAST_LOG": "0"}) is None
     True
     """
-    asked = variables.get("PRECAST_LOG", "").strip().lower()
-    if asked in OFF:
+    level = variables.get("PRECAST_LOG", "").strip().lower()
+    if level in OFF:
         return None
-    if asked not in LEVELS:
-        notice(
-            f"PRECAST_LOG={asked[:40]!r} is no level: it logs as with 'info'; write debug, info, warning, error or 0"
-        )
+    if level not in LEVELS:
+        notice(f"PRECAST_LOG={level[:40]!r} is not a level: logging at 'info'; use debug, info, warning, error or 0")
     logger = logging.getLogger("precast")
     for old in [handler for handler in logger.handlers if isinstance(handler, WholeLines)]:
         logger.removeHandler(old)
         old.close()
     logger.addHandler(WholeLines(_opened(variables.get("PRECAST_LOG_FILE", ""))))
-    logger.setLevel(LEVELS.get(asked, logging.INFO))
+    logger.setLevel(LEVELS.get(level, logging.INFO))
     logger.propagate = False  # else a program with a handler on standard error would have every line twice
     return logger
 

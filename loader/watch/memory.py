@@ -33,21 +33,21 @@ class CallArguments(Immutable):
 
     arguments: tuple[DumpedArgument, ...]
     blocks: tuple[Block, ...]
-    kept: tuple[object, ...]
+    owners: tuple[object, ...]
 
 
 def describe_arguments(signature: Sequence[Argument], values: Sequence[Any]) -> CallArguments:
     """Describe the arguments of a call. Tensors that overlap share a block, as an output that is also an input does."""
     views: list[View] = []
-    kept: list[object] = []
+    owners: list[object] = []
 
-    def passed(argument: Argument | None, value: Any) -> DumpedArgument:
+    def describe(argument: Argument | None, value: Any) -> DumpedArgument:
         if argument is not None and argument.kind in _ADDRESSES and value is not None:
             return DumpedArgument(kind=argument.kind, value=type(value).__name__)
         if value is None:
             return DumpedArgument(kind="none")
         if isinstance(value, (tuple, list)):
-            return DumpedArgument(kind="tuple", items=tuple([passed(None, item) for item in value]))
+            return DumpedArgument(kind="tuple", items=tuple([describe(None, item) for item in value]))
         try:
             plain, owner = plain_value(value.detach() if hasattr(value, "detach") else value)
         except Exception as error:  # of the tensor's own library
@@ -61,15 +61,17 @@ def describe_arguments(signature: Sequence[Argument], values: Sequence[Any]) -> 
         except FormatError:
             return DumpedArgument(kind="other", value=f"tensor of {plain.dtype}"[:80])
         views.append(plain)
-        kept.append(owner)
-        place = Layout(
+        owners.append(owner)
+        layout = Layout(
             shape=plain.shape, strides=plain.strides, dtype=plain.dtype, block=len(views) - 1, offset=plain.data + first
         )
-        return DumpedArgument(kind="tensor", layout=place)
+        return DumpedArgument(kind="tensor", layout=layout)
 
-    arguments = [passed(argument, value) for argument, value in zip(signature, values, strict=True)]
-    blocks, where = merged_blocks(views)
-    return CallArguments(tuple(_placed(one, blocks, where) for one in arguments), blocks, tuple(kept))
+    arguments = [describe(argument, value) for argument, value in zip(signature, values, strict=True)]
+    blocks, block_numbers = merged_blocks(views)
+    return CallArguments(
+        tuple(_relative_to_blocks(argument, blocks, block_numbers) for argument in arguments), blocks, tuple(owners)
+    )
 
 
 def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, ...]]:
@@ -84,7 +86,7 @@ def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, 
         first, size = span(view.shape, view.strides, view.dtype)
         spans.append((view.device, view.data + first, size, number))
     blocks: list[Block] = []
-    where = [0] * len(views)
+    block_numbers = [0] * len(views)
     for device, address, size, number in sorted(spans):
         last = blocks[-1] if blocks else None
         if last is not None and last.device == device and address < last.address + last.size:
@@ -92,17 +94,19 @@ def merged_blocks(views: Sequence[View]) -> tuple[tuple[Block, ...], tuple[int, 
             blocks[-1] = replace(last, size=end - last.address)
         else:
             blocks.append(Block(address=address, size=size, device=device))
-        where[number] = len(blocks) - 1
-    return tuple(blocks), tuple(where)
+        block_numbers[number] = len(blocks) - 1
+    return tuple(blocks), tuple(block_numbers)
 
 
-def _placed(one: DumpedArgument, blocks: Sequence[Block], where: Sequence[int]) -> DumpedArgument:
-    """The argument with its tensors' offsets, which are addresses up to here, counted from their blocks."""
-    if one.layout is not None:
-        block = where[one.layout.block]
-        place = replace(one.layout, block=block, offset=one.layout.offset - blocks[block].address)
-        return replace(one, layout=place)
-    return replace(one, items=tuple(_placed(item, blocks, where) for item in one.items))
+def _relative_to_blocks(
+    argument: DumpedArgument, blocks: Sequence[Block], block_numbers: Sequence[int]
+) -> DumpedArgument:
+    """The argument, with the offsets of its tensors counted from their blocks; up to here they are addresses."""
+    if argument.layout is not None:
+        block = block_numbers[argument.layout.block]
+        layout = replace(argument.layout, block=block, offset=argument.layout.offset - blocks[block].address)
+        return replace(argument, layout=layout)
+    return replace(argument, items=tuple(_relative_to_blocks(item, blocks, block_numbers) for item in argument.items))
 
 
 def bytes_of(
@@ -110,14 +114,14 @@ def bytes_of(
 ) -> tuple[tuple[Block, ...], tuple[bytes | None, ...]]:
     """The bytes of some blocks, as far as the limit goes, after all work of their devices is done.
 
-    A block whose bytes cannot be had says why. GpuFailed where earlier work has failed.
+    ``left_out`` of a block is why its bytes cannot be read. Raises GpuFailed where earlier work has failed.
     """
-    kept: list[Block] = []
-    found: list[bytes | None] = []
+    described: list[Block] = []
+    contents: list[bytes | None] = []
     with ExitStack() as contexts:
         devices: dict[int, Any] = {}
         for ordinal in sorted({block.device[1] for block in blocks if block.device[0] == CUDA}):
-            devices[ordinal] = _waited_for(contexts, driver(), ordinal)
+            devices[ordinal] = _synchronised(contexts, driver(), ordinal)
         for block in blocks:
             kind, ordinal = block.device
             reason = ""
@@ -130,19 +134,19 @@ def bytes_of(
             data = None
             if not reason:
                 data = _from_device(devices[ordinal], block) if kind == CUDA else _from_host(block)
-                if data is None:  # an address without memory: the call may crash by it, so the rest is worth keeping
+                if data is None:  # an address without memory may crash the call: the rest is worth dumping
                     reason = "the driver cannot read it"
                 else:
                     limit -= block.size
-            kept.append(replace(block, left_out=reason))
-            found.append(data)
-    return tuple(kept), tuple(found)
+            described.append(replace(block, left_out=reason))
+            contents.append(data)
+    return tuple(described), tuple(contents)
 
 
-def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
-    """What asks the driver, once all work of a device is done; None where its stream is capturing."""
+def _synchronised(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
+    """The function that calls the driver, once all work of a device is done; None where its stream is capturing."""
     try:
-        ask = contexts.enter_context(device_context(driver, ordinal))
+        call = contexts.enter_context(device_context(driver, ordinal))
     except PrecastError as error:
         raise GpuFailed(str(error)) from None
     try:
@@ -151,18 +155,18 @@ def _waited_for(contexts: ExitStack, driver: Driver, ordinal: int) -> Any:
         stream = ctypes.c_void_p()
     status = ctypes.c_int()
     for name, arguments in (("cuStreamIsCapturing", (stream, ctypes.byref(status))), ("cuCtxSynchronize", ())):
-        code = ask(name, *arguments, check=False)
+        code = call(name, *arguments, check=False)
         if status.value or code in _CAPTURING:
             return None
         if code:  # each of them may report an error of earlier work
             raise GpuFailed(f"{name} returned error {code}")
-    return ask
+    return call
 
 
-def _from_device(ask: Any, block: Block) -> bytes | None:
+def _from_device(call: Any, block: Block) -> bytes | None:
     buffer = ctypes.create_string_buffer(max(1, block.size))
-    place, size = ctypes.c_uint64(block.address), ctypes.c_size_t(block.size)
-    if block.size and ask("cuMemcpyDtoH_v2", buffer, place, size, check=False):
+    address, size = ctypes.c_uint64(block.address), ctypes.c_size_t(block.size)
+    if block.size and call("cuMemcpyDtoH_v2", buffer, address, size, check=False):
         return None
     return buffer.raw[: block.size]
 

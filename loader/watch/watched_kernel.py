@@ -1,4 +1,4 @@
-"""A kernel that is watched: its calls are written down before they are launched, and its errors are logged."""
+"""A kernel whose calls are dumped before they are launched, and whose errors are logged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WatchedKernel(Kernel):
-    """Calls the kernel that would have been handed out, and tells of it. Only a session that is watched makes one."""
+    """Wraps a kernel of a watched session: dumps its calls, and logs its first launch and its errors."""
 
     def __init__(self, inner: Kernel, cache: Cache, log: logging.Logger | None, dumper: Dumper | None) -> None:
         super().__init__(inner.op, inner.artifact, inner, inner._machine, inner.doc)

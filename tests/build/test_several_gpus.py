@@ -105,7 +105,7 @@ def chosen(cache: Path, op: str, gpu: str) -> Any:
     source = CachedOp(cache="several", precedence=0, index=opened.index, op=opened.op(op))
     count = FOUND[gpu]
     facts = {"multiprocessor_count": count, "max_active_clusters_2": count // 2}
-    machine: Machine = replace(HERE, glibc=(9, 9), capability=Capability(9, 0), ask=facts.get)
+    machine: Machine = replace(HERE, glibc=(9, 9), capability=Capability(9, 0), query=facts.get)
     found = resolve(Request(op=op, config={"n": 1}), machine, [source]).chosen
     return found and found.artifact
 

@@ -183,7 +183,7 @@ def test_a_damaged_dump_is_refused(cache: Path, tmp_path: Path) -> None:
     call = find_call(tmp_path / "dumps")
     (call / block_name(0)).write_bytes(b"")
     done = run(tmp_path, call, "--cache", cache)
-    assert done.returncode == 2 and "has 0 bytes, and the header says 32" in done.stderr
+    assert done.returncode == 2 and "has 0 bytes, but the header states 32" in done.stderr
 
 
 def test_a_folder_without_a_dump_is_refused(tmp_path: Path) -> None:

@@ -234,14 +234,14 @@ def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> Non
     tensor = "FakeTensor(Float32, gmem, 16, (?{div=4}), (1)), FakeStream"
     here = "toy_attached.without_seam"
     assert sorted(line for line in said.stderr.splitlines() if line.startswith("not recorded")) == [
-        f"not recorded: __main__:call_uncovered: no seam asks for toy_attached.kernels:add_plain({tensor}): "
-        "it is the program's own: move it to a module of a package, and declare a library for it",
-        f"not recorded: {here}:Live.build: no seam asks for a live {here}:Live({tensor}): "
-        "it is no function of a module: declare a seam at the function that calls it",
-        f"not recorded: {here}:of_number: no seam asks for a live {here}:Live({tensor}): "
+        f"not recorded: __main__:call_uncovered: no seam tracks toy_attached.kernels:add_plain({tensor}): "
+        "it is a function of the program itself: move it to a module of a package, and declare a library for it",
+        f"not recorded: {here}:Live.build: no seam tracks a live {here}:Live({tensor}): "
+        "it is not a function of a module: declare a seam at the function that calls it",
+        f"not recorded: {here}:of_number: no seam tracks a live {here}:Live({tensor}): "
         f"declare Functions('{here}', ('of_number',))",
-        f"not recorded: {here}:of_tensor: no seam asks for toy_attached.kernels:add_plain({tensor}): "
-        "it is given tensors, which are no key: declare a seam at the function that has its plain values",
+        f"not recorded: {here}:of_tensor: no seam tracks toy_attached.kernels:add_plain({tensor}): "
+        "it takes tensors, which cannot be a key: declare a seam at the function that has its plain values",
     ]
     assert "1 kernel (toy 1)" in said.stdout
 

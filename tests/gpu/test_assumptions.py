@@ -9,7 +9,7 @@ import pytest
 from precast import loader
 from precast.loader import session
 from precast.loader.machine.driver import NoDriver
-from precast.loader.machine.machine import Ask
+from precast.loader.machine.machine import Query
 from precast.loader.resolve.resolution import Accepted
 
 CONFIG = {"dtype": "bfloat16", "out_dtype": "bfloat16", "tile": [128, 256], "cluster": [2, 1]}
@@ -31,13 +31,13 @@ def gpu() -> Any:
 
 
 @pytest.fixture
-def ask() -> Ask:
-    found = session.default.machines.on().ask
+def ask() -> Query:
+    found = session.default.machines.on().query
     assert found is not None
     return found
 
 
-def test_the_facts_are_those_that_torch_tells(gpu: Any, ask: Ask) -> None:
+def test_the_facts_are_those_that_torch_tells(gpu: Any, ask: Query) -> None:
 
     expected = {
         "name": gpu.name,
@@ -55,7 +55,7 @@ def test_the_facts_are_those_that_torch_tells(gpu: Any, ask: Ask) -> None:
     assert {name: ask(name) for name in expected} == expected
 
 
-def test_the_attributes_are_those_that_cuda_python_tells(ask: Ask) -> None:
+def test_the_attributes_are_those_that_cuda_python_tells(ask: Query) -> None:
     bindings = pytest.importorskip("cuda.bindings.driver")
     import torch
 
@@ -72,7 +72,7 @@ def test_the_attributes_are_those_that_cuda_python_tells(ask: Ask) -> None:
     assert compared > 100
 
 
-def test_the_clusters_of_an_h200(gpu: Any, ask: Ask) -> None:
+def test_the_clusters_of_an_h200(gpu: Any, ask: Query) -> None:
     counted = {size: ask(f"max_active_clusters_{size}") for size in H200}
     print(counted)
     if gpu.name != "NVIDIA H200":

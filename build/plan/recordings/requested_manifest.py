@@ -34,7 +34,7 @@ class Entry:
 
 
 def read_request_files(paths: Iterable[Path]) -> tuple[tuple[RequestRecord, ...], tuple[str, ...]]:
-    """The requests of several files, each once with its counts combined up; and a note for each file that was cut."""
+    """The requests of several files, each once with its counts added up; and a note for each file that was cut."""
     requests: list[RequestRecord] = []
     notes = []
     for path in paths:

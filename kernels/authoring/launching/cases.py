@@ -109,7 +109,7 @@ def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
     """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
     declaration = declaration_for(op, artifact)
     tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
-    ask = current_session().machines.on(device.ordinal).ask
+    ask = current_session().machines.on(device.ordinal).query
     return tile.on(ask) if tile and ask else None
 
 

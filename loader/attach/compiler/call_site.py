@@ -16,15 +16,15 @@ _LIBRARIES = ("cutlass.operators", "cutlass.kernels")  # of kernels, though they
 
 
 def untracked_compile(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UntrackedCompile:
-    """What a call of ``cute.compile`` compiles, seen from inside the call."""
+    """What a call of ``cute.compile`` compiles, and where that call is; this runs inside the call."""
     frame = _caller(sys._getframe(1))
-    shown = [_shown(value) for value in args[1:]]
-    shown += [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    arguments = [_shown(value) for value in args[1:]]
+    arguments += [f"{name}={_shown(value)}" for name, value in kwargs.items()]
     place, reason = ("?", "its caller is not Python") if frame is None else _judged(frame)
     return UntrackedCompile(
         place=place[:LONGEST],
         compiled=_name_of(args[0] if args else None)[:LONGEST],
-        arguments=f"({', '.join(shown)})"[:LONGEST],
+        arguments=f"({', '.join(arguments)})"[:LONGEST],
         reason=reason[:LONGEST],
     )
 
@@ -40,11 +40,11 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 
 def _below(module: str, packages: tuple[str, ...]) -> bool:
-    return any(module == one or module.startswith(f"{one}.") for one in packages)
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def _qualified_name(frame: FrameType) -> str:
-    """The name of a frame's function. In Python 3.10 its code does not know it; a method's first argument leads to
+    """The name of a frame's function. In Python 3.10 its code does not hold it; a method's first argument leads to
     its class there."""
     code = frame.f_code
     if hasattr(code, "co_qualname"):
@@ -58,25 +58,31 @@ def _qualified_name(frame: FrameType) -> str:
 
 
 def _judged(frame: FrameType) -> tuple[str, str]:
-    """The place of a caller, and why no seam asked for what it compiles."""
+    """The path of a caller, and why no seam tracks what it compiles."""
     module, code = str(frame.f_globals.get("__name__", "?")), frame.f_code
     name = _qualified_name(frame)
     place = f"{module}:{name}"
     if module == "__main__":
-        return place, "it is the program's own: move it to a module of a package, and declare a library for it"
+        return (
+            place,
+            "it is a function of the program itself: move it to a module of a package, and declare a library for it",
+        )
     if code.co_name == "<module>":
-        return place, "it compiles while it is imported: move that into a function"
+        return place, "it compiles while it is imported: move the compilation into a function"
     if not _stands_in(frame.f_globals, code):
-        return place, "it is no function of a module: declare a seam at the function that calls it"
+        return place, "it is not a function of a module: declare a seam at the function that calls it"
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    if any(hasattr(frame.f_locals.get(one), "data_ptr") for one in given):
-        return place, "it is given tensors, which are no key: declare a seam at the function that has its plain values"
+    if any(hasattr(frame.f_locals.get(name), "data_ptr") for name in given):
+        return (
+            place,
+            "it takes tensors, which cannot be a key: declare a seam at the function that has its plain values",
+        )
     return place, f"declare Functions({module!r}, ({name!r},))"
 
 
 def _stands_in(names: Mapping[str, Any], code: CodeType) -> bool:
-    found = names.get(code.co_name)
-    function = inspect.unwrap(found) if callable(found) else None
+    value = names.get(code.co_name)
+    function = inspect.unwrap(value) if callable(value) else None
     return isinstance(function, FunctionType) and function.__code__ is code
 
 

@@ -1,8 +1,8 @@
-"""What is answered in place of the DSL where it is installed: ``cute.compile``, and how many clusters a GPU runs.
+"""Calls of the DSL that are answered from a cache where it is installed: ``cute.compile``, and the count of clusters.
 
 Some libraries wrap what they compile in a function of their own, which no cache can hold. Such a compile function is
 run as it is, up to ``cute.compile``, which then gives the kernels in their order. The DSL counts clusters by a kernel
-that it compiles for this alone; the driver counts them without.
+that it compiles only for this; the driver counts them without one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _answers = threading.local()
 
 
 Observe = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
-"""What is told of each compilation that no seam asked for: the arguments of ``cute.compile``."""
+"""Called for each compilation that no seam tracks, with the arguments of ``cute.compile``."""
 
 
 def install(observe: Observe | None = None) -> None:
-    """Have ``cute.compile`` ask for an answer first, as soon as the DSL is imported.
+    """Have ``cute.compile`` look for an answer first, as soon as the DSL is imported.
 
-    A recording observes what is compiled; it leaves the count of clusters to the DSL, as the library would ask for it.
+    A recording observes what is compiled; the DSL still counts clusters there, as it does without precast.
     """
     after_import({_MODULE: functools.partial(_change, observe=observe)})
     if observe is None:
@@ -47,10 +47,10 @@ def _change(module: ModuleType, observe: Observe | None) -> None:
         answers: Answers | None = getattr(_answers, "current", None)
         if answers is not None:
             return answers.next()
-        if observe is None or getattr(_answers, "asking", 0) > 0:
+        if observe is None or getattr(_answers, "tracked", 0) > 0:
             return original(self, *args, **kwargs)
         observe(args, kwargs)
-        with asking():  # what it compiles on its way is part of it
+        with tracked_compile():  # what it compiles on its way is part of it
             return original(self, *args, **kwargs)
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]
@@ -74,24 +74,24 @@ def _count(module: ModuleType) -> None:
 
 
 @contextlib.contextmanager
-def asking() -> Iterator[None]:
-    """While the block runs, in this thread, a seam asks for what is compiled."""
-    begin_asking()
+def tracked_compile() -> Iterator[None]:
+    """While the block runs, in this thread, a seam tracks what is compiled."""
+    begin_tracked_compile()
     try:
         yield
     finally:
-        end_asking()
+        end_tracked_compile()
 
 
-def begin_asking() -> None:
-    """From here on, in this thread, a seam asks for what is compiled."""
-    depth: int = getattr(_answers, "asking", 0)
-    _answers.asking = depth + 1
+def begin_tracked_compile() -> None:
+    """From here on, in this thread, a seam tracks what is compiled."""
+    depth: int = getattr(_answers, "tracked", 0)
+    _answers.tracked = depth + 1
 
 
-def end_asking() -> None:
-    """Up to here a seam asked."""
-    _answers.asking -= 1
+def end_tracked_compile() -> None:
+    """The end of what ``begin_tracked_compile`` began."""
+    _answers.tracked -= 1
 
 
 class Answers:
@@ -108,17 +108,17 @@ class Answers:
             return next(self._kernels)
         except StopIteration:
             raise PrecastError(
-                "the library's function compiles more kernels here than where they were built: rebuild the cache"
+                "the library's function compiles more kernels here than when the cache was built: rebuild the cache"
             ) from None
 
     def check_all_given(self) -> None:
-        """Refuse where some were given and some not: those that were may be the wrong ones.
+        """Raise where some kernels were given and some were not: those given may be the wrong ones.
 
-        Where none was asked for, all that the function needs came through other seams, which have keys of their own.
+        Where none was given, all that the function needs came through other seams, which have their own keys.
         """
         if self._given and next(self._kernels, None) is not None:
             raise PrecastError(
-                "the library's function compiles fewer kernels here than where they were built: rebuild the cache"
+                "the library's function compiles fewer kernels here than when the cache was built: rebuild the cache"
             )
 
 

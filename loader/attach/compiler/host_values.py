@@ -1,8 +1,8 @@
-"""What host code asks the DSL to make of its tensors and addresses, where the DSL is not installed.
+"""Stand-ins for what host code makes of its tensors and addresses with the DSL, where the DSL is not installed.
 
 A library that compiles without TVM-FFI wraps each argument of a call: ``from_dlpack(x).mark_layout_dynamic()``,
-``make_ptr(dtype, x.data_ptr(), ...)``. Of these, a kernel of a cache needs the tensor and the address. Whatever else is
-asked of them needs the DSL.
+``make_ptr(dtype, x.data_ptr(), ...)``. Of these, a kernel of a cache needs the tensor and the address. Everything else
+needs the DSL.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.attach.compiler.placeholder import NoCompiler
+from precast.loader.attach.provenance import DSL_DISTRIBUTION
 
 
 class TensorView:
-    """A tensor that was to be seen as the DSL's. What is said of its layout was taken in when the kernel was built.
+    """A tensor in place of the DSL's view of it. Its layout became a part of the kernel when that was built.
 
     >>> view = from_dlpack([1, 2], assumed_align=16).mark_layout_dynamic(leading_dim=1)
     >>> view.tensor
@@ -38,11 +39,11 @@ class TensorView:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoCompiler(f"{name} of a tensor's view was asked for, and the DSL is not installed: install it")
+        raise NoCompiler(f"the attribute {name} of a tensor's view needs the DSL: pip install {DSL_DISTRIBUTION}")
 
 
 class Address:
-    """An address that was to be a pointer of the DSL; of a type, in a memory, aligned.
+    """An address in place of the DSL's pointer, with its type, memory space and alignment.
 
     >>> make_ptr(None, 64, assumed_align=16).__tvm_ffi_opaque_ptr__()
     64
@@ -57,12 +58,12 @@ class Address:
 
 
 def from_dlpack(tensor: Any, *args: Any, **kwargs: Any) -> TensorView:
-    """A tensor as an argument of a kernel."""
+    """Stands in for the DSL's function: a tensor as an argument of a kernel."""
     return TensorView(tensor)
 
 
 def make_ptr(dtype: Any, value: Any, mem_space: Any = None, assumed_align: int | None = None) -> Address:
-    """An address as an argument of a kernel; it must be aligned as it says."""
+    """Stands in for the DSL's function: an address as an argument of a kernel. It must have the stated alignment."""
     address = value if isinstance(value, int) else ctypes.cast(value, ctypes.c_void_p).value or 0
     alignment = max(getattr(dtype, "width", 8) // 8, 1) if assumed_align is None else assumed_align
     if address % alignment:
@@ -74,4 +75,4 @@ ANSWERS: Mapping[str, Callable[..., Any]] = {
     "cutlass.cute.runtime:from_dlpack": from_dlpack,
     "cutlass.cute.runtime:make_ptr": make_ptr,
 }
-"""What answers in place of these functions, for every library."""
+"""The functions of the DSL to replace, for every library."""

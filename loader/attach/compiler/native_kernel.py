@@ -1,8 +1,8 @@
 """Arguments in the DSL's own convention, for kernels that a library compiles without TVM-FFI.
 
-Such a library hands the DSL's views of tensors, pointers, streams and numbers to what it compiled. The builder has
-compiled the same for TVM-FFI, so that the kernel of a cache takes tensors, addresses and plain numbers. Nothing of the
-DSL is imported here: its values are known by what they can do.
+Such a library passes the DSL's views of tensors, pointers, streams and numbers to what it compiled. The builder has
+compiled the same for TVM-FFI, so the kernel of a cache takes tensors, addresses and plain numbers. Nothing of the
+DSL is imported here: its values are recognised by their attributes.
 
 =========  ==============================================================================================
 a tensor   a view that ``from_dlpack`` made, or any tensor with DLPack
@@ -40,17 +40,19 @@ class NativeKernel:
     kernel
         The kernel of a cache.
     defaults
-        What arguments are that a call leaves out, by name.
+        The values of arguments that a call leaves out, by name.
     """
 
     def __init__(self, kernel: Kernel, defaults: Mapping[str, Any]) -> None:
-        passed = kernel.signature.passed
-        if len(passed) != len(kernel.signature.arguments):
-            raise FormatError(f"{kernel.op} takes the current stream of TVM-FFI, and its library passes one: {_HINT}")
+        arguments = kernel.signature.passed
+        if len(arguments) != len(kernel.signature.arguments):
+            raise FormatError(
+                f"{kernel.op} takes the current stream of TVM-FFI, but its library passes a stream: {_HINT}"
+            )
         self.kernel, self.__doc__, self.__name__ = kernel, kernel.__doc__, kernel.op
         self._defaults = dict(defaults)
-        self._names = [argument.name for argument in passed]
-        self._plain = [_converter(argument) for argument in passed]
+        self._names = [argument.name for argument in arguments]
+        self._plain = [_converter(argument) for argument in arguments]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch, on the stream that is among the arguments."""
@@ -66,24 +68,24 @@ class NativeKernel:
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         if len(args) > len(self._names):
-            raise TypeError(f"{self.kernel.op}() takes {len(self._names)} arguments, and {len(args)} were given")
-        left = self._names[len(args) :]
-        wrong = [name for name in named if name not in left]
+            raise TypeError(f"{self.kernel.op}() takes {len(self._names)} arguments, but {len(args)} were given")
+        remaining = self._names[len(args) :]
+        wrong = [name for name in named if name not in remaining]
         given = {**self._defaults, **named}
-        missing = [name for name in left if name not in given]
+        missing = [name for name in remaining if name not in given]
         if wrong or missing:
             what = f"cannot take {', '.join(wrong)}" if wrong else f"misses {', '.join(missing)}"
             raise TypeError(f"{self.kernel.op}() {what}: it takes {', '.join(self._names)}")
-        return (*args, *(given[name] for name in left))
+        return (*args, *(given[name] for name in remaining))
 
 
 def _converter(argument: Argument) -> Callable[[Any], Any]:
-    """What makes a value of an argument plain."""
+    """The function that converts a value of an argument to what the kernel takes."""
     if argument.kind == "tuple":
         inner = [_converter(member) for member in argument.members]
-        return lambda value: tuple(plain(one) for plain, one in zip(inner, _items(argument, value), strict=True))
+        return lambda value: tuple(plain(item) for plain, item in zip(inner, _items(argument, value), strict=True))
     if argument.kind == "shape":
-        return lambda value: tuple(_number(argument, one) for one in _items(argument, value))
+        return lambda value: tuple(_number(argument, item) for item in _items(argument, value))
     kinds = {"tensor": _tensor, "pointer": _address, "stream": _stream, "scalar": _number}
     convert = kinds.get(argument.kind)
     return (lambda value: value) if convert is None else lambda value: convert(argument, value)
@@ -92,9 +94,9 @@ def _converter(argument: Argument) -> Callable[[Any], Any]:
 def _items(argument: Argument, value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
-    wanted = len(argument.members or argument.shape)
-    if not isinstance(value, (tuple, list)) or len(value) != wanted:
-        raise _wrong(argument, value, f"a tuple of {wanted}")
+    count = len(argument.members or argument.shape)
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise _wrong(argument, value, f"a tuple of {count}")
     return value
 
 
@@ -115,7 +117,7 @@ def _address(argument: Argument, value: Any) -> int | None:
         return int(value.__tvm_ffi_opaque_ptr__())
     if isinstance(value, (ctypes._Pointer, ctypes.c_void_p)):
         return ctypes.cast(value, ctypes.c_void_p).value or 0
-    if hasattr(kind, "__c_pointers__"):  # a library's own pointer: the place of the address
+    if hasattr(kind, "__c_pointers__"):  # a library's own pointer: where the address is stored
         return ctypes.c_void_p.from_address(value.__c_pointers__()[0]).value or 0
     raise _wrong(argument, value, "a pointer")
 
@@ -135,7 +137,7 @@ def _tensor(argument: Argument, value: Any) -> Any:
     if isinstance(value, TensorView):
         return value.tensor
     kind = type(value)
-    if hasattr(kind, "load_dltensor"):  # the DSL's view; its class says that it is another
+    if hasattr(kind, "load_dltensor"):  # the DSL's view; its class claims to be another type
         held = getattr(value, "_tvm_ffi_tensor", None)
         return _Exported(argument, value) if held is None else held
     if hasattr(kind, "__dlpack__") or hasattr(kind, "__tvm_ffi_object__"):
@@ -157,7 +159,7 @@ _CAPSULE = b"dltensor"
 
 
 class _Exported:
-    """The tensor under a view of the DSL, for the time of a call. The view stays its owner."""
+    """The tensor under a view of the DSL, for the duration of a call. The view stays its owner."""
 
     def __init__(self, argument: Argument, view: Any) -> None:
         try:

@@ -1,6 +1,8 @@
-"""How many clusters of a size a GPU runs at once, for libraries that ask the DSL for it: it is not always installed."""
+"""How many clusters of a size a GPU runs at once: for libraries that query the DSL, which is not always installed."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from precast.loader import session
 from precast.loader.machine.facts import CLUSTERS
@@ -19,6 +21,12 @@ def max_active_clusters(cluster_size: int, device: object = None) -> int:
     """
     machines = session.default.machines
     ordinal = machines.driver.find(device).ordinal
-    found = machines.fact(ordinal, f"{CLUSTERS}{cluster_size}")
-    # Where there is no answer, asking again says why.
-    return found if isinstance(found, int) else count_clusters(machines.driver.get(), ordinal, cluster_size)
+    count = machines.fact(ordinal, f"{CLUSTERS}{cluster_size}")
+    # Where there is no count, this raises the reason.
+    return count if isinstance(count, int) else count_clusters(machines.driver.get(), ordinal, cluster_size)
+
+
+def clusters_of_this_gpu(cluster_size: int = 1, *args: Any, **kwargs: Any) -> int:
+    """``max_active_clusters`` of the current device, in place of a library's own function; its other arguments, such as
+    a stream, do not matter."""
+    return max_active_clusters(cluster_size)

@@ -1,8 +1,8 @@
 """Names of the DSL, for a machine where it is not installed, so that modules which import it can be imported.
 
-A placeholder implements nothing and replaces nothing: it is a name with a place to hang further names on. A module may
+A placeholder implements nothing and replaces nothing: it is a name that has further names as attributes. A module may
 derive classes from it, decorate functions with it, subscript it and compare it by identity. A numeric type that is
-called with a number gives that number, since libraries hand ``Int32(n)`` to a compiled kernel. Anything else that is
+called with a number returns that number, since libraries pass ``Int32(n)`` to a compiled kernel. Anything else that is
 called raises ``NoCompiler``, with the name. It is never installed beside the DSL.
 """
 
@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
 
+from precast.loader.attach.provenance import DSL_DISTRIBUTION
 from precast.loader.errors import PrecastError
 
 DSL = "cutlass"
@@ -30,7 +31,7 @@ _FLOATS = {
 }  # fmt: skip
 _WIDTHS = {**_INTEGERS, **_FLOATS, "Boolean": 8}
 _CUDA = types.SimpleNamespace(major=12, minor=9)  # of the toolkit that caches are built with
-# What Python looks for on a class or a value to find out what it can do: a placeholder can do nothing of it.
+# Names that Python looks up to find out what a class or a value can do: a placeholder has none of them.
 _PROTOCOL = frozenset((
     "__abstractmethods__", "__isabstractmethod__", "__set_name__", "__get__", "__set__", "__delete__",
     "__wrapped__", "__orig_bases__", "__parameters__", "__dataclass_fields__", "__dataclass_params__", "__slots__",
@@ -46,7 +47,7 @@ _PROTOCOL = frozenset((
 
 
 class NoCompiler(PrecastError, ImportError):
-    """The DSL would be needed here, and it is not installed. Libraries that can do without it catch ``ImportError``."""
+    """The DSL is needed here but is not installed. Libraries that can do without it catch ``ImportError``."""
 
     code = "PCA04"
 
@@ -71,7 +72,7 @@ class _Kind(type):
             if cls.__name__ == "const_expr":
                 return value
         if not args:
-            return _Nothing(_path(cls))  # a decorator with options, or a question that a module asks at its import
+            return _Nothing(_path(cls))  # a decorator with options, or a query that a module makes at its import
         raise _no_compiler(f"{_path(cls)} was called")
 
     def __getitem__(cls, item: object) -> Any:
@@ -90,7 +91,7 @@ class _Kind(type):
 
 
 class _Nothing:
-    """What a call without positional arguments gives: a decorator that changes nothing, a list of nothing."""
+    """The result of a call without positional arguments: a decorator that changes nothing, or an empty list."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -104,10 +105,10 @@ class _Nothing:
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOL or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
-        raise _no_compiler(f"{self._path}().{name} was asked for")
+        raise _no_compiler(f"{self._path}().{name} was read")
 
     def _needed(self, *others: object) -> Any:
-        raise _no_compiler(f"the value of {self._path}() was asked for")
+        raise _no_compiler(f"the value of {self._path}() was read")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _needed
     __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = _needed
@@ -120,8 +121,8 @@ def _path(cls: type) -> str:
 
 def _no_compiler(what: str) -> NoCompiler:
     return NoCompiler(
-        f"{what}, and {DSL}, the compiler, is not installed here: this call is not served from a cache. Record it,"
-        " build the recording, and install that cache; or install nvidia-cutlass-dsl"
+        f"{what}, but no cache serves this call and the compiler is not installed: record the program, build the"
+        f" recording and install that cache, or pip install {DSL_DISTRIBUTION}"
     )
 
 
@@ -155,9 +156,9 @@ class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOL:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        found = sys.modules.get(f"{self.__name__}.{name}") or _child(self.__name__, name)
-        setattr(self, name, found)
-        return found
+        child = sys.modules.get(f"{self.__name__}.{name}") or _child(self.__name__, name)
+        setattr(self, name, child)
+        return child
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -170,7 +171,7 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == DSL else None
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        return _Module(spec.name, "Names of the DSL, which is not installed here (precast.loader.attach).")
+        return _Module(spec.name, "Names of the DSL, which is not installed (precast.loader.attach).")
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__path__ = []
@@ -179,12 +180,12 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install(version: str) -> bool:
-    """Have ``import cutlass`` and everything below it give placeholders; refused where the DSL is installed.
+    """Have ``import cutlass`` and every import below it return placeholders; refused where the DSL is installed.
 
     Parameters
     ----------
     version
-        What ``cutlass.__version__`` says: libraries look at it while they are imported.
+        The value of ``cutlass.__version__``: libraries read it while they are imported.
 
     Returns
     -------
@@ -195,15 +196,15 @@ def install(version: str) -> bool:
         raise NoCompiler(f"{DSL} is imported already: attach without without_compiler=True")
     if is_installed():
         return False
-    found = find_spec(DSL)
-    if found is not None and found.loader is not None:  # without a loader it is a bare folder, of another package
+    spec = find_spec(DSL)
+    if spec is not None and spec.loader is not None:  # without a loader it is a bare folder, of another package
         raise NoCompiler(f"{DSL} is installed here: attach without without_compiler=True")
     sys.meta_path.insert(0, _Finder(version))
     return True
 
 
 def uninstall() -> None:
-    """Take the placeholders back, and the modules that stand for the DSL."""
+    """Remove the placeholders, and the modules that stand for the DSL."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     for name, module in list(sys.modules.items()):
         if isinstance(module, _Module):

@@ -1,7 +1,7 @@
-"""CUTLASS operators: every operator compiles through one method, which is given what its kernel is compiled for.
+"""CUTLASS operators: every operator compiles through one method, whose arguments say what its kernel is compiled for.
 
-A key is that: the operator's name and a digest of its metadata, the tensors as the compiler sees them, the target that
-the caller named, and the other arguments. A recording holds the arguments of the operator beside it, and the build
+A key has the operator's name, a digest of its metadata, the tensors as the compiler sees them, the target that the
+caller named, and the other arguments. A recording holds the arguments of the operator beside it, and the build
 compiles the operator for them. The operators are part of the DSL's own package: without the DSL they do not exist.
 """
 
@@ -16,18 +16,18 @@ from types import ModuleType
 from typing import Any
 
 from precast.loader.attach.compiler import placeholder
-from precast.loader.attach.compiler.dsl import Answers, answered_by, asking
+from precast.loader.attach.compiler.dsl import Answers, answered_by, tracked_compile
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.contract.recordings.keys import UnknownKey, canonical, encode
 from precast.loader.contract.values import Immutable
 
 _MODULE, _BASE = "cutlass.operators.providers.cutedsl.operator", "cutlass.operators.base"
-_PLACE = f"{_MODULE}:CuteDslOperator.cute_compile"
+_PATH = f"{_MODULE}:CuteDslOperator.cute_compile"
 
 
 class _Compilation(Immutable, kw_only=True):
-    """What an operator gives its compiler."""
+    """What an operator passes to its compiler."""
 
     operator: Any
     entry: Any
@@ -70,8 +70,8 @@ class OperatorCompile(Seam):
 
             def cute_compile(self: Any, entry: Any, *args: Any, target_sm: Any = None) -> Any:
                 key = _Compilation(operator=self, entry=entry, arguments=args, target=target_sm)
-                kernel = attachment.obtain(library, _PLACE, {"key": key}, call=noted_arguments)
-                with asking() if kernel is None else answered_by(Answers([kernel])):
+                kernel = attachment.obtain(library, _PATH, {"key": key}, call=noted_arguments)
+                with tracked_compile() if kernel is None else answered_by(Answers([kernel])):
                     return original(self, entry, *args, target_sm=target_sm)
 
             operator.cute_compile = cute_compile
@@ -85,13 +85,13 @@ def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, t
         return None
     operator, entry = value.operator, value.entry
     if not _uses_tvm_ffi():
-        raise UnknownKey("operators without TVM-FFI take other arguments than a cache's kernels: leave it on")
+        raise UnknownKey("operators without TVM-FFI take other arguments than a cache's kernels: keep TVM-FFI on")
     if entry is not getattr(operator, "impl", None):
         raise UnknownKey(f"{type(operator).__qualname__} compiles something else than its implementation")
     if not type(entry).__module__.startswith("cutlass.operators."):
-        raise UnknownKey(f"{type(entry).__qualname__} stands outside of cutlass.operators, whose files guard its keys")
+        raise UnknownKey(f"{type(entry).__qualname__} is not in cutlass.operators, whose files guard its keys")
     if operator.metadata.epilogue is not None:
-        raise UnknownKey("an operator with an epilogue is made from the caller's function, which is no key")
+        raise UnknownKey("an operator with an epilogue is made from the caller's function, which cannot be a key")
     metadata = hashlib.sha256(canonical(encode(operator.metadata)).encode()).hexdigest()[:32]
     target = None if value.target is None else str(value.target)
     return "compilation", (operator.metadata.operator_name, metadata, target, type(entry), *_forms(value.arguments))
@@ -108,9 +108,9 @@ def _forms(arguments: tuple[Any, ...]) -> list[Any]:
     def size(value: Any) -> Any:
         if isinstance(value, int):
             return value
-        if not any(one is value for one in symbols):
+        if not any(symbol is value for symbol in symbols):
             symbols.append(value)
-        return value.width, value.divisibility, next(n for n, one in enumerate(symbols) if one is value)
+        return value.width, value.divisibility, next(n for n, symbol in enumerate(symbols) if symbol is value)
 
     def form(value: Any) -> Any:
         value = getattr(value, "compile_time_tensor", value)
@@ -124,7 +124,7 @@ def _forms(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 def _describe_arguments(value: Any) -> tuple[str, tuple[Any, ...]] | None:
-    """What makes an operator's arguments again, on tensors without memory."""
+    """How to make an operator's arguments again, on tensors without memory."""
     if type(value).__name__ == "TensorWrapper":
         return "tensor", (value.runtime_tensor,)
     if hasattr(value, "performance") and not isinstance(value, type):
@@ -139,19 +139,19 @@ def compile_recorded(key: Any, arguments: Any) -> Any:
     ops = importlib.import_module("cutlass.operators")
     _, name, _, target, *_ = key
     here = target or os.environ["CUTE_DSL_ARCH"].removeprefix("sm_")
-    found = ops.get_operators(arguments, metadata_filter=lambda one: one.operator_name == name, target_sm=here)
-    for operator in found:
+    filtered = ops.get_operators(arguments, metadata_filter=lambda data: data.operator_name == name, target_sm=here)
+    for operator in filtered:
         original = operator.cute_compile
 
         def checked(entry: Any, *args: Any, target_sm: Any = None, original: Any = original, of: Any = operator) -> Any:
-            made = _Compilation(operator=of, entry=entry, arguments=args, target=target_sm)
-            if canonical(encode(made, describe=describe)) != canonical(key):
-                raise UnknownKey(f"{name}: the recorded call makes another key here: record it again")
+            compilation = _Compilation(operator=of, entry=entry, arguments=args, target=target_sm)
+            if canonical(encode(compilation, describe=describe)) != canonical(key):
+                raise UnknownKey(f"{name}: the recorded call has another key here: record it again")
             return original(entry, *args, target_sm=target_sm)
 
         operator.cute_compile = checked
         return operator.compile(arguments, target).compiled_obj
-    raise UnknownKey(f"there is no operator {name} for sm_{here} and these arguments here: record it again")
+    raise UnknownKey(f"CUTLASS has no operator {name} for sm_{here} and these arguments: record it again")
 
 
 LIBRARY = Library(

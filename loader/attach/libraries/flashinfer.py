@@ -1,6 +1,6 @@
 """FlashInfer: functions that compile and return a kernel, most of them under ``functools.cache``.
 
-The fused mixture of experts hands pointers, problem sizes and a stream to its compile functions, which pass them on to
+The fused mixture of experts passes pointers, problem sizes and a stream to its compile functions, which pass them on to
 the kernel and keep kernels by the other arguments.
 """
 
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.loader.attach.hooks import CompileFunctions
 from precast.loader.attach.library import Library
 from precast.loader.contract.recordings.key_reader import find
 
 _POINTER, _STREAM = "pointer", "stream"
-_ADDRESS = 1 << 20  # aligned for whatever is assumed of a pointer, and never read
+_ADDRESS = 1 << 20  # aligned for every assumed alignment, and never read
 _ALIGNMENTS = ("_assumed_align", "alignment")
 
 
 def describe(value: Any, notes: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
-    """What makes a pointer or a stream of the same type; None for any other value."""
+    """How to make a pointer or a stream of the same type; None for any other value."""
     kind = type(value)
     if kind.__name__ == "CUstream":
         return _STREAM, ()
@@ -29,7 +30,7 @@ def describe(value: Any, notes: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]
     if memory is None:
         return None
     name = memory.__name__ if isinstance(memory, type) else memory.name  # a placeholder is a type
-    alignment = next(getattr(value, one) for one in _ALIGNMENTS if hasattr(value, one))
+    alignment = next(getattr(value, name) for name in _ALIGNMENTS if hasattr(value, name))
     return _POINTER, (value.dtype, name, alignment)
 
 
@@ -61,14 +62,7 @@ PASSED = {
         *_SCALED, "seq_len", "permuted_idx_ptr", "token_scales_ptr",
     ),
 }  # fmt: skip
-"""What these functions hand on to the kernel at each call."""
-
-
-def max_active_clusters(cluster_size: int) -> int:
-    """How many clusters of a size the current GPU runs at once, as the driver counts them; FlashInfer asks the DSL."""
-    from precast.loader.attach.compiler.occupancy import max_active_clusters
-
-    return max_active_clusters(cluster_size)
+"""The arguments that these functions pass on to the kernel at each call."""
 
 
 LIBRARY = Library(
@@ -91,5 +85,5 @@ LIBRARY = Library(
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
     makers={_POINTER: pointer, _STREAM: stream},
-    answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": max_active_clusters},
+    answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu},
 )

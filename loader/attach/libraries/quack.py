@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.library import KernelSource, Library, Seam
@@ -28,64 +29,57 @@ class EpilogueFactories(Seam):
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
-            for name, found in list(vars(module).items()):
-                function = inspect.unwrap(found) if callable(found) and not isinstance(found, type) else None
+            for name, value in list(vars(module).items()):
+                function = inspect.unwrap(value) if callable(value) and not isinstance(value, type) else None
                 if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
-                    place = f"{module.__name__}:{name}"
-                    setattr(module, name, noting(attachment.notes, place, function, found))
+                    path = f"{module.__name__}:{name}"
+                    setattr(module, name, noting_arguments(attachment.notes, path, function, value))
 
         after_import({self.module: change})
 
 
-def noting(
-    notes: dict[str, Any], place: str, function: Callable[..., Any], original: Callable[..., Any]
+def noting_arguments(
+    notes: dict[str, Any], path: str, function: Callable[..., Any], original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The same function; each epilogue that it makes is noted by its digest: the function's place, its arguments."""
+    """The same function; it notes each epilogue that it makes by its digest: the function's path and the arguments."""
     signature = inspect.signature(function)
 
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        digest = getattr(made, "semantic_digest", None)
+        epilogue = original(*args, **kwargs)
+        digest = getattr(epilogue, "semantic_digest", None)
         if isinstance(digest, str) and digest not in notes:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            notes[digest] = (place, tuple(bound.arguments.items()))
-        return made
+            notes[digest] = (path, tuple(bound.arguments.items()))
+        return epilogue
 
     return make
 
 
 def describe(value: Any, notes: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
-    """What makes a reference to a class whose epilogue has no name in a module; None for any other value."""
+    """How to make a reference to a class whose epilogue has no name in a module; None for any other value."""
     if type(value).__name__ != "GemmClassRef" or value.kind != "epi_mod_local" or value.semantic_digest not in notes:
         return None
     return _CLASS_REF, (*notes[value.semantic_digest], value.mint_key)
 
 
-def class_ref(place: str, arguments: tuple[tuple[str, Any], ...], mint_key: tuple[Any, ...]) -> Any:
-    """The reference again: the epilogue is made, and known to this process under its digest."""
-    return find(place)(**dict(arguments))._class_ref(mint_key)
+def class_ref(path: str, arguments: tuple[tuple[str, Any], ...], mint_key: tuple[Any, ...]) -> Any:
+    """The reference made again: making the epilogue registers it in this process under its digest."""
+    return find(path)(**dict(arguments))._class_ref(mint_key)
 
 
 def process_local(forms: Mapping[str, Any]) -> str | None:
     """quack refers to an epilogue or a transform that no module holds by a digest that other processes cannot resolve.
 
     >>> process_local({"gemm_cls_ref": ["$namedtuple:quack.gemm_runtime.identity:GemmClassRef", "epi_mod_local"]})
-    'its epilogue has no name in a module, so that no other process can build it: give it one'
+    'its epilogue has no name in a module, so that no other process can build it: define it in a module'
     """
     for name, what in (("gemm_cls_ref", "epilogue"), ("transform_a_ref", "transform")):
         form = forms.get(name)
         if isinstance(form, list) and any(isinstance(item, str) and item.endswith("_local") for item in form):
-            return f"its {what} has no name in a module, so that no other process can build it: give it one"
+            return f"its {what} has no name in a module, so that no other process can build it: define it in a module"
     return None
-
-
-def max_active_clusters(cluster_size: int = 1, *args: Any, **kwargs: Any) -> int:
-    """How many clusters of a size the current GPU runs at once, as the driver counts them; quack asks the DSL."""
-    from precast.loader.attach.compiler.occupancy import max_active_clusters
-
-    return max_active_clusters(cluster_size)
 
 
 LIBRARY = Library(
@@ -97,5 +91,5 @@ LIBRARY = Library(
     refuses=process_local,
     describe=describe,
     makers={_CLASS_REF: class_ref},
-    answers={"quack.cute_dsl_utils:get_max_active_clusters": max_active_clusters},
+    answers={"quack.cute_dsl_utils:get_max_active_clusters": clusters_of_this_gpu},
 )

@@ -1,6 +1,6 @@
 """Dumps: one call of a kernel on disk, as a header of JSON and a file of raw bytes for each block of memory.
 
-A reader believes nothing of it: names of files are never in the header, and every size is held against the others.
+A reader trusts nothing in it: the header holds no file names, and every size is checked against the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS = ("tensor", "none", "bool", "int", "float", "text", "tuple", "stream", "
 
 
 class Block(Immutable, kw_only=True):
-    """A stretch of memory that tensors of a call are in. ``left_out`` is why its bytes are not in the dump, or empty.
+    """A range of memory that holds tensors of a call. ``left_out`` is why its bytes are not in the dump, or empty.
 
     ``device`` is its type and its number as DLPack has them: (1, 0) is the host, (2, 0) the first GPU.
     """
@@ -56,7 +56,7 @@ class Block(Immutable, kw_only=True):
 
 
 class Layout(Immutable, kw_only=True):
-    """A tensor: its layout, its block, and where in it the memory that it uses begins. Strides count elements."""
+    """A tensor: its layout, its block, and the offset in the block where its memory begins. Strides count elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -99,7 +99,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tuple[
 class DumpedArgument(Immutable, kw_only=True):
     """One argument: a tensor's ``layout``, the ``items`` of a tuple, or the ``value`` of a number or a text.
 
-    Of a stream, a pointer and anything else no value is kept; ``value`` is then the name of its type.
+    The value of a stream, a pointer or anything else is not kept; ``value`` is then the name of its type.
     """
 
     kind: str
@@ -133,13 +133,13 @@ class DumpedArgument(Immutable, kw_only=True):
         return cls(kind=kind, value=_VALUES[kind](data))
 
     def parts(self) -> Iterator[DumpedArgument]:
-        """It, and what is in it."""
+        """This argument and every item nested in it."""
         yield self
         for item in self.items:
             yield from item.parts()
 
     def layouts(self) -> Iterator[Layout]:
-        """The tensors in it."""
+        """The layouts of its tensors."""
         return (part.layout for part in self.parts() if part.layout is not None)
 
 
@@ -196,7 +196,7 @@ _VALUES: dict[str, Any] = {
 
 
 class Dump(Immutable, kw_only=True):
-    """One call: of which kernel, with which arguments, and the memory that they point to.
+    """One call: its kernel, its arguments, and the memory that they point to.
 
     ``digest`` is that of the cache's index. ``number`` counts the calls of one process. ``stream`` says whether the
     kernel takes the caller's stream.
@@ -240,8 +240,8 @@ class Dump(Immutable, kw_only=True):
                 "process": self.process,
                 "number": self.number,
                 "stream": self.stream,
-                "arguments": [one.to_json() for one in self.arguments],
-                "blocks": [one.to_json() for one in self.blocks],
+                "arguments": [item.to_json() for item in self.arguments],
+                "blocks": [item.to_json() for item in self.blocks],
             }
         )
 
@@ -250,7 +250,9 @@ class Dump(Immutable, kw_only=True):
         """A header, checked; FormatError where it does not agree with itself."""
         value = fields.as_object(fields.read_json(data, limit=HEADER_LIMIT))
         if value.get("version") != VERSION or isinstance(value.get("version"), bool):
-            raise FormatError(f"a dump of another version than {VERSION}: read it with the precast that wrote it")
+            raise FormatError(
+                f"this precast reads dumps of version {VERSION} only: read this one with the precast that wrote it"
+            )
         names = (
             "version", "op", "config", "target", "key", "cache", "digest", "signature", "process", "number", "stream",
             "arguments", "blocks",
@@ -276,7 +278,7 @@ class Dump(Immutable, kw_only=True):
 
 def _check(dump: Dump) -> None:
     if len(dump.arguments) != len(dump.names):
-        raise FormatError(f"{len(dump.arguments)} arguments, and the kernel takes {len(dump.names)}", "arguments")
+        raise FormatError(f"{len(dump.arguments)} arguments, but the kernel takes {len(dump.names)}", "arguments")
     if sum(block.size for block in dump.blocks) > MOST_BYTES:
         raise FormatError(f"more than {MOST_BYTES} bytes in all", "blocks")
     for position, argument in enumerate(dump.arguments):
@@ -284,4 +286,4 @@ def _check(dump: Dump) -> None:
             if layout.block >= len(dump.blocks):
                 raise FormatError(f"there is no block {layout.block}").within(position).within("arguments")
             if layout.offset + layout.size > dump.blocks[layout.block].size:
-                raise FormatError("it reaches beyond its block").within(position).within("arguments")
+                raise FormatError("the tensor ends after its block").within(position).within("arguments")

@@ -32,7 +32,7 @@ def call_name(number: int) -> str:
 
 
 def block_name(number: int) -> str:
-    """The file of a block, which only its place in the list decides.
+    """The file of a block, named by its position in the list.
 
     >>> block_name(0)
     'memory-0'
@@ -71,7 +71,7 @@ def read_dump(folder: Path) -> Dump:
             path = folder / block_name(number)
             size = _opened(path, lambda file: os.fstat(file).st_size)
             if size != block.size:
-                raise FormatError(f"{path} has {size} bytes, and the header says {block.size}: dump it again")
+                raise FormatError(f"{path} has {size} bytes, but the header states {block.size}: dump the call again")
     return dump
 
 
@@ -82,7 +82,7 @@ def read_block(folder: Path, dump: Dump, number: int) -> bytes | None:
         return None
     data = _file(folder / block_name(number), block.size)
     if len(data) != block.size:
-        raise FormatError(f"{folder / block_name(number)} is shorter than the header says: dump it again")
+        raise FormatError(f"{folder / block_name(number)} is shorter than the header states: dump the call again")
     return data
 
 
@@ -93,20 +93,20 @@ def find_call(path: Path) -> Path:
     """
     if (path / HEADER).exists():
         return path
-    calls = sorted(one for one in _folders(path) if _CALL.fullmatch(one.name))
+    calls = sorted(folder for folder in _folders(path) if _CALL.fullmatch(folder.name))
     if calls:
         return calls[-1]
-    processes = [one for one in _folders(path) if any(_CALL.fullmatch(call.name) for call in _folders(one))]
+    processes = [folder for folder in _folders(path) if any(_CALL.fullmatch(call.name) for call in _folders(folder))]
     if len(processes) == 1:
         return find_call(processes[0])
     if processes:
-        listed = ", ".join(sorted(one.name for one in processes)[:20])
+        listed = ", ".join(sorted(folder.name for folder in processes)[:20])
         raise ConfigError(f"{path} holds calls of {len(processes)} processes ({listed}): name the folder of one")
     raise ConfigError(f"{path} holds no dumped call: give the folder that PRECAST_DUMP named, or one in it")
 
 
 def next_call(folder: Path) -> Path | None:
-    """The call that the same process made after one, where it was kept."""
+    """The next call of the same process, if it was kept."""
     match = _CALL.fullmatch(folder.name)
     after = folder.with_name(call_name(int(match[1]) + 1)) if match else None
     return after if after is not None and (after / HEADER).exists() else None
@@ -114,7 +114,7 @@ def next_call(folder: Path) -> Path | None:
 
 def _folders(path: Path) -> list[Path]:
     try:
-        return [one for one in path.iterdir() if one.is_dir() and not one.is_symlink()]
+        return [folder for folder in path.iterdir() if folder.is_dir() and not folder.is_symlink()]
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): give a folder of dumped calls") from None
 
@@ -126,19 +126,19 @@ def _file(path: Path, limit: int) -> bytes:
 
     data = _opened(path, read)
     if len(data) > limit:
-        raise FormatError(f"{path} has more than {limit} bytes: this is not what was dumped")
+        raise FormatError(f"{path} has more than {limit} bytes: give the folder of a dumped call")
     return data
 
 
 def _opened(path: Path, read: Callable[[int], T]) -> T:
-    """What ``read`` makes of a plain file, opened without following a link or waiting for a FIFO."""
+    """The result of ``read`` on a regular file, opened without following a link or waiting for a FIFO."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise FormatError(f"{path} cannot be read ({error.strerror}): give the folder of a dumped call") from None
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise FormatError(f"{path} is no plain file: give the folder of a dumped call")
+            raise FormatError(f"{path} is not a regular file: give the folder of a dumped call")
         return read(file)
     finally:
         os.close(file)

@@ -1,4 +1,4 @@
-"""Requests of a program: what was asked for, what was found or why not, and the manifest entry that builds it.
+"""Requests of a program: each with the artifact that served it, or why none did, and the manifest entry that builds it.
 
 Each is a line of JSON in a file that many processes may add to. A line that occurs again adds to the count.
 """
@@ -73,7 +73,7 @@ class RequestRecord(Immutable, kw_only=True):
 
     @property
     def identity(self) -> bytes:
-        """What two lines about one request have in common: all but the count."""
+        """All of it but the count: equal for two lines about the same request."""
         return canonical({name: value for name, value in self.to_json().items() if name != "count"})
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class RequestRecord(Immutable, kw_only=True):
 
     @property
     def line(self) -> bytes:
-        """Its line."""
+        """Its line of the file."""
         return canonical(self.to_json()) + b"\n"
 
     @classmethod
@@ -99,7 +99,7 @@ class RequestRecord(Immutable, kw_only=True):
         """
         names = ("op", "config", "target", "capability", "problem", "found", "cache", "missing", "wanted", "count")
         data = fields.known(fields.as_object(value), names)
-        one = cls(
+        record = cls(
             op=fields.matching(data, "op", OP_NAME, "a name of an op"),
             config=fields.parsed(data, "config", _values),
             target=fields.parsed(data, "target", _target, None),
@@ -111,21 +111,21 @@ class RequestRecord(Immutable, kw_only=True):
             wanted=fields.parsed(data, "wanted", ManifestEntry.parse, None),
             count=fields.count(data, "count", most=_MOST_COUNTED),
         )
-        if (one.found is None) == (one.missing is None):
-            raise FormatError("a request was found, or is missing: one of the two")
-        return one
+        if (record.found is None) == (record.missing is None):
+            raise FormatError("expected either 'found' or 'missing'")
+        return record
 
 
 def _values(value: object) -> dict[str, Any]:
     """Values by name, each of which a config can hold."""
     data = fields.as_object(value)
     if len(data) > 256:
-        raise FormatError(f"{len(data)} values, more than a config has")
-    for name, one in data.items():
+        raise FormatError(f"a config has at most 256 values, not {len(data)}")
+    for name, item in data.items():
         if not NAME.admits(name):
             raise FormatError("not a config key", name[:80])
         try:
-            to_value(one)
+            to_value(item)
         except ConfigError as error:
             raise FormatError(str(error), name) from None
     return dict(data)
@@ -152,35 +152,35 @@ def _variables(value: object) -> dict[str, str]:
     data = fields.as_object(value)
     for name in data:
         if not NAME.admits(name) or not isinstance(data[name], str):
-            raise FormatError("not a variable and its text", name[:80])
+            raise FormatError("expected the name of a variable, and its text", name[:80])
     return dict(data)
 
 
 class RequestLines(Immutable, kw_only=True):
-    """What a file of requests holds, each once with its counts combined up; ``cut`` if its last line is not whole."""
+    """The requests of a file, each once with its counts added up; ``cut`` if the last line is incomplete."""
 
     requests: tuple[RequestRecord, ...]
     cut: bool = False
 
 
 def read_requests(data: bytes) -> RequestLines:
-    """Read a file of requests. A last line that was cut is left out; other bad ones are errors.
+    """Read a file of requests. An incomplete last line is skipped; any other malformed line is an error.
 
     >>> read_requests(b'{"op": "sca')
     RequestLines(requests=(), cut=True)
     """
-    found, lines, cut = [], data.split(b"\n"), False
+    records, lines, cut = [], data.split(b"\n"), False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(RequestRecord.parse(fields.read_json(line, limit=LINE_LIMIT)))
+            records.append(RequestRecord.parse(fields.read_json(line, limit=LINE_LIMIT)))
         except FormatError as error:
             if number == len(lines):  # every complete line ends with a line feed
                 cut = True
                 break
             raise FormatError(f"line {number} of the requests: {error}: remove it") from None
-    return RequestLines(requests=combined(found), cut=cut)
+    return RequestLines(requests=combined(records), cut=cut)
 
 
 def combined(requests: Iterable[RequestRecord]) -> tuple[RequestRecord, ...]:
@@ -191,7 +191,7 @@ def combined(requests: Iterable[RequestRecord]) -> tuple[RequestRecord, ...]:
     [2]
     """
     table: dict[bytes, RequestRecord] = {}
-    for one in requests:
-        before = table.get(one.identity)
-        table[one.identity] = one if before is None else replace(one, count=before.count + one.count)
+    for record in requests:
+        before = table.get(record.identity)
+        table[record.identity] = record if before is None else replace(record, count=before.count + record.count)
     return tuple(table[identity] for identity in sorted(table))

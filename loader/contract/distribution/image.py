@@ -1,5 +1,5 @@
 """A cache as an OCI image: its manifest and config. They are those of a container image, so that a container runtime
-can mount it or copy from it, and the config has the table of layers beside, under a name of its own.
+can mount it or copy from it; the config also has the table of layers, under its own name.
 
 Everything is a function of the cache: the same cache has the same digests.
 """
@@ -27,7 +27,7 @@ PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Descriptor(Immutable, kw_only=True):
-    """What a manifest says of a blob or of another manifest."""
+    """The entry of a manifest for a blob or another manifest."""
 
     kind: str
     sha256: str
@@ -70,13 +70,13 @@ def encode_config(layers: Sequence[Layer], host: str) -> bytes:
 
 def encode_manifest(config: Descriptor, layers: Sequence[Layer], notes: Mapping[str, str]) -> bytes:
     """The manifest of an image."""
-    described = [Descriptor(kind=LAYER_TYPE, sha256=one.sha256, size=one.size) for one in layers]
+    described = [Descriptor(kind=LAYER_TYPE, sha256=item.sha256, size=item.size) for item in layers]
     return encode(
         {
             "schemaVersion": 2,
             "mediaType": MANIFEST_TYPE,
             "config": config.to_json(),
-            "layers": [one.to_json() for one in described],
+            "layers": [item.to_json() for item in described],
             "annotations": dict(notes),
         }
     )
@@ -88,21 +88,21 @@ def encode_image_index(manifests: Sequence[Descriptor], notes: Mapping[str, str]
         {
             "schemaVersion": 2,
             "mediaType": INDEX_TYPE,
-            "manifests": [one.to_json() for one in manifests],
+            "manifests": [item.to_json() for item in manifests],
             "annotations": dict(notes),
         }
     )
 
 
 def read_manifest(data: bytes, host: str) -> Descriptor:
-    """What a manifest leads to: of an image its config; of an index of images the manifest for a host, or the first."""
+    """What a manifest refers to: an image to its config, an index to the manifest for a host, or else to its first."""
     root = _root(data)
     if root.get("mediaType") == INDEX_TYPE or "manifests" in root:
-        found = fields.items(root, "manifests", Descriptor.parse, most=100)
-        fitting = [one for one in found if one.kind == MANIFEST_TYPE]
-        mine = [one for one in fitting if one.architecture == PLATFORMS.get(host)]
+        descriptors = fields.items(root, "manifests", Descriptor.parse, most=100)
+        fitting = [item for item in descriptors if item.kind == MANIFEST_TYPE]
+        mine = [item for item in fitting if item.architecture == PLATFORMS.get(host)]
         if not fitting:
-            raise FormatError("it names no image", "manifests")
+            raise FormatError("the index has no image", "manifests")
         return (mine or fitting)[0]
     return fields.parsed(root, "config", Descriptor.parse)
 
@@ -111,10 +111,10 @@ def read_layers(manifest: bytes, config: bytes) -> tuple[Layer, ...]:
     """The layers of an image, which its config and its manifest must both name."""
     table = fields.as_object(fields.read_json(config, limit=TABLE_LIMIT)).get(TABLE)
     if table is None:
-        raise FormatError("it is no image of a cache: it has no table of layers; push caches with 'precast push'")
+        raise FormatError("it is not an image of a cache, without a table of layers: push caches with 'precast push'")
     layers = fields.parsed({TABLE: table}, TABLE, parse_layers)
     named = fields.items(_root(manifest), "layers", Descriptor.parse, most=MOST_LAYERS)
-    if [(one.sha256, one.size) for one in named] != [(one.sha256, one.size) for one in layers]:
+    if [(item.sha256, item.size) for item in named] != [(item.sha256, item.size) for item in layers]:
         raise FormatError("its manifest and its config name different layers")
     return layers
 
@@ -122,5 +122,5 @@ def read_layers(manifest: bytes, config: bytes) -> tuple[Layer, ...]:
 def _root(data: bytes) -> fields.Object:
     root = fields.as_object(fields.read_json(data, limit=MANIFEST_LIMIT))
     if root.get("schemaVersion") != 2:
-        raise FormatError("it is not an OCI manifest: its version is not 2", "schemaVersion")
+        raise FormatError("not an OCI manifest: its schema version is not 2", "schemaVersion")
     return root

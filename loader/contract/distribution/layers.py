@@ -1,7 +1,7 @@
-"""Layers: a cache as a few tar files of bounded size, and the table that says where in them each of its files is.
+"""Layers: a cache as a few tar files of bounded size, and the table with the position of each of its files in them.
 
-Nothing is ever unpacked by what a tar file says of itself: a file of the cache is a range of bytes of a layer, by this
-table, and its name is one that the index gave.
+Tar headers are never used to unpack: a file of the cache is a range of bytes of a layer, by this
+table, and its name comes from the index.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _FILE = Pattern(
     lambda text: len(text) == 70 and text[:6] == "blobs/" and not text[6:].strip("0123456789abcdef"),
 )
 GAP = 1 << 16
-"""Bytes between two wanted files that are read and thrown away: a request takes about as long as they do."""
+"""Bytes between two files that are read and thrown away: a separate request takes about as long."""
 
 
 class Member(Immutable):
-    """A file of the cache, and where it is."""
+    """A file of the cache, and its range in the layer."""
 
     name: str
     offset: int
@@ -50,17 +50,19 @@ class Layer(Immutable, kw_only=True):
 
     @classmethod
     def parse(cls, value: object) -> Layer:
-        """Read a layer; every file must lie in it, behind the one before."""
+        """Read a layer; every file must be inside it, after the previous one."""
         data = fields.known(fields.as_object(value), ("sha256", "size", "files"))
         size = fields.count(data, "size", most=LAYER_LIMIT)
         files = fields.items(data, "files", _member, most=_MOST_FILES)
         end = 0
-        for position, one in enumerate(files):
-            if one.offset < end or one.offset + one.size > size:
+        for position, member in enumerate(files):
+            if member.offset < end or member.offset + member.size > size:
                 raise (
-                    FormatError("it does not lie in its layer, behind the one before").within(position).within("files")
+                    FormatError("the file is outside its layer, or overlaps the previous one")
+                    .within(position)
+                    .within("files")
                 )
-            end = one.offset + one.size
+            end = member.offset + member.size
         return cls(sha256=fields.matching(data, "sha256", SHA256, "a SHA-256 digest"), size=size, files=files)
 
 
@@ -91,39 +93,43 @@ def parse_layers(value: object) -> tuple[Layer, ...]:
 
     >>> parse_layers({"format": "precast-layers", "version": 2, "layers": []})
     Traceback (most recent call last):
-    precast.loader.errors.FormatError: this reader knows version 1, not 2: upgrade precast-loader in ...
+    precast.loader.errors.FormatError: the layers have version 2; this loader reads version 1: ...
     """
     data = fields.known(fields.as_object(value), ("format", "version", "layers"))
     if fields.get(data, "format", str) != FORMAT:
         raise FormatError(f"it is not {FORMAT!r}", "format")
     version = fields.get(data, "version", int)
     if version != 1:
-        raise FormatError(f"this reader knows version 1, not {version}: upgrade precast-loader", "version")
+        raise FormatError(
+            f"the layers have version {version}; this loader reads version 1: upgrade precast-loader", "version"
+        )
     layers = fields.items(data, "layers", Layer.parse, most=MOST_LAYERS)
     names = [member.name for layer in layers for member in layer.files]
     if len(names) != len(set(names)):
-        raise FormatError("a file is in two places", "layers")
+        raise FormatError("a file occurs twice", "layers")
     return layers
 
 
-def plan_transfers(layers: Iterable[Layer], wanted: Mapping[str, int], source: str = "{}") -> tuple[Transfer, ...]:
-    """What to fetch of the layers for the files that are wanted, which are given with their sizes.
+def plan_transfers(layers: Iterable[Layer], sizes: Mapping[str, int], source: str = "{}") -> tuple[Transfer, ...]:
+    """What to fetch of the layers to get some files, given with their sizes.
 
-    A layer is fetched whole where half of it is wanted. Otherwise ranges of it are, several files in each where they
-    are near to each other. A file with another size than the one that is wanted is left out.
+    A layer is fetched whole where half of it is needed. Otherwise ranges of it are, several files in each where they
+    are near to each other. A file of another size is skipped.
 
     >>> layer = Layer(sha256="0" * 64, size=10**6, files=(Member("index.json", 512, 9), Member("ops/a.json", 10**5, 9)))
     >>> [(one.offset, one.size) for one in plan_transfers([layer], {"ops/a.json": 9})]
     [(100000, 9)]
     """
-    found: list[Transfer] = []
+    transfers: list[Transfer] = []
     for layer in layers:
-        chosen = [m for m in layer.files if wanted.get(m.name) == m.size]
+        chosen = [m for m in layer.files if sizes.get(m.name) == m.size]
         if not chosen:
             continue
         name = source.format(layer.sha256)
         if 2 * sum(m.size for m in chosen) >= layer.size:
-            found.append(Transfer(source=name, offset=0, size=layer.size, members=tuple(chosen), sha256=layer.sha256))
+            transfers.append(
+                Transfer(source=name, offset=0, size=layer.size, members=tuple(chosen), sha256=layer.sha256)
+            )
             continue
         runs: list[list[Member]] = []
         for member in chosen:
@@ -134,8 +140,8 @@ def plan_transfers(layers: Iterable[Layer], wanted: Mapping[str, int], source: s
         for run in runs:
             begin, end = run[0].offset, run[-1].offset + run[-1].size
             members = tuple(Member(m.name, m.offset - begin, m.size) for m in run)
-            found.append(Transfer(source=name, offset=begin, size=end - begin, members=members))
-    return tuple(found)
+            transfers.append(Transfer(source=name, offset=begin, size=end - begin, members=members))
+    return tuple(transfers)
 
 
 def _member(value: object) -> Member:
@@ -145,5 +151,5 @@ def _member(value: object) -> Member:
     if not isinstance(name, str) or not _FILE.admits(name):
         raise FormatError(f"{str(name)[:80]!r} is not a file of a cache")
     if type(offset) is not int or type(size) is not int or offset < 0 or size < 0:
-        raise FormatError("an offset and a size are whole numbers from 0 on")
+        raise FormatError("expected an offset and a size of at least 0")
     return Member(name, offset, size)

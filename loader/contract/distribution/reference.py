@@ -1,4 +1,4 @@
-"""References: where a cache is. An image in a registry, a folder on a model hub, a folder of a web server or a disk."""
+"""References: the address of a cache: an image in a registry, a folder on a model hub, a web server or a disk."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ImageReference(Immutable, kw_only=True):
 
     @property
     def secure(self) -> bool:
-        """Whether what is sent and read is protected on its way: by TLS, or because it stays on this machine."""
+        """Whether the connection is protected: by TLS, or because it stays on this machine."""
         return not self.plain or is_loopback(self.host)
 
     @property
     def origin(self) -> str:
-        """The address of the registry. The one of Docker Hub has another name than its images have."""
+        """The address of the registry. The registry of Docker Hub has another name than its images."""
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         return f"{'http' if self.plain or is_loopback(host) else 'https'}://{host}"
 
@@ -72,7 +72,7 @@ class FolderReference(Immutable, kw_only=True):
 
     @property
     def secure(self) -> bool:
-        """Whether what is read is protected on its way."""
+        """Whether the connection is protected."""
         parts = urlsplit(self.url)
         return bool(self.path) or parts.scheme == "https" or is_loopback(parts.netloc)
 
@@ -93,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_reference(text: str) -> Reference:
-    """A reference out of what a user wrote. Everything else is a ConfigError, names and passwords in it too.
+    """Parse a reference that a user wrote. Anything else is a ConfigError, a reference with a password too.
 
     >>> read_reference("oci://registry.example.com/kernels/llama:v3").tag
     'v3'
@@ -101,18 +101,18 @@ def read_reference(text: str) -> Reference:
     'hf://acme/kernels@v1.0/h200'
     >>> read_reference("oci://example.com/kernels")
     Traceback (most recent call last):
-    precast.loader.errors.ConfigError: oci://example.com/kernels names no version: add a :TAG or a ...
+    precast.loader.errors.ConfigError: oci://example.com/kernels has no version: add a :TAG or a ...
     """
     if len(text) > MOST or not text.isprintable():
         raise ConfigError(f"{text[:80]!r} is not a reference: {_FORMS}")
-    scheme, found, rest = text.partition("://")
-    if found and scheme in ("oci", "oci+http"):
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme in ("oci", "oci+http"):
         return _image(rest, plain=scheme == "oci+http")
-    if found and scheme == "hf":
+    if separator and scheme == "hf":
         return _hub(rest)
-    if found and scheme in ("https", "http"):
+    if separator and scheme in ("https", "http"):
         return _web(text)
-    if found and scheme == "file":
+    if separator and scheme == "file":
         return _disk(rest, text)
     raise ConfigError(f"{_hidden(text)!r} is not a reference: {_FORMS}")
 
@@ -131,7 +131,7 @@ def _image(rest: str, *, plain: bool) -> ImageReference:
     if at and _DIGEST.fullmatch(digest) is None:
         raise ConfigError(f"{digest[:80]!r} is not a digest: write @sha256: and 64 digits, as 'precast push' prints it")
     if not colon and not at:
-        raise ConfigError(f"oci://{host}/{name} names no version: add a :TAG or a @sha256:DIGEST")
+        raise ConfigError(f"oci://{host}/{name} has no version: add a :TAG or a @sha256:DIGEST")
     return ImageReference(host=host, name=name, tag=tag, digest=digest, plain=plain)
 
 
@@ -163,7 +163,9 @@ def _web(text: str) -> FolderReference:
     except ValueError:
         raise ConfigError(f"{_hidden(text)!r} is not a URL: {_FORMS}") from None
     if parts.username is not None or parts.password is not None:
-        raise ConfigError("a reference must not hold a password, which would be printed: serve the folder without one")
+        raise ConfigError(
+            "a reference must not hold a password, since references are printed: serve the folder without one"
+        )
     if _HOST.fullmatch(parts.netloc) is None or parts.query or parts.fragment or port == 0 or " " in text:
         raise ConfigError(f"{_hidden(text)!r} is not the URL of a folder: write it like https://HOST/FOLDER")
     return FolderReference(url=text.rstrip("/"))
@@ -172,10 +174,10 @@ def _web(text: str) -> FolderReference:
 def _disk(rest: str, text: str) -> FolderReference:
     path = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
     if not path.startswith("/") or "\0" in path:
-        raise ConfigError(f"{text[:80]!r} is not a folder of this machine: write file:///FOLDER, from the root on")
+        raise ConfigError(f"{text[:80]!r} is not a folder of this machine: write file:///FOLDER, an absolute path")
     return FolderReference(path=str(Path(path)))
 
 
 def _hidden(text: str) -> str:
-    """The beginning of a text without what may be a password, or the signature of an address."""
+    """The beginning of a text, without a possible password or signature."""
     return re.sub(r"[^/@]*@(?!sha256:)", "...@", text[:160].partition("?")[0])[:80]

@@ -1,7 +1,7 @@
 """Reading keys: the values that the forms of ``precast.loader.contract.recordings.keys`` stand for.
 
-A form names modules, classes and functions. A recording is trusted as code is, and may name any; what a cache says may
-name those of one package: then nothing else is imported, and nothing but classes is called.
+A form names modules, classes and functions. A recording is trusted as code is, and may name any. What a cache holds may
+name those of one package only: then nothing else is imported, and only classes are called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from precast.loader.contract.recordings.keys import DEPTH, DSL, UnknownKey, canonical
 from precast.loader.contract.values import Immutable
 
-# Where the DSL keeps what a key may name, in the order that decides between equal names.
+# The modules of the DSL that have what a key may name, in the order that decides between equal names.
 _HOMES = (
     "cutlass", "cutlass.cute", "cutlass.cute.nvgpu", "cutlass.utils", "cutlass.pipeline", "cutlass.cute.arch",
     "cutlass.cute.nvgpu.warpgroup", "cutlass.cute.nvgpu.tcgen05", "cutlass.cute.nvgpu.warp", "cutlass.cute.typing",
@@ -27,22 +27,22 @@ _FAILURES = (ImportError, AttributeError, LookupError, RuntimeError, TypeError, 
 
 
 class _Reader(Immutable):
-    """What decides how a form is read: see ``decode``."""
+    """How a form is read: see ``decode``."""
 
     tensor: Callable[..., Any] | None
     makers: Mapping[str, Callable[..., Any]]
     package: str | None
 
-    def named(self, place: str, kind: Callable[[Any], bool]) -> Any:
-        """What stands at ``module:name``. Of one package only, it must be a thing of that kind which that defines."""
+    def named(self, name: str, kind: Callable[[Any], bool]) -> Any:
+        """The value at ``module:name``. With a package, that package must define it, and it must be of the kind."""
         if self.package is None:
-            return find(place)
-        _check_below(place.partition(":")[0], self.package, place)
-        found = find(place)
-        _check_below(str(getattr(found, "__module__", "")), self.package, place)
-        if not kind(found):
-            raise UnknownKey(f"{place[:80]!r} is not what it is used as")
-        return found
+            return find(name)
+        _check_below(name.partition(":")[0], self.package, name)
+        value = find(name)
+        _check_below(str(getattr(value, "__module__", "")), self.package, name)
+        if not kind(value):
+            raise UnknownKey(f"{name[:80]!r} is not of the kind that its form needs")
+        return value
 
 
 def decode(
@@ -57,9 +57,9 @@ def decode(
     Parameters
     ----------
     form
-        What ``encode`` gave.
+        What ``encode`` returned.
     tensor
-        Makes a tensor of dtype, sizes, strides and ``requires_grad``.
+        Makes a tensor from dtype, sizes, strides and ``requires_grad``.
     makers
         A library's own functions for what ``describe`` described.
     package
@@ -75,52 +75,52 @@ def decode(
     except _FAILURES as error:
         raise UnknownKey(
             f"{canonical(form)[:200]} cannot be made here ({type(error).__name__}: {error}): correct the recording, or"
-            " install the versions that it was made with"
+            " install the versions that it was recorded with"
         ) from error
 
 
-def find(place: str) -> Any:
-    """What stands at ``module:name``.
+def find(path: str) -> Any:
+    """The value at ``module:name``.
 
     >>> find("json:dumps").__name__
     'dumps'
     """
-    module, _, name = place.partition(":")
-    found: Any = importlib.import_module(module)
+    module, _, name = path.partition(":")
+    value: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
-def original_of(place: str) -> Callable[..., Any]:
+def original_of(path: str) -> Callable[..., Any]:
     """The compile function itself at ``module:name``, below every cache; for the builder.
 
     >>> original_of("json:dumps").__name__
     'dumps'
     """
-    original: Callable[..., Any] = inspect.unwrap(find(place))
+    original: Callable[..., Any] = inspect.unwrap(find(path))
     return original
 
 
-def _check_below(module: str, package: str, place: str) -> None:
+def _check_below(module: str, package: str, path: str) -> None:
     if module != package and not module.startswith(f"{package}."):
-        raise UnknownKey(f"{place[:80]!r} is not of {package}")
+        raise UnknownKey(f"{path[:80]!r} is not in the package {package}")
 
 
-def _is_enum(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, enum.Enum)
+def _is_enum(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, enum.Enum)
 
 
-def _is_namedtuple(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+def _is_namedtuple(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
-def _is_dataclass(found: Any) -> bool:
-    return isinstance(found, type) and dataclasses.is_dataclass(found)
+def _is_dataclass(value: Any) -> bool:
+    return isinstance(value, type) and dataclasses.is_dataclass(value)
 
 
-def _is_reference(found: Any) -> bool:
-    return isinstance(found, (type, FunctionType))
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, (type, FunctionType))
 
 
 def _decode(form: Any, depth: int, reader: _Reader) -> Any:
@@ -132,7 +132,7 @@ def _decode(form: Any, depth: int, reader: _Reader) -> Any:
         return form
     inner = functools.partial(_decode, depth=depth + 1, reader=reader)
     head = form[0] if form and isinstance(form[0], str) and form[0].startswith("$") else None
-    tag, _, place = (head or "").partition(":")
+    tag, _, name = (head or "").partition(":")
     rest = form[1:]
     if head is None or tag not in ("$list", "$dict", "$namedtuple", "$dataclass", "$made", "$tensor"):
         return tuple(map(inner, form))
@@ -141,15 +141,15 @@ def _decode(form: Any, depth: int, reader: _Reader) -> Any:
     if tag == "$dict":
         return {inner(name): inner(item) for name, item in rest}
     if tag == "$namedtuple":
-        return reader.named(place, _is_namedtuple)(*map(inner, rest))
+        return reader.named(name, _is_namedtuple)(*map(inner, rest))
     if tag == "$dataclass":
-        return reader.named(place, _is_dataclass)(**{name: inner(item) for name, item in rest})
+        return reader.named(name, _is_dataclass)(**{name: inner(item) for name, item in rest})
     if tag == "$made":
-        if place not in reader.makers:
-            raise UnknownKey(f"{place[:80]!r} makes no value of this library: correct the recording")
-        return reader.makers[place](*map(inner, rest))
+        if name not in reader.makers:
+            raise UnknownKey(f"{name[:80]!r} is not a maker of this library: correct the recording")
+        return reader.makers[name](*map(inner, rest))
     if reader.tensor is None:
-        raise UnknownKey("a tensor stands where only plain values may: correct the recording")
+        raise UnknownKey("a tensor is not allowed here, only plain values: correct the recording")
     dtype, sizes, strides, requires_grad = rest
     return reader.tensor(dtype, list(sizes), list(strides), requires_grad)
 
@@ -163,29 +163,29 @@ def _decode_text(form: str, reader: _Reader) -> Any:
     if tag == "$ref":
         return reader.named(rest, _is_reference)
     if tag == "$enum":
-        place, _, member = rest.rpartition(".")
-        return reader.named(place, _is_enum)[member]
+        path, _, member = rest.rpartition(".")
+        return reader.named(path, _is_enum)[member]
     if tag == "$device":
         return importlib.import_module("torch").device(rest)
     if tag == "$torch":
         torch = importlib.import_module("torch")
-        found = getattr(torch, rest)
-        if not isinstance(found, torch.dtype):
+        dtype = getattr(torch, rest)
+        if not isinstance(dtype, torch.dtype):
             raise UnknownKey(f"torch.{rest[:80]} is not a dtype: correct the recording")
-        return found
+        return dtype
     if tag == f"${DSL}":
         return _of_dsl_named(rest)
     raise UnknownKey(f"{form[:80]!r} is not a form of a value: correct the recording")
 
 
 def _of_dsl_named(name: str) -> Any:
-    """A type or an enum's member of the DSL, by its last name; the first home that has it decides."""
+    """A type of the DSL or a member of its enums, by its last name, from the first module that has it."""
     head, _, member = name.partition(".")
     for home in _HOMES:
         try:
-            found = getattr(importlib.import_module(home), head, None)
+            value = getattr(importlib.import_module(home), head, None)
         except ImportError:
             continue
-        if isinstance(found, type):
-            return getattr(found, member) if member else found
-    raise UnknownKey(f"the DSL has no {name}: build with the DSL that the recording was made with")
+        if isinstance(value, type):
+            return getattr(value, member) if member else value
+    raise UnknownKey(f"the DSL has no {name}: build with the DSL of the recording")

@@ -1,6 +1,6 @@
-"""Keys: what a library asks its compiler for, written as plain JSON that reads the same in every process.
+"""Keys: what a library requests of its compiler, written as plain JSON that reads the same in every process.
 
-A key is made of arguments of a library's compile function. Each has one form: plain values are themselves; anything
+A key consists of arguments of a library's compile function. Each has one form: plain values are themselves; anything
 else is a text that begins with ``$``, or a list whose first item is one. No pickle, no ``repr``, no address: a value of
 an unknown type is refused by name, since a guess could make two different kernels share a key.
 
@@ -59,10 +59,10 @@ def encode(value: Any, *, tensors: bool = False, describe: Describe | None = Non
     value
         An argument of a compile function, or of a call.
     tensors
-        Whether tensors are admitted, described by dtype, sizes and strides.
+        Whether tensors are allowed, described by dtype, sizes and strides.
     describe
-        A library's own rule: of a value that is good in one process only, what makes an equal one, by a name in
-        the ``makers`` of ``key_reader.decode`` and its arguments; None for every other value.
+        A library's own rule: for a value that is valid in one process only, how to make an equal one: a name in
+        the ``makers`` of ``key_reader.decode``, and its arguments; None for every other value.
 
     >>> encode(("k", 128, (1, 2), None)), encode("$x")
     (['k', 128, [1, 2], None], '$str:$x')
@@ -91,9 +91,9 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
     if depth > DEPTH:
         raise UnknownKey(f"a key nests deeper than {DEPTH} levels: it cannot be recorded")
     inner = functools.partial(_encode, depth=depth + 1, tensors=tensors, describe=describe)
-    made = describe(value) if describe else None
-    if made is not None:
-        return [f"$made:{made[0]}", *map(inner, made[1])]
+    maker = describe(value) if describe else None
+    if maker is not None:
+        return [f"$made:{maker[0]}", *map(inner, maker[1])]
     if isinstance(value, enum.Enum):
         return _enum(value)
     if isinstance(value, type):
@@ -138,33 +138,35 @@ def _encode_torch(value: Any, tensors: bool) -> Any:
 
 
 def _is_torch(kind: type) -> bool:
-    """Whether a type is torch's or derived from one of torch's; torch is not imported to find out."""
+    """Whether a type is torch's or derived from one of torch's; this does not import torch."""
     return "torch" in sys.modules and any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
 
 
 def _of_dsl(kind: type) -> bool:
     module = str(kind.__module__)
-    return module.partition(".")[0] == DSL and not any(module.startswith(f"{one}.") for one in _NOT_DSL)
+    return module.partition(".")[0] == DSL and not any(module.startswith(f"{package}.") for package in _NOT_DSL)
 
 
 def _place(value: Any) -> str:
-    """``module:name`` of a class or function, which must be found there again."""
+    """``module:name`` of a class or function, which must be its value."""
     module, name = getattr(value, "__module__", None), value.__qualname__
     if not isinstance(module, str) or "<" in name:
         raise UnknownKey(
-            f"{name} is defined inside a function, so that no other process can find it: move it to a module"
+            f"{name} is defined inside a function, where no other process can import it: move it to a module"
         )
-    found: Any = sys.modules.get(module)
+    value_there: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value and getattr(found, "__wrapped__", None) is not value:
-        raise UnknownKey(f"{module}:{name} is not what stands at that place: it cannot be recorded")
+        value_there = getattr(value_there, part, None)
+    if value_there is not value and getattr(value_there, "__wrapped__", None) is not value:
+        raise UnknownKey(
+            f"{module}:{name} is another value than this one, which cannot be recorded: define it under its own name"
+        )
     return f"{module}:{name}"
 
 
 def _unknown(value: Any) -> UnknownKey:
     kind = type(value)
     return UnknownKey(
-        f"a {kind.__module__}.{kind.__qualname__} has no form as a key: the kernel is compiled as it was before; "
+        f"a {kind.__module__}.{kind.__qualname__} has no form as a key, so the kernel is compiled as before: "
         "declare the seam further up, where the arguments are plain"
     )

@@ -1,9 +1,6 @@
-"""Recordings: the keys that a program asked for, one JSON text a line, in a file that many processes may add to.
+"""Recordings: the keys that a program requested, one JSON text a line, in a file that many processes may share.
 
-What the program compiled without a key has lines too, for a report.
-
-``precast record`` makes a manifest of one. A line is written at once and whole, so that what a killed program has
-asked for is not lost.
+What the program compiled without a key has lines too, for the report. ``precast record`` makes a manifest of one.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ _FIELDS = ("library", "compile", "config", "call")
 class Recorded(Immutable, kw_only=True):
     """One key: the library, its function by ``module:name``, and the values that the key is made of.
 
-    ``call`` holds the arguments of a call of that function, where the function makes its key itself.
+    ``call`` holds the arguments of a call of that function, where the function computes its key itself.
     """
 
     library: str
@@ -61,7 +58,7 @@ class Recorded(Immutable, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What two recordings of the same kernel have in common: all but the call."""
+        """All of it but the call: equal for two recordings of the same kernel."""
         return json.dumps([self.library, self.compile, dict(self.config)], sort_keys=True, separators=(",", ":"))
 
 
@@ -72,43 +69,43 @@ def _library(value: object) -> str:
 
 
 def _place(value: object) -> str:
-    """``module:name``, which may be imported: nothing but identifiers and dots."""
+    """``module:name``, which may be imported: only identifiers and dots."""
     module, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise FormatError(f"{str(value)[:80]!r} is not a function as module:name")
+        raise FormatError(f"{str(value)[:80]!r} is not a function written as module:name")
     return f"{module}:{name}"
 
 
 def _values(value: object) -> Mapping[str, Any]:
     """Values by name, each of which a config can hold."""
     data = fields.as_object(value)
-    for name, one in data.items():
+    for name, item in data.items():
         if not NAME.admits(name):
             raise FormatError("not a name of an argument", name[:80])
         try:
-            to_value(one)
+            to_value(item)
         except ConfigError as error:
             raise FormatError(str(error), name) from None
     return data
 
 
 def read_recording(data: bytes) -> tuple[Recorded, ...]:
-    """The keys of a recording, each once, sorted. A last line that was cut is left out; other bad ones are errors.
+    """The keys of a recording, each once, sorted. An incomplete last line is skipped; other malformed lines are errors.
 
     >>> read_recording(b'{"library": "quack", "comp')
     ()
     """
-    return merged(one for one in _lines(data) if isinstance(one, Recorded))
+    return merged(entry for entry in _lines(data) if isinstance(entry, Recorded))
 
 
 def read_untracked(data: bytes) -> tuple[UntrackedCompile, ...]:
-    """The compilations of a recording that no seam asked for, each once, sorted.
+    """The compilations of a recording that no seam tracks, each once, sorted.
 
     >>> read_untracked(b"")
     ()
     """
-    found = {one.text: one for one in _lines(data) if isinstance(one, UntrackedCompile)}
-    return tuple(found[text] for text in sorted(found))
+    untracked = {entry.text: entry for entry in _lines(data) if isinstance(entry, UntrackedCompile)}
+    return tuple(untracked[text] for text in sorted(untracked))
 
 
 def _lines(data: bytes) -> Iterator[Recorded | UntrackedCompile]:
@@ -118,13 +115,13 @@ def _lines(data: bytes) -> Iterator[Recorded | UntrackedCompile]:
             continue
         try:
             value = fields.read_json(line, limit=LINE_LIMIT)
-            found = value.get(UNCOVERED) if isinstance(value, dict) else None
-            one = Recorded.parse(value) if found is None else UntrackedCompile.parse(found)
+            untracked = value.get(UNCOVERED) if isinstance(value, dict) else None
+            entry = Recorded.parse(value) if untracked is None else UntrackedCompile.parse(untracked)
         except FormatError as error:
             if number == len(lines):
                 break
             raise FormatError(f"line {number} of the recording: {error}: remove it") from None
-        yield one
+        yield entry
 
 
 def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
@@ -135,6 +132,6 @@ def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
     True
     """
     table: dict[str, Recorded] = {}
-    for one in sorted(recorded, key=lambda one: one.text):
-        table.setdefault(one.key, one)
+    for entry in sorted(recorded, key=lambda entry: entry.text):
+        table.setdefault(entry.key, entry)
     return tuple(table.values())

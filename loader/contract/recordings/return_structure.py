@@ -1,10 +1,10 @@
-"""What a compile function returned: a compiled object alone, a structure of some and plain values, or anything else.
+"""What a compile function returned: one compiled object, a structure of several and plain values, or anything else.
 
-The builder notes it beside the objects, and a seam gives the library the same again around a cache's kernels. It is
-written as ``contract.recordings.keys`` writes values; ``["$made:kernel"]`` stands for the first kernel, and
-``["$made:kernel", 1]`` for the second. Nothing is noted where the object itself was returned.
+The builder stores it beside the objects, and a seam returns the same structure to the library around a cache's kernels.
+It is written as ``contract.recordings.keys`` writes values; ``["$made:kernel"]`` stands for the first kernel, and
+``["$made:kernel", 1]`` for the second. Nothing is stored where the object itself was returned.
 
-A function's first object is filed under its op, each further one under a name of its own below it.
+A function's first object is stored under its op, each further one under a name of its own below it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ WRAPPED = "wrapped"
 """The function returned something that has no plain form, such as a closure: only the function itself can make it."""
 
 MOST = 64
-"""How many objects one call of a compile function may give."""
+"""How many objects one call of a compile function may compile."""
 
 _KERNEL = "kernel"
 
 
 def numbered(name: str, number: int, separator: str = ".") -> str:
-    """The name that a function's object is filed under, from 0 on.
+    """The name of a function's object, by its number from 0 on.
 
     >>> numbered("attach.mine.compiled", 0), numbered("attach.mine.compiled", 1)
     ('attach.mine.compiled', 'attach.mine.compiled.object1')
@@ -36,7 +36,7 @@ def numbered(name: str, number: int, separator: str = ".") -> str:
 
 
 def first_op(op: str) -> str:
-    """The op that the first object of the same function is filed under.
+    """The op of the first object of the same function.
 
     >>> first_op("attach.quack.softmax_ab12.object1"), first_op("acme.split.main")
     ('attach.quack.softmax_ab12', 'acme.split.main')
@@ -58,30 +58,30 @@ def structure_of(returned: object, compiled: Sequence[object]) -> tuple[Any, tup
     >>> structure_of(lambda: 0, [one])[0], structure_of(one, [one])[0]
     ('wrapped', None)
     """
-    alone = next((one for one in compiled if one is returned), None)
+    alone = next((item for item in compiled if item is returned), None)
     if alone is not None:
         return None, (alone,)
     if not isinstance(returned, (tuple, list, dict)):
         return WRAPPED, tuple(compiled)
-    found: list[object] = []
+    kernels: list[object] = []
 
     def describe(value: Any) -> tuple[str, tuple[Any, ...]] | None:
-        if not any(one is value for one in compiled):
+        if not any(item is value for item in compiled):
             return None
-        if not any(one is value for one in found):
-            found.append(value)
-        number = next(place for place, one in enumerate(found) if one is value)
+        if not any(item is value for item in kernels):
+            kernels.append(value)
+        number = next(position for position, item in enumerate(kernels) if item is value)
         return _KERNEL, (number,) if number else ()
 
     try:
         form = encode(returned, describe=describe)
     except UnknownKey:
         return WRAPPED, tuple(compiled)
-    return (form, tuple(found)) if found else (WRAPPED, tuple(compiled))
+    return (form, tuple(kernels)) if kernels else (WRAPPED, tuple(compiled))
 
 
 def rebuilt(form: Any, kernels: Sequence[object], package: str) -> Any:
-    """The structure of a form around other kernels. Types that it names must be of this package: no other is imported.
+    """The structure of a form around other kernels. Types that it names must be in this package: no other is imported.
 
     >>> rebuilt([["$made:kernel"], 8], ["k"], "quack")
     ('k', 8)
@@ -89,19 +89,17 @@ def rebuilt(form: Any, kernels: Sequence[object], package: str) -> Any:
 
     def kernel(number: Any = 0) -> object:
         if type(number) is not int or not 0 <= number < len(kernels):
-            raise UnknownKey(f"there is no kernel {number!r:.20} of {len(kernels)}")
+            raise UnknownKey(f"there is no kernel {number!r:.20}: the artifact has {len(kernels)}")
         return kernels[number]
 
     try:
         return decode(form, makers={_KERNEL: kernel}, package=package)
     except UnknownKey as error:
-        raise FormatError(
-            f"what the library's function returned cannot be made again: {error}; rebuild the cache"
-        ) from error
+        raise FormatError(f"cannot make what the library's function returned: {error}; rebuild the cache") from error
 
 
 def count_of(provenance: Mapping[str, Any]) -> int:
-    """How many objects the function compiled, as an artifact of it says.
+    """How many objects the function compiled, by the provenance of an artifact of it.
 
     >>> count_of({}), count_of({"objects": 2})
     (1, 2)
@@ -113,7 +111,7 @@ def count_of(provenance: Mapping[str, Any]) -> int:
 
 
 def parse_structure(value: object) -> Any:
-    """Check a form that was read; what ``structure_of`` gives passes.
+    """Check a form that was read; what ``structure_of`` returns passes.
 
     >>> parse_structure("wrapped")
     'wrapped'

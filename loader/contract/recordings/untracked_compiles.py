@@ -1,9 +1,9 @@
-"""Compilations that no declared seam asks for: found while a program is recorded, and reported with their places.
+"""Compilations that no declared seam tracks: observed while a program is recorded, and reported with their call sites.
 
-They are not served. What ``cute.compile`` is given says too little for a key. Most often it is a live object, whose
-state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory holds
-addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam one
-level up, at a function with plain arguments, has none of these problems: so the report says where to declare one.
+No cache serves them. The arguments of ``cute.compile`` hold too little for a key. Most often they are a live object
+whose state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory
+holds addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam
+one level up, at a function with plain arguments, has none of these problems: the report says where to declare one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LONGEST = 400
 
 
 class UntrackedCompile(Immutable, kw_only=True):
-    """One compilation: the place that asked for it, what it compiles, of which arguments, and why no seam has it.
+    """One compilation: the function that started it, what it compiles, its arguments, and why no seam tracks it.
 
-    Where a seam was asked for it, and it has no key, ``place`` is the seam's and only ``reason`` says more.
+    Where a seam tracks it, but it has no key, ``place`` is the seam's, and only ``reason`` is set besides.
     """
 
     place: str
@@ -42,12 +42,12 @@ class UntrackedCompile(Immutable, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What two of the same have in common."""
+        """Equal for two records of the same compilation."""
         return self.text
 
     @classmethod
     def parse(cls, value: object) -> UntrackedCompile:
-        """What a line of a recording says, each part checked.
+        """The compilation that a line of a recording holds, each part checked.
 
         >>> UntrackedCompile.parse({"place": "m:f", "compiled": "m:g", "arguments": "()", "reason": "none"}).place
         'm:f'
@@ -56,15 +56,15 @@ class UntrackedCompile(Immutable, kw_only=True):
         return cls(**{name: fields.parsed(data, name, _text) for name in _FIELDS})
 
     def __str__(self) -> str:
-        return f"no seam asks for {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
+        return f"no seam tracks {self.compiled}{self.arguments}: {self.reason}" if self.compiled else self.reason
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > LONGEST:
-        raise FormatError(f"{value!r:.80} is not a text of at most {LONGEST} characters")
+        raise FormatError(f"{value!r:.80} is not a string of at most {LONGEST} characters")
     return value
 
 
 def without_key(place: str, reason: str) -> UntrackedCompile:
-    """A compilation that a seam was asked for, and that no key can hold."""
+    """A compilation that a seam tracks, but that no key can hold."""
     return UntrackedCompile(place=place[:LONGEST], reason=reason[:LONGEST])

@@ -184,7 +184,7 @@ def test_an_image_of_something_else_is_refused(front: Server, tmp_path: Path) ->
     manifest = encode_manifest(described, [], {})
     path = "/v2/kernels/image/manifests/other"
     assert front.handler(Request("PUT", path, {"content-type": MANIFEST_TYPE}, manifest)).status == 201
-    with pytest.raises(FetchError, match="is no image of a cache: it has no table of layers; push caches with"):
+    with pytest.raises(FetchError, match="is not an image of a cache, without a table of layers: push caches with"):
         fetch(f"oci://{front.host}/kernels/image:other", tmp_path / "fetched", patience=QUICK)
 
 

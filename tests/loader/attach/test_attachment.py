@@ -201,7 +201,7 @@ def test_another_mode_later(cache: Path) -> None:
     assert forgotten == ["x"]
     attachment.change(missing="raise")
     assert (attachment.mode, attachment.missing) == ("frozen", "raise")
-    with pytest.raises(ConfigError, match="process of its own"):
+    with pytest.raises(ConfigError, match="separate process"):
         attachment.change("record")
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from precast.loader.attach.cached_compile import ServedMapping, served
+from precast.loader.attach.cached_compile import CachedMapping, cached_compile
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.library import Library
 from tests.helpers.attached import MINE
@@ -20,7 +20,7 @@ from tests.helpers.attached import MINE
 class Source:
     """Has a kernel for what its keys name, and writes down what it was asked for."""
 
-    noting = True
+    recording = True
 
     def __init__(self, *has: Mapping[str, Any]) -> None:
         self.has = has
@@ -70,7 +70,7 @@ def compiled(n: Any, dtype: Any = "bf16", *, flag: Any = False) -> Any:
 )
 def test_every_form_of_a_call_is_one_key(ask: Callable[..., Any]) -> None:
     source = Source({"n": 8, "dtype": "bf16", "flag": False})
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
     assert ask(hooked) is kernel and ask(hooked) is kernel
     assert source.asked == [{"n": 8, "dtype": "bf16", "flag": False}]
 
@@ -101,7 +101,7 @@ class Shape(NamedTuple):
 @pytest.mark.parametrize("given", ["by position", "by name"])
 def test_equal_values_of_other_types_within_an_argument_are_other_keys(hold: Callable[..., Any], given: str) -> None:
     source = Source({"n": hold(1), "dtype": "bf16", "flag": False})
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
 
     def ask(value: Any) -> Any:
         return hooked(value) if given == "by position" else hooked(n=value)
@@ -119,7 +119,7 @@ def test_equal_values_of_other_types_within_an_argument_are_other_keys(hold: Cal
 @pytest.mark.parametrize("memo", [functools.cache, functools.lru_cache(maxsize=8), memoising])
 def test_a_miss_is_asked_once_and_left_to_the_functions_own_cache(memo: Callable[..., Any]) -> None:
     source, memoised = Source(), memo(compiled)
-    hooked: Any = served(source, MINE, compiled, memoised)
+    hooked: Any = cached_compile(source, MINE, compiled, memoised)
     first = hooked(8)
     assert hooked(8) is first is memoised(8)
     assert len(source.asked) == 1
@@ -131,7 +131,7 @@ def test_a_miss_is_asked_once_and_left_to_the_functions_own_cache(memo: Callable
 
 @pytest.mark.parametrize("memo", [functools.cache, memoising])
 def test_a_librarys_count_of_what_it_keeps_has_what_is_served(memo: Callable[..., Any]) -> None:
-    hooked: Any = served(Source({"n": 8, "dtype": "bf16", "flag": False}), MINE, compiled, memo(compiled))
+    hooked: Any = cached_compile(Source({"n": 8, "dtype": "bf16", "flag": False}), MINE, compiled, memo(compiled))
     for argument, kept in ((8, 1), (8, 1), (9, 2)):
         hooked(argument)
         assert hooked.cache_info().currsize == kept
@@ -141,7 +141,7 @@ def test_a_librarys_count_of_what_it_keeps_has_what_is_served(memo: Callable[...
 
 def test_a_function_that_keeps_nothing_is_called_each_time() -> None:
     source = Source()
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
     assert hooked(8) is not hooked(8)
     assert len(source.asked) == 1
 
@@ -150,7 +150,7 @@ def test_a_function_that_keeps_nothing_is_called_each_time() -> None:
 @pytest.mark.parametrize("memo", [functools.cache, lambda function: function])
 def test_equal_arguments_of_other_types_are_other_keys(memo: Callable[..., Any], one: Any, other: Any) -> None:
     source = Source({"n": one, "dtype": "bf16", "flag": False})
-    hooked = served(source, MINE, compiled, memo(compiled))
+    hooked = cached_compile(source, MINE, compiled, memo(compiled))
     assert hooked(one) is kernel
     assert isinstance(hooked(other), Compiled) and isinstance(hooked(n=other), Compiled)
     assert hooked(one) is kernel
@@ -158,7 +158,7 @@ def test_equal_arguments_of_other_types_are_other_keys(memo: Callable[..., Any],
 
 def test_arguments_without_a_hash_are_served_too() -> None:
     source = Source({"n": [8], "dtype": "bf16", "flag": False})
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
     assert hooked([8]) is hooked([8]) is kernel
     assert isinstance(hooked([9]), Compiled) and isinstance(hooked({}), Compiled)
 
@@ -168,7 +168,7 @@ def test_errors_are_those_of_the_function(memo: Callable[..., Any]) -> None:
     def failing(n: int) -> Any:
         raise KeyError(n)
 
-    hooked = served(Source(), MINE, failing, memo(failing))
+    hooked = cached_compile(Source(), MINE, failing, memo(failing))
     with pytest.raises(KeyError, match="8"):
         hooked(8)
     with pytest.raises(TypeError, match=r"failing\(\) missing 1 required positional argument: 'n'"):
@@ -179,7 +179,7 @@ def test_errors_are_those_of_the_function(memo: Callable[..., Any]) -> None:
 
 def test_another_mode_asks_again() -> None:
     source = Source()
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
     hooked(8)
     source.has = ({"n": 8, "dtype": "bf16", "flag": False},)
     assert hooked(8) is not kernel
@@ -190,7 +190,7 @@ def test_another_mode_asks_again() -> None:
 
 def test_threads_get_the_kernel_of_their_key() -> None:
     source = Source(*({"n": n, "dtype": "bf16", "flag": False} for n in range(0, 40, 2)))
-    hooked = served(source, MINE, compiled, compiled)
+    hooked = cached_compile(source, MINE, compiled, compiled)
     wrong: list[int] = []
 
     def work() -> None:
@@ -205,11 +205,11 @@ def test_threads_get_the_kernel_of_their_key() -> None:
 
 
 def test_a_hooked_function_looks_like_the_function() -> None:
-    hooked: Any = served(Source(), MINE, compiled, functools.cache(compiled))
+    hooked: Any = cached_compile(Source(), MINE, compiled, functools.cache(compiled))
     assert (hooked.__name__, hooked.__doc__, hooked.__wrapped__) == ("compiled", compiled.__doc__, compiled)
 
     class Holder:
-        method = served(Source(), MINE, compiled, compiled)
+        method = cached_compile(Source(), MINE, compiled, compiled)
         static = staticmethod(method)
 
     assert isinstance(Holder.static(8), Compiled) and isinstance(Holder().method(8), Compiled)
@@ -217,8 +217,8 @@ def test_a_hooked_function_looks_like_the_function() -> None:
 
 def test_a_mapping_is_a_mapping() -> None:
     source, own = Source({"key": "a"}), {"b": "own"}
-    source.noting = False
-    mapping = ServedMapping(source, MINE, "m:f", own)
+    source.recording = False
+    mapping = CachedMapping(source, MINE, "m:f", own)
     assert "a" in mapping and mapping["a"] is mapping.get("a") is kernel
     assert mapping["b"] == mapping.get("b") == "own" and "c" not in mapping and mapping.get("c") is None
     with pytest.raises(KeyError):
@@ -236,15 +236,15 @@ def test_a_mapping_is_a_mapping() -> None:
 def test_while_calls_are_wanted_every_one_is_noted() -> None:
     """Which of two calls of one key is recorded must not depend on which came first."""
     source = Source()
-    mapping = ServedMapping(source, MINE, "m:f", {})
+    mapping = CachedMapping(source, MINE, "m:f", {})
     for n in (2, 1):
-        mapping.noting_calls(lambda n: "key" in mapping)(n)
+        mapping.recording_calls(lambda n: "key" in mapping)(n)
     assert [call["n"] for call in source.calls] == [2, 1]
 
 
 def test_the_call_that_is_noted_is_the_threads_own() -> None:
     source = Source()
-    mapping = ServedMapping(source, MINE, "m:f", {})
+    mapping = CachedMapping(source, MINE, "m:f", {})
     entered, both, first_asked = threading.Event(), threading.Event(), threading.Event()
 
     def front_end(n: int) -> None:
@@ -257,7 +257,7 @@ def test_the_call_that_is_noted_is_the_threads_own() -> None:
         assert ("key", n) not in mapping
         first_asked.set()
 
-    noted = mapping.noting_calls(front_end)
+    noted = mapping.recording_calls(front_end)
     first = threading.Thread(target=noted, args=(1,))
     first.start()
     assert entered.wait(10)

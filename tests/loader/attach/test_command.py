@@ -83,7 +83,7 @@ def test_an_interrupt_is_the_scripts_own(folder: Path) -> None:
     ("words", "text"),
     [
         (("missing.py",), "missing.py does not exist: name a script, or a module with -m"),
-        (("--library", "quak", "fail.py"), "no library 'quak' is declared: name one of"),
+        (("--library", "quak", "fail.py"), "no library 'quak' is declared: use one of"),
         (("--mode", "fast", "fail.py"), "invalid choice: 'fast'"),
         (("--mode", "record", "--missing", "raise", "fail.py"), "use missing='compile' or 'skip'"),
         (("--target", "sm_9999", "fail.py"), "'sm_9999'"),
@@ -100,7 +100,7 @@ def test_a_wrong_request_ends_with_2_and_runs_nothing(words: tuple[str, ...], te
 def test_the_report_comes_last_whatever_the_end(folder: Path, tmp_path: Path) -> None:
     done = run(*ATTACH, "--report", f"{folder}/fail.py", cwd=folder)
     assert done.returncode == 1
-    assert done.stderr.endswith("ValueError: from the script\nno attached library asked for a kernel\n")
+    assert done.stderr.endswith("ValueError: from the script\nno attached library requested a kernel\n")
     site = write_library(tmp_path / "site", {"minilib/kernels.py": "def compiled(n): return n\n"})
     (folder / "use.py").write_text(
         "from precast.loader.attach import Functions, Library, attach\n"

@@ -123,7 +123,7 @@ def test_a_library_without_its_seam_is_an_error_that_says_what_to_do(seam: str, 
     code = f"""{ATTACH}
 begin({seam})
 try: import minilib.kernels
-except Exception as error: assert "another version of minilib; install that one, or leave mine out" in str(error), error
+except Exception as error: assert "another version of minilib: do not attach mine" in str(error), error
 else: raise AssertionError
 """
     passes(code, path=[write_library(tmp_path / "site", FILES)])
@@ -138,8 +138,8 @@ def refused(text, *arguments, **more):
     except ConfigError as error: assert text in str(error), error
     else: raise AssertionError(text)
 
-refused("give a list, such as ['quack']", "quack")
-refused("'nothing' is declared: name one of", ["nothing"])
+refused("pass a list, such as ['quack']", "quack")
+refused("'nothing' is declared: use one of", ["nothing"])
 absent = Library(name="absent", distribution="dist-absent", package="absent_package", seams=())
 refused("pip install dist-absent", [absent])
 refused("not a mode", [], mode="fast")
@@ -149,14 +149,14 @@ first = begin(Decorator("minilib.jit", "jit_cache"), mode="frozen", missing="rai
 assert attached() is first
 assert begin(Decorator("minilib.jit", "jit_cache")) is first and (first.mode, first.missing) == ("frozen", "raise")
 assert attach([], mode="serve") is first and (first.mode, first.missing) == ("serve", "raise")
-refused("process of its own", [], mode="record")
+refused("separate process", [], mode="record")
 refused("another recording or target", [], recording="r")
 refused("another recording or target", [], target="sm_100a")
 from minilib import kernels
 assert attach([]) is first and kernels.decorated.__wrapped__.__closure__ is None
 assert begin() is first
 late = Library(name="late", distribution="minilib", package="minilib", seams=())
-refused("minilib is imported already: call precast.loader.attach before the first import", [late])
+refused("minilib is already imported: call precast.loader.attach before the first import", [late])
 assert "late" not in first.libraries
 """
     passes(code, path=[write_library(tmp_path / "site", FILES)])

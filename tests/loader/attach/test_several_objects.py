@@ -13,7 +13,7 @@ from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import Coverage, coverage
 from precast.loader import session
 from precast.loader.attach.attachment import Attachment, KernelMissing
-from precast.loader.attach.cached_compile import served
+from precast.loader.attach.cached_compile import cached_compile
 from precast.loader.attach.compiler.dsl import Answers, answered_by
 from precast.loader.contract.format.config import to_value
 from precast.loader.errors import PrecastError
@@ -59,10 +59,10 @@ def test_each_kernel_stands_where_its_object_stood(cache: Cache) -> None:
     [
         (SECOND_FIRST, [0], 2, "no cache holds attach.mine.kernels_compiled_4ea30d5f.object1"),
         (SECOND_FIRST, [1], 2, "no cache holds attach.mine.kernels_compiled_4ea30d5f"),
-        (SECOND_FIRST, [0], 1, "there is no kernel 1 of 1"),
+        (SECOND_FIRST, [0], 1, "there is no kernel 1: the artifact has 1"),
         (SECOND_FIRST, [0, 1], 65, "65 is not a number of objects"),
         (SECOND_FIRST, [0, 1], "2", "'2' is not a number of objects"),
-        ([["$made:kernel", 2]], [0, 1], 2, "there is no kernel 2 of 2"),
+        ([["$made:kernel", 2]], [0, 1], 2, "there is no kernel 2: the artifact has 2"),
     ],
 )
 def test_a_missing_object_is_a_miss(cache: Cache, returns: Any, numbers: list[int], objects: Any, reason: str) -> None:
@@ -101,7 +101,7 @@ def test_a_seam_inside_a_function_takes_its_kernel_from_that_functions(cache: Ca
     cache("wrapped", 0, 1)
     attachment = Attachment("serve", target="sm_90a")
     answers: list[Answers] = []
-    inner: Any = served(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
+    inner: Any = cached_compile(attachment, MINE, lambda n: answers[-1].next(), lambda n: pytest.fail("compiled"))
     attachment.on_change(inner.cache_clear)
 
     def own(given: Answers) -> Any:

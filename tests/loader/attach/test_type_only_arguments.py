@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from precast.loader.attach.cached_compile import served
+from precast.loader.attach.cached_compile import cached_compile
 from precast.loader.attach.hooks import compiles
 from precast.loader.attach.library import Library
 
@@ -19,7 +19,7 @@ LIBRARY = Library(name="one", distribution="zstandard", package="zstandard", sea
 class Asked:
     """An attachment that has no kernel, or one; it remembers what it was asked for."""
 
-    noting = False
+    recording = False
 
     def __init__(self, kernel: Any = None) -> None:
         self.kernel = kernel
@@ -45,21 +45,21 @@ def compile_for(tile: int, m: int, scale: float, stream: object) -> str:
 
 def test_what_is_handed_on_is_no_key() -> None:
     asked = Asked("kernel")
-    hooked = served(asked, LIBRARY, compile_for, compile_for, ("m", "scale", "stream"))
+    hooked = cached_compile(asked, LIBRARY, compile_for, compile_for, ("m", "scale", "stream"))
     assert {hooked(64, m, m / 2, object()) for m in (1, 5, 300)} == {"kernel"}
     assert hooked(tile=128, m=7, scale=1.0, stream=None) == "kernel"
     assert asked.keys == [{"tile": 64, "m": 1, "scale": 1.0}, {"tile": 128, "m": 1, "scale": 1.0}]
 
 
 def test_a_miss_compiles_with_the_arguments_of_the_call() -> None:
-    hooked = served(Asked(), LIBRARY, compile_for, compile_for, ("m", "scale", "stream"))
+    hooked = cached_compile(Asked(), LIBRARY, compile_for, compile_for, ("m", "scale", "stream"))
     assert hooked(64, 5, 1.0, None) == "compiled 64 5"
     assert hooked(64, 6, 1.0, None) == "compiled 64 6"
 
 
 def test_the_answer_is_kept_by_type() -> None:
     asked = Asked("kernel")
-    hooked = served(asked, LIBRARY, compile_for, compile_for, ("m",))
+    hooked = cached_compile(asked, LIBRARY, compile_for, compile_for, ("m",))
     hooked(1, 5, 1.0, None)
     hooked(True, 5, 1.0, None)
     assert len(asked.keys) == 2
@@ -69,7 +69,7 @@ def test_the_answer_is_kept_by_type() -> None:
 
 
 def test_a_wrong_call_is_the_function_s_own_error() -> None:
-    hooked = served(Asked("kernel"), LIBRARY, compile_for, compile_for, ("m",))
+    hooked = cached_compile(Asked("kernel"), LIBRARY, compile_for, compile_for, ("m",))
     with pytest.raises(TypeError, match="compile_for"):
         hooked(64)
 
@@ -78,7 +78,7 @@ def test_a_tensor_that_a_compile_function_was_given_is_not_kept() -> None:
     def compiled(x: Any) -> str:
         return "compiled"
 
-    hooked = served(Asked(), LIBRARY, compiled, compiled)
+    hooked = cached_compile(Asked(), LIBRARY, compiled, compiled)
     tensor = Tensor()
     gone = weakref.ref(tensor)
     assert hooked(tensor) == hooked(tensor) == "compiled"
@@ -108,7 +108,7 @@ def test_a_function_that_compiles_in_one_inside_it_is_found() -> None:
 
 
 def test_a_tensor_among_the_key_is_not_kept_either() -> None:
-    hooked = served(Asked(), LIBRARY, compile_for, compile_for, ("m",))
+    hooked = cached_compile(Asked(), LIBRARY, compile_for, compile_for, ("m",))
     tensor = Tensor()
     gone = weakref.ref(tensor)
     assert hooked(64, 5, 1.0, tensor) == "compiled 64 5"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from precast.loader.attach.attachment import Attachment
-from precast.loader.attach.cached_compile import ServedMapping, served
+from precast.loader.attach.cached_compile import CachedMapping, cached_compile
 from precast.loader.attach.compiler import dsl
 from precast.loader.attach.recorder import Recorder
 from precast.loader.contract.recordings.recording import read_recording, read_untracked
@@ -47,7 +47,7 @@ def seen(compiler: Any) -> list[Any]:
 def test_what_a_seam_asks_for_is_covered(compiler: Any, seen: list[Any]) -> None:
     compile_ = compiler.CompileCallable()
     attachment = Attachment("record", recorder=Recorder(None))
-    function = served(attachment, MINE, lambda n: compile_("inside"), lambda n: compile_("inside"))
+    function = cached_compile(attachment, MINE, lambda n: compile_("inside"), lambda n: compile_("inside"))
     assert function(1) == "compiled" == compile_("outside")
     assert seen == ["outside"]
 
@@ -64,7 +64,7 @@ def test_a_compilation_inside_another_is_part_of_it(compiler: Any, seen: list[An
 
 def test_a_mapping_covers_what_its_library_files_and_nothing_after_it(compiler: Any, seen: list[Any]) -> None:
     compile_ = compiler.CompileCallable()
-    mapping = ServedMapping(Attachment("record", recorder=Recorder(None)), MINE, "m:f", {})
+    mapping = CachedMapping(Attachment("record", recorder=Recorder(None)), MINE, "m:f", {})
 
     def library(fails: bool) -> None:
         if ("key", fails) not in mapping:
@@ -74,7 +74,7 @@ def test_a_mapping_covers_what_its_library_files_and_nothing_after_it(compiler: 
             mapping["key", fails] = kernel
         compile_("besides")
 
-    call = mapping.noting_calls(library)
+    call = mapping.recording_calls(library)
     call(False)
     with pytest.raises(RuntimeError):
         call(True)
@@ -96,7 +96,7 @@ def test_counts_name_the_place_once_for_each_kernel() -> None:
     place = "test_counts_name_the_place_once_for_each_kernel"
     assert (count.function, count.hits, count.misses) == (f"{__name__}:{place}", 0, 2)
     (reason, _) = count.reasons
-    assert reason == (f"no seam asks for builtins:len(1, options='-O3'): declare Functions({__name__!r}, ({place!r},))")
+    assert reason == (f"no seam tracks builtins:len(1, options='-O3'): declare Functions({__name__!r}, ({place!r},))")
     assert attachment.recorder.recorded == ()
 
 

@@ -131,9 +131,9 @@ def test_a_redirect_elsewhere_gets_no_login(
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("file:///etc/passwd", "which is not on the web"),
-        ("ftp://example.com/x", "which is not on the web"),
-        ("http://[", "is no address"),
+        ("file:///etc/passwd", "which is not an http"),
+        ("ftp://example.com/x", "which is not an http"),
+        ("http://[", "an invalid address"),
         ("/again", "more than 5 redirects"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_hub_with_a_token(old: Path, tmp_path: Path, monkeypatch: pytest.Monke
         assert tree(tmp_path / "cache") == tree(old)
         assert cdn.requests and not any("authorization" in r.headers for r in cdn.requests)
         monkeypatch.setenv("HF_TOKEN", "wrong")
-        with pytest.raises(FetchError, match=r"answered 401; it may not be read by this user: set HF_TOKEN"):
+        with pytest.raises(FetchError, match=r"answered 401; this user may not read it: set HF_TOKEN"):
             fetch("hf://acme/kernels@main/h200", tmp_path / "other", patience=QUICK)
 
 
@@ -167,7 +167,7 @@ def test_the_token_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HF_TOKEN", " hf_given ")
     assert hub_token() == "hf_given"
     monkeypatch.setenv("HF_TOKEN", "hf\r\nX-Other: 1")
-    with pytest.raises(ConfigError, match="does not hold a token"):
+    with pytest.raises(ConfigError, match="holds a valid token"):
         hub_token()
 
 
@@ -270,7 +270,7 @@ def test_a_token_that_is_none_is_refused(tmp_path: Path, answer: bytes) -> None:
     with serving(lambda request: Response(200, body=answer)) as realm:
         challenge = {"WWW-Authenticate": f'Bearer realm="{realm.url}/token",service="x"'}
         refuse = Response(401, challenge)
-        said = pytest.raises(FetchError, match="something else than a token")
+        said = pytest.raises(FetchError, match="did not return a token")
         with serving(lambda request: refuse) as registry, said:
             fetch(f"oci://{registry.host}/kernels:v1", tmp_path / "cache", patience=QUICK)
 

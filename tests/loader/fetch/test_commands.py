@@ -61,7 +61,7 @@ def test_both_commands_say_the_same(
         (["kernels:v1", "-o", "cache"], 2, "error: 'kernels:v1' is not a reference: write oci://"),
         (["file:///nowhere", "-o", "cache"], 1, "error: file:///nowhere is not a folder: check the path"),
         (["file:///nowhere", "-o", "cache", "--digest", "v1"], 2, "error: 'v1' is not a digest"),
-        (["file:///nowhere", "-o", "sources"], 2, "/sources holds other things than a cache"),
+        (["file:///nowhere", "-o", "sources"], 2, "/sources is not a cache and not empty"),
     ],
 )
 def test_errors_and_their_statuses(
@@ -164,7 +164,7 @@ def test_progress_in_a_log_is_a_line_now_and_then() -> None:
         for _ in range(50):
             now[0] += 1.0
             progress.advance(1)
-        progress.tell("another fetch is running")
+        progress.report("another fetch is running")
     lines = stream.getvalue().splitlines()
     assert lines == [*(f"{n} B of 100 B, 1 B/s" for n in (10, 20, 30, 40, 50)), "another fetch is running"]
 
@@ -177,8 +177,8 @@ def test_a_second_fetch_says_that_it_waits(old: Path, tmp_path: Path) -> None:
     stream, told = io.StringIO(), threading.Event()
 
     class Telling(Progress):
-        def tell(self, text: str) -> None:
-            super().tell(text)
+        def report(self, text: str) -> None:
+            super().report(text)
             told.set()
 
     one = threading.Thread(target=lambda: fetch(f"file://{old}", tmp_path / "cache", progress=Telling(stream)))

@@ -95,7 +95,7 @@ def test_an_init_container_fetches_and_another_user_loads(upstream: str, cache: 
         (first,), (second,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
         assert first["command"] == ["python", "-m", "precast.loader.fetch"]
         words = [mounted(word, volume) for word in first["args"]]
-        for expected in ("fetched, 0 B reused", "it was there already"):  # a restart fetches nothing
+        for expected in ("fetched, 0 B reused", "already up to date"):  # a restart fetches nothing
             done = as_user(first["securityContext"]["runAsUser"], *words)
             assert done.returncode == 0, done.stderr
             assert expected in done.stdout

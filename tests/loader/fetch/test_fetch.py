@@ -26,7 +26,7 @@ def test_what_is_fetched_is_what_was_pushed(served: Served, old: Path, tmp_path:
     done = get(served, tmp_path / "deeper" / "cache")
     assert tree(tmp_path / "deeper" / "cache") == tree(old)
     assert (done.name, done.digest, done.artifacts, done.changed) == ("many", Cache(old).digest, 40, True)
-    assert done.reused == 0 and done.came >= sum(p.stat().st_size for p in (old / "blobs").iterdir())
+    assert done.reused == 0 and done.received >= sum(p.stat().st_size for p in (old / "blobs").iterdir())
     assert [p.name for p in (tmp_path / "deeper").iterdir()] == ["cache"], "nothing else is left"
 
 
@@ -40,7 +40,7 @@ def test_the_exact_reference_and_the_pin_name_what_was_read(
     if served.kind in ("image", "hub"):
         again = fetch(done.reference, tmp_path / "again", patience=QUICK)
         assert again.reference == done.reference and tree(tmp_path / "again") == tree(old)
-    with pytest.raises(IntegrityError, match="it was replaced there, or is another cache"):
+    with pytest.raises(IntegrityError, match="it was replaced, or is another cache"):
         get(served, tmp_path / "wanted", digest=done.digest)
     assert not (tmp_path / "wanted").exists()
 
@@ -53,11 +53,11 @@ def test_only_what_is_new_is_fetched(served: Served, old: Path, new: Path, tmp_p
     assert tree(tmp_path / "cache") == tree(new)
     blobs = sum(p.stat().st_size for p in (new / "blobs").iterdir())
     assert done.reused > 0.8 * blobs
-    assert done.came < first.came
+    assert done.received < first.received
     files = tree(new)
     if served.kind == "files":
         fresh = {name for name in files if files[name] != tree(old).get(name)}
-        assert done.came == sum(len(files[name]) for name in fresh - {"index.json"})
+        assert done.received == sum(len(files[name]) for name in fresh - {"index.json"})
 
 
 def test_what_another_cache_has_is_not_fetched(served: Served, old: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_only_a_cache_is_replaced(served: Served, old: Path, tmp_path: Path) -> 
     served.put(old)
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "main.c").write_text("int main;")
-    with pytest.raises(ConfigError, match="holds other things than a cache"):
+    with pytest.raises(ConfigError, match="is not a cache and not empty"):
         get(served, tmp_path / "sources")
     (tmp_path / "link").symlink_to(old)
     with pytest.raises(ConfigError, match="is not a folder"):
@@ -147,7 +147,7 @@ def test_only_a_cache_is_replaced(served: Served, old: Path, tmp_path: Path) -> 
 def test_a_folder_of_this_machine(old: Path, tmp_path: Path) -> None:
     from precast.build.push.push import push_cache
 
-    assert fetch(f"file://{old}", tmp_path / "one").came > 0
+    assert fetch(f"file://{old}", tmp_path / "one").received > 0
     pushed = push_cache(old, f"file://{tmp_path / 'shelf'}")
     done = fetch(f"file://{tmp_path / 'shelf'}", tmp_path / "two", digest=pushed.digest)
     assert tree(tmp_path / "one") == tree(tmp_path / "two") == tree(old)

@@ -41,21 +41,21 @@ def machines(native: Native, monkeypatch: pytest.MonkeyPatch) -> Machines:
 
 def test_a_fact_is_asked_once_a_device(machines: Machines, library: ctypes.CDLL) -> None:
     machine, other = machines.on(0), machines.on(1)
-    assert machine.ask is not None and other.ask is not None
+    assert machine.query is not None and other.query is not None
     before = library.fake_count(ATTRIBUTE)
-    assert [machine.ask(SMS), machine.ask(SMS), machines.on("cuda:0").ask(SMS)] == [132] * 3  # type: ignore[misc]
+    assert [machine.query(SMS), machine.query(SMS), machines.on("cuda:0").query(SMS)] == [132] * 3  # type: ignore[misc]
     assert library.fake_count(ATTRIBUTE) == before + 1
-    assert other.ask(SMS) == 148
+    assert other.query(SMS) == 148
     assert library.fake_count(ATTRIBUTE) == before + 2
     counted = library.fake_count(OCCUPANCY)
-    assert [machine.ask(PAIRS), machine.ask(PAIRS), other.ask(PAIRS), machine.ask("max_active_clusters_4")] == [
+    assert [machine.query(PAIRS), machine.query(PAIRS), other.query(PAIRS), machine.query("max_active_clusters_4")] == [
         66, 66, 74, 33,
     ]  # fmt: skip
     assert library.fake_count(OCCUPANCY) == counted + 3
 
 
 def test_the_names_of_facts(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = machines.on(0).ask
+    ask = machines.on(0).query
     assert ask is not None
     names = ("name", "total_memory", "driver_version", "max_portable_cluster_size", "compute_capability_major")
     assert [ask(name) for name in names] == ["Fake Hopper", 141 << 30, 12090, 8, 9]
@@ -66,7 +66,7 @@ def test_the_names_of_facts(machines: Machines, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_gpu_without_clusters_runs_one_block_an_sm(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_CLUSTERS", "0")
-    ask = machines.on(0).ask
+    ask = machines.on(0).query
     assert ask is not None
     assert (ask("max_active_clusters_1"), ask("max_portable_cluster_size")) == (132, 1)
 

@@ -41,7 +41,7 @@ ANY = Request(op="scale", config={"dtype": "bf16"})
 def on(name: str, **facts: Any) -> Machine:
     capability, known = DEVICES[name]
     device = Device(ordinal=0, name=f"NVIDIA {name}", capability=capability)
-    return replace(HERE, device=device, capability=capability, ask={**known, **facts}.get)
+    return replace(HERE, device=device, capability=capability, query={**known, **facts}.get)
 
 
 def built_for(name: str, target: str = "", *, hint: bool = False, key: str = "", **more: Any) -> Artifact:
@@ -129,7 +129,7 @@ def test_what_is_not_built_for_this_architecture_is_not_asked_about() -> None:
     def ask(name: str) -> None:
         asked.append(name)
 
-    machine = replace(on("B200"), ask=ask)
+    machine = replace(on("B200"), query=ask)
     sources = [three(), source(built_for("B200", dtype="float32"), precedence=1)]
     assert choose(ANY, machine, sources) is None
     assert len(resolve(ANY, machine, sources).rejected) == 4 and asked == []

@@ -104,7 +104,7 @@ def test_off(value: str) -> None:
 def test_an_unknown_level_is_told_and_logs(capfd: pytest.CaptureFixture[str]) -> None:
     logger = logger_for({"PRECAST_LOG": "loud"})
     assert logger is not None and logger.level == logging.INFO
-    assert "PRECAST_LOG='loud' is no level" in capfd.readouterr().err
+    assert "PRECAST_LOG='loud' is not a level" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["folder", "missing", "fifo"])

@@ -77,7 +77,7 @@ def test_what_a_key_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UnknownKey, match="with an epilogue"):
         key(given, first)
     monkeypatch.setattr(cutlass_operators, "_uses_tvm_ffi", lambda: False)
-    with pytest.raises(UnknownKey, match="leave it on"):
+    with pytest.raises(UnknownKey, match="keep TVM-FFI on"):
         key(given, first)
 
 

@@ -64,15 +64,15 @@ WRONG: list[tuple[Any, str]] = [
     (table(size=-1), "is not between 0 and"),
     (table(size=1 << 60), "is not between 0 and"),
     (table(size=True), "expected int"),
-    (table(files=[["index.json", 4995, 10]]), "does not lie in its layer"),
-    (table(files=[["index.json", 512, 10], ["ops/a.json", 515, 10]]), "behind the one before"),
-    (table(files=[["index.json", -1, 10]]), "whole numbers from 0 on"),
-    (table(files=[["index.json", 1.0, 10]]), "whole numbers from 0 on"),
-    (table(files=[["index.json", True, 10]]), "whole numbers from 0 on"),
+    (table(files=[["index.json", 4995, 10]]), "outside its layer"),
+    (table(files=[["index.json", 512, 10], ["ops/a.json", 515, 10]]), "overlaps the previous one"),
+    (table(files=[["index.json", -1, 10]]), "expected an offset and a size of at least 0"),
+    (table(files=[["index.json", 1.0, 10]]), "expected an offset and a size of at least 0"),
+    (table(files=[["index.json", True, 10]]), "expected an offset and a size of at least 0"),
     (table(files=[["index.json", 512]]), "expected a name, an offset and a size"),
     (table(files=[["../index.json", 512, 10]]), "is not a file of a cache"),
     (table(files=[["blobs/" + "0" * 63 + "/", 512, 10]]), "is not a file of a cache"),
-    (table(files=[["index.json", 512, 10], ["index.json", 1024, 10]]), "a file is in two places"),
+    (table(files=[["index.json", 512, 10], ["index.json", 1024, 10]]), "a file occurs twice"),
 ]
 
 
@@ -100,9 +100,9 @@ def test_a_manifest_and_a_config_that_differ_are_refused() -> None:
     ("manifest", "said"),
     [
         (b"[]", "expected an object"),
-        (b'{"schemaVersion": 1}', "is not an OCI manifest"),
+        (b'{"schemaVersion": 1}', "not an OCI manifest"),
         (b'{"schemaVersion": 2}', "missing in 'config'"),
-        (b'{"schemaVersion": 2, "manifests": []}', "names no image"),
+        (b'{"schemaVersion": 2, "manifests": []}', "has no image"),
         (b'{"schemaVersion": 2, "config": {"mediaType": "x", "digest": "sha256:0", "size": 1}}', "not a SHA-256"),
         (b'{"schemaVersion": 2, "schemaVersion": 2}', "occurs twice"),
         (b"[" * 100_000, "too deep|not JSON"),

@@ -76,7 +76,7 @@ def test_the_address_of_a_registry_has_its_host_alone(reference: ImageReference)
 WRONG = [
     ("cache", "is not a reference: write oci://"),
     ("docker://a/b:c", "is not a reference: write oci://"),
-    ("oci://a.example/b", "names no version: add a :TAG or a @sha256:DIGEST"),
+    ("oci://a.example/b", "has no version: add a :TAG or a @sha256:DIGEST"),
     ("oci://a.example/B:v1", "is not the name of a repository"),
     ("oci://a.example/../b:v1", "is not the name of a repository"),
     ("oci://a.example/b:v1/../../x", "is not a tag"),

@@ -135,7 +135,9 @@ def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"missing/r cannot be written .*: name a file that can be"):
+    with pytest.raises(
+        ConfigError, match=r"cannot write the recording .*missing/r .*: name a file that can be written"
+    ):
         Recorder(tmp_path / "missing" / "r").add(recorded(1))
 
 
