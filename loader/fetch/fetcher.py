@@ -13,9 +13,6 @@ from precast.loader.contract.format.index import Index, digest
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
 from precast.loader.fetch.download import Download
-from precast.loader.transport.patience import PATIENCE, Patience
-from precast.loader.transport.progress import Progress, amount
-from precast.loader.contract.distribution.reference import read_reference
 from precast.loader.fetch.source import HUB, Source, open_source
 from precast.loader.fetch.staging import Staging, hold
 from precast.loader.resolve.cache import Cache

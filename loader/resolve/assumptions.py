@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.assumptions import Built
-from precast.loader.machine.machine import Ask, Machine
 from precast.loader.machine.machine import Machine, Query
 
 RECORDED = "assumed"  # in an artifact's provenance: every fact that its kernel queried, with its value

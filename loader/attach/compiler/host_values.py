@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.attach.compiler.placeholder import NoCompiler
-from precast.loader.attach.provenance import DSL_DISTRIBUTION
+from precast.loader.contract.recordings.provenance import DSL_DISTRIBUTION
 
 
 class TensorView:

@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
 
-from precast.loader.attach.provenance import DSL_DISTRIBUTION
+from precast.loader.contract.recordings.provenance import DSL_DISTRIBUTION
 from precast.loader.errors import PrecastError
 
 DSL = "cutlass"
