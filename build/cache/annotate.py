@@ -59,13 +59,13 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
     that the cache does not have is a FormatError, and nothing is written.
     """
     tables: dict[str, dict[Any, Measured]] = {}
-    for one in measurements:
-        for op, rows in one.ops.items():
+    for source in measurements:
+        for op, rows in source.ops.items():
             listed = _listed(cache, op)
             table = tables.setdefault(op, {m.place: m for m in listed.tuning})
-            known = {a.key for a in listed.artifacts}
+            keys = {a.key for a in listed.artifacts}
             for row in rows:
-                unknown = sorted(set(row.times) - known)
+                unknown = sorted(set(row.times) - keys)
                 if unknown:
                     raise FormatError(
                         f"cache {cache.name!r} has no artifact {unknown[0][:12]} of {op}: measure this very cache"
@@ -95,9 +95,9 @@ def _joined(old: Measured | None, new: Measured) -> Measured:
 def add_evidence(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """Add evidence to a cache, by op and artifact key; it replaces evidence of the same check and GPU."""
     changed = {}
-    for op, found in evidence.items():
+    for op, by_key in evidence.items():
         listed = _listed(cache, op)
-        artifacts = tuple(replace(a, evidence=_with(a.evidence, found.get(a.key))) for a in listed.artifacts)
+        artifacts = tuple(replace(a, evidence=_with(a.evidence, by_key.get(a.key))) for a in listed.artifacts)
         changed[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=listed.tuning)
     _write(cache, changed)
 

@@ -35,10 +35,10 @@ class BlobReuse:
 
     def compressed(self, method: str, dictionary: bytes | None, contents: Iterable[str]) -> dict[str, bytes]:
         """The compressed bytes of those contents that the old cache has, by the digest of the content."""
-        noted = self.memo.get("compressed", _key(method, dictionary))
-        known: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
-        found = ((name, self._blob([name, known.get(name)])) for name in contents if name in known)
-        return {name: data for name, data in found if data is not None}
+        entry = self.memo.get("compressed", _key(method, dictionary))
+        digests: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
+        blobs = ((name, self._blob([name, digests.get(name)])) for name in contents if name in digests)
+        return {name: data for name, data in blobs if data is not None}
 
     def keep_compressed(self, method: str, dictionary: bytes | None, stored: Mapping[str, bytes]) -> None:
         """Remember what contents were compressed to."""

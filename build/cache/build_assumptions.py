@@ -30,20 +30,20 @@ _SPEED = frozenset((
 ))  # fmt: skip
 
 
-def assumptions_of(asked: Mapping[str, Answer], speed_only: Collection[str], target: Target) -> Assumptions | None:
+def assumptions_of(facts: Mapping[str, Answer], speed_only: Collection[str], target: Target) -> Assumptions | None:
     """What an artifact must state that got these answers; None where they are so wherever its target runs.
 
     >>> assumptions_of({"multiprocessor_count": 132, "warp_size": 32}, (), Target.parse("sm_90a"))
     Assumptions(needs={'multiprocessor_count': 132}, speed={})
     """
-    told = {
+    differing = {
         name: answer
-        for name, answer in sorted(asked.items())
+        for name, answer in sorted(facts.items())
         if answer is not None and name not in _IDENTITY and not _everywhere(name, answer, target)
     }
-    speed = {name: answer for name, answer in told.items() if _only_speed(name, speed_only)}
-    needs = {name: answer for name, answer in told.items() if name not in speed}
-    return Assumptions(needs=needs, speed=speed) if told else None
+    speed = {name: answer for name, answer in differing.items() if _only_speed(name, speed_only)}
+    needs = {name: answer for name, answer in differing.items() if name not in speed}
+    return Assumptions(needs=needs, speed=speed) if differing else None
 
 
 def _everywhere(name: str, answer: int | str, target: Target) -> bool:
@@ -65,11 +65,11 @@ def asked_by(artifact: Artifact) -> dict[str, Answer]:
         return {}
 
 
-def record_of(asked: Mapping[str, Answer], profiles: Collection[Profile]) -> dict[str, Any]:
+def record_of(facts: Mapping[str, Answer], profiles: Collection[Profile]) -> dict[str, Any]:
     """What the provenance says of what a kernel asked, and which of these GPUs gave such answers."""
-    if not asked:
+    if not facts:
         return {}
-    return {RECORDED: dict(sorted(asked.items())), **named([str(p) for p in profiles if p.gives(asked)])}
+    return {RECORDED: dict(sorted(facts.items())), **named([str(p) for p in profiles if p.gives(facts)])}
 
 
 def named(profiles: Collection[str]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def named(profiles: Collection[str]) -> dict[str, Any]:
 
 def gpus_of(artifact: Artifact) -> list[str]:
     """The GPUs that an artifact's provenance names; none where it was built for any."""
-    found = artifact.provenance.get(PROFILE, [])
-    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+    names = artifact.provenance.get(PROFILE, [])
+    return [str(name) for name in names] if isinstance(names, list) else [str(names)]
 
 
 def for_gpus(artifact: Artifact, profiles: Collection[str]) -> Artifact:

@@ -15,9 +15,9 @@ def artifact_facts(artifact: Artifact) -> dict[str, Any]:
     return data
 
 
-def differing_facts(one: Artifact, other: Artifact) -> list[str]:
+def differing_facts(first: Artifact, second: Artifact) -> list[str]:
     """The names of the facts in which two artifacts differ."""
-    mine, theirs = artifact_facts(one), artifact_facts(other)
+    mine, theirs = artifact_facts(first), artifact_facts(second)
     return [fact for fact in mine if mine[fact] != theirs.get(fact)]
 
 

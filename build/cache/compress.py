@@ -39,8 +39,8 @@ def train(contents: Mapping[str, bytes], reuse: BlobReuse | None = None) -> byte
 
     Training takes seconds: where ``reuse`` has the dictionary of the same contents, that is taken.
     """
-    if reuse and (known := reuse.dictionary(METHOD, contents)) is not None:
-        return known
+    if reuse and (earlier := reuse.dictionary(METHOD, contents)) is not None:
+        return earlier
     dictionary = _train(contents)
     if reuse and dictionary:
         reuse.keep_dictionary(METHOD, contents, dictionary)

@@ -53,8 +53,8 @@ class ArtifactId:
     def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
         """The identity of an artifact that is listed under an op."""
         host = artifact.host.arch if artifact.host else ""
-        asked = asked_by(artifact)
-        assumed = canonical(asked).decode() if asked else ""
+        facts = asked_by(artifact)
+        assumed = canonical(facts).decode() if facts else ""
         return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part, assumed)
 
     @property
@@ -132,14 +132,14 @@ class CacheContents:
     @cached_property
     def artifacts(self) -> dict[ArtifactId, Artifact]:
         """Every artifact by its identity."""
-        found: dict[ArtifactId, Artifact] = {}
+        artifacts: dict[ArtifactId, Artifact] = {}
         for op, listed in self.ops.items():
             for artifact in listed.artifacts:
                 identity = ArtifactId.of(op, artifact)
-                while identity in found:
+                while identity in artifacts:
                     identity = replace(identity, part=identity.part + 1)
-                found[identity] = artifact
-        return found
+                artifacts[identity] = artifact
+        return artifacts
 
     @property
     def hosts(self) -> tuple[str, ...]:

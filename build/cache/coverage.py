@@ -90,7 +90,7 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
         for whole in artifact_ids(variant, hosts or ("",)):
             mine = _for_its_gpu(held.get(whole, {}), plan, variant)
             served.update(mine)
-            old = next((f"it is stale: {changed[one]} has changed since" for one in mine if one in changed), "")
+            old = next((f"it is stale: {changed[name]} has changed since" for name in mine if name in changed), "")
             reason = _reason(whole, mine, unusable, verified.damaged) or old
             if reason:
                 missing.append(Missing(variant, whole, reason))
@@ -115,8 +115,8 @@ def _measurements(plan: Plan, cache: CacheContents) -> tuple[dict[str, int], dic
     fitted = fit(plan.tuning, {op: Listed(listed.keys, listed.artifacts) for op, listed in cache.ops.items()})
     lacking, more = Counter[str](), Counter[str]()
     for op, listed in cache.ops.items():
-        wanted, held = set(_times(fitted.rows.get(op, ()))), set(_times(listed.tuning))
-        lacking[op], more[op] = len(wanted - held), len(held - wanted)
+        expected, held = set(_times(fitted.rows.get(op, ()))), set(_times(listed.tuning))
+        lacking[op], more[op] = len(expected - held), len(held - expected)
     return dict(+lacking), dict(+more)
 
 
@@ -151,8 +151,8 @@ def _reason(
         return (
             _ABSENT if identity.host or identity.kind != "object" else "the cache has no runtime library for any host"
         )
-    objects, wanted = len({one.op for one in held}), max(count_of(a.provenance) for a in parts)
-    if objects < wanted:
-        return f"the cache has {objects} of the {wanted} objects of this function"
-    found = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
-    return found[0] if found else unusable.get(identity.host, "")
+    objects, expected = len({name.op for name in held}), max(count_of(a.provenance) for a in parts)
+    if objects < expected:
+        return f"the cache has {objects} of the {expected} objects of this function"
+    reasons = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
+    return reasons[0] if reasons else unusable.get(identity.host, "")

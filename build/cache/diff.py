@@ -45,8 +45,8 @@ class InputChange:
 
     def to_json(self) -> dict[str, Any]:
         """As ``precast diff --inputs --json`` prints it."""
-        made = [one.to_json() for one in self.artifacts]
-        return {"name": self.name, "before": self.before, "after": self.after, "artifacts": made}
+        artifacts = [artifact.to_json() for artifact in self.artifacts]
+        return {"name": self.name, "before": self.before, "after": self.after, "artifacts": artifacts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +91,13 @@ def difference(before: CacheContents, after: CacheContents) -> Difference:
 
 def input_changes(before: CacheContents, after: CacheContents) -> tuple[InputChange, ...]:
     """What the artifacts that both caches have were made of, and that differs: by what their indexes say."""
-    found: dict[tuple[str, str, str], list[ArtifactId]] = {}
+    changes: dict[tuple[str, str, str], list[ArtifactId]] = {}
     for identity in sorted(before.artifacts.keys() & after.artifacts.keys(), key=str):
         was, is_ = read_by_author(before.artifacts[identity]), read_by_author(after.artifacts[identity])
         for name in sorted(was.keys() | is_.keys()):
             if was.get(name, "") != is_.get(name, ""):
-                found.setdefault((name, was.get(name, ""), is_.get(name, "")), []).append(identity)
-    return tuple(InputChange(*change, tuple(made)) for change, made in sorted(found.items()))
+                changes.setdefault((name, was.get(name, ""), is_.get(name, "")), []).append(identity)
+    return tuple(InputChange(*change, tuple(artifacts)) for change, artifacts in sorted(changes.items()))
 
 
 def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
@@ -191,13 +191,13 @@ def _resources(old: Artifact, new: Artifact) -> Iterator[Change]:
     if len(old.resources) != len(new.resources):
         yield Change("device kernels", len(old.resources), len(new.resources))
         return
-    for place, (was, is_) in enumerate(zip(old.resources, new.resources, strict=True)):
+    for number, (was, is_) in enumerate(zip(old.resources, new.resources, strict=True)):
         for what in _COUNTED:
             if getattr(was, what) != getattr(is_, what):
                 label = {"shared": "shared memory", "local": "spills"}.get(what, what)
-                yield Change(f"kernel {place} {label}" if many else label, getattr(was, what), getattr(is_, what))
+                yield Change(f"kernel {number} {label}" if many else label, getattr(was, what), getattr(is_, what))
         if was.kernel != is_.kernel:
-            yield Change(f"kernel {place} name" if many else "kernel", was.kernel, is_.kernel)
+            yield Change(f"kernel {number} name" if many else "kernel", was.kernel, is_.kernel)
 
 
 def _show(value: Any) -> str:

@@ -28,12 +28,12 @@ def stale(plan: Plan, cache: CacheContents, answers: InputAnswers) -> dict[Artif
 
     An artifact of another host is compared as well: its sources are the same.
     """
-    asked = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
-    found = {}
+    requested = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
+    changed = {}
     for identity, artifact in cache.artifacts.items():
-        if identity.whole in asked and (name := next(_changed(artifact, answers), None)) is not None:
-            found[identity] = name
-    return found
+        if identity.whole in requested and (name := next(_changed(artifact, answers), None)) is not None:
+            changed[identity] = name
+    return changed
 
 
 def _changed(artifact: Artifact, answers: InputAnswers) -> Iterator[str]:
@@ -45,12 +45,12 @@ def _changed(artifact: Artifact, answers: InputAnswers) -> Iterator[str]:
 def differently_made(caches: Sequence[CacheContents]) -> Iterator[str]:
     """A line for each input that one function was compiled from in one state for one cache, in another for another."""
     seen: dict[tuple[str, str, str], tuple[str, CacheContents]] = {}
-    told = set()
+    reported = set()
     for cache in caches:
         for identity, artifact in cache.artifacts.items():
             function = str(artifact.provenance.get("function"))
             for name, answer in read_by_author(artifact).items():
                 held, other = seen.setdefault((identity.op, function, name), (answer, cache))
-                if held != answer and (name, function) not in told:
-                    told.add((name, function))
+                if held != answer and (name, function) not in reported:
+                    reported.add((name, function))
                     yield f"{function} was compiled from another state of {name} in {other} than in {cache}"

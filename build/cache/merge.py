@@ -39,14 +39,14 @@ def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads
 
 def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1) -> dict[str, bytes]:
     """The files of the merged cache."""
-    found = conflicts(caches, renamed=bool(name))
-    if found:
-        more = [f"... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    problems = conflicts(caches, renamed=bool(name))
+    if problems:
+        more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         raise MergeError(
             "\n".join(
                 [
-                    f"these caches contradict each other in {len(found)} place{'s' if len(found) > 1 else ''}:",
-                    *(f"  {line}" for line in (*found[:_SHOWN], *more)),
+                    f"these caches contradict each other in {len(problems)} place{'s' if len(problems) > 1 else ''}:",
+                    *(f"  {line}" for line in (*problems[:_SHOWN], *more)),
                     "Build them from the same sources with the same versions, or leave one out.",
                 ]
             )
@@ -121,9 +121,9 @@ def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
         for runtime in cache.index.runtimes:
             held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
             if runtime_facts(held) != runtime_facts(runtime):
-                one, two = (f"{r.soname} ({r.blobs[0].sha256[:12]})" for r in (held, runtime))
+                first, second = (f"{r.soname} ({r.blobs[0].sha256[:12]})" for r in (held, runtime))
                 yield (
-                    f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}, "
+                    f"the runtime library for {runtime.host.arch} is {first} in {other} and {second} in {cache}, "
                     "or its call path is another"
                 )
 
@@ -169,7 +169,7 @@ def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
 
 
 def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
-    found = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
+    by_architecture = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
     return [
         RuntimeLibrary(
             soname=r.soname,
@@ -177,7 +177,7 @@ def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
             host=r.host,
             fastcall=cache.read(r.fastcall) if r.fastcall else b"",
         )
-        for _, (cache, r) in sorted(found.items())
+        for _, (cache, r) in sorted(by_architecture.items())
     ]
 
 

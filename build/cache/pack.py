@@ -95,9 +95,9 @@ def pack(
 
 def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Iterator[BuiltArtifact]:
     """Every artifact of a variant, out of its record. ``profiles`` are those of the build."""
-    asked = {**variant.assumed, **record.assumed}
-    provenance = _provenance(variant, record, record_of(asked, profiles.all_of(variant.target)))
-    assumes = assumptions_of(asked, variant.speed_only, variant.target)
+    facts = {**variant.assumed, **record.assumed}
+    provenance = _provenance(variant, record, record_of(facts, profiles.all_of(variant.target)))
+    assumes = assumptions_of(facts, variant.speed_only, variant.target)
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
@@ -181,9 +181,9 @@ def pack_ops(
     listed_runtimes = []
     for runtime in runtimes:
         code, fastcall = (store_raw(data) if data else None for data in (runtime.code, runtime.fastcall))
-        found = [one for one in (code, fastcall) if one]
-        uncompressed_blobs += found
-        if found:
+        libraries = [library for library in (code, fastcall) if library]
+        uncompressed_blobs += libraries
+        if libraries:
             listed_runtimes.append(
                 Runtime(
                     soname=runtime.soname,

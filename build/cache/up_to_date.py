@@ -82,14 +82,14 @@ def mark_up_to_date(memo: Memo, inputs: str, files: Mapping[str, bytes]) -> None
 def tree_digest(folder: Path) -> str | None:
     """The digest of all files under a folder with their names, or None where it cannot be read."""
     try:
-        found = {
+        digests = {
             path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in folder.rglob("*")
             if not path.is_dir()
         }
     except OSError:
         return None
-    return _digest(found) if found else None
+    return _digest(digests) if digests else None
 
 
 def _digest(files: Mapping[str, str]) -> str:

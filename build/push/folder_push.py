@@ -59,15 +59,15 @@ def push_to_hub(
     except ImportError:
         raise PushError("huggingface_hub is not installed: pip install 'precast[hub]'") from None
     api: Any = HfApi(endpoint=endpoint, token=hub_token() or None)
-    place = {"repo_id": reference.name, "repo_type": reference.kind.removesuffix("s")}
+    repository = {"repo_id": reference.name, "repo_type": reference.kind.removesuffix("s")}
     prefix = f"{reference.folder}/" if reference.folder else ""
     try:
-        before = api.repo_info(**place, revision=reference.revision)
-        there = {one.rfilename.removeprefix(prefix) for one in before.siblings if one.rfilename.startswith(prefix)}
+        before = api.repo_info(**repository, revision=reference.revision)
+        there = {file.rfilename.removeprefix(prefix) for file in before.siblings if file.rfilename.startswith(prefix)}
         kept = {name for name in files if name in there and name != TABLE_FILE}
         old = {name for name in there - files.keys() if _LAYER.fullmatch(name)}
         done = api.create_commit(
-            **place,
+            **repository,
             revision=reference.revision,
             parent_commit=before.sha,
             operations=[
@@ -77,10 +77,12 @@ def push_to_hub(
             commit_message=message,
         )
     except HfHubHTTPError as error:
-        said = " ".join(str(error).split())[:300]
-        raise FetchError(f"{reference}: the hub refused ({said}): check the name, the revision and HF_TOKEN") from None
+        detail = " ".join(str(error).split())[:300]
+        raise FetchError(
+            f"{reference}: the hub refused ({detail}): check the name, the revision and HF_TOKEN"
+        ) from None
     except Exception as error:  # any exception that the library, or what it sends with, raises
-        said = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        raise FetchError(f"{reference}: it could not be pushed ({said}): try again") from None
+        detail = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        raise FetchError(f"{reference}: it could not be pushed ({detail}): try again") from None
     there_already = sum(len(files[name]) for name in kept)
     return str(done.oid), sum(map(len, files.values())) - there_already, there_already

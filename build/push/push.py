@@ -38,26 +38,28 @@ def push_cache(
         ConfigError: the reference is not one, or cannot be pushed to.
         FetchError: the server refused, or could not be reached.
     """
-    found = read_reference(reference)
+    destination = read_reference(reference)
     contents = CacheContents.open(cache)
     layers = layers_of(contents.files())
     name, digest = contents.index.name, contents.cache.digest
     progress = progress or Progress()
     progress.expect(sum(layer.size for layer, _ in layers))
-    if isinstance(found, ImageReference):
+    if isinstance(destination, ImageReference):
         with Web(patience, progress.tell) as web:
-            push = RegistryPush(web, Registry(web, found, login), mount, progress.advance)
+            push = RegistryPush(web, Registry(web, destination, login), mount, progress.advance)
             hosts = contents.hosts if any(r.blob for r in contents.index.runtimes) else tuple(PLATFORMS)
             exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})
         sent, kept = push.sent, push.kept
     else:
         files = folder_files(layers)
-        if isinstance(found, HubReference):
+        if isinstance(destination, HubReference):
             endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
             message = f"precast cache {name} {digest[:12]}"
-            commit, sent, kept = push_to_hub(found, files, endpoint=endpoint, message=message)
-            exact = HubReference(kind=found.kind, name=found.name, revision=commit, folder=found.folder)
+            commit, sent, kept = push_to_hub(destination, files, endpoint=endpoint, message=message)
+            exact = HubReference(
+                kind=destination.kind, name=destination.name, revision=commit, folder=destination.folder
+            )
         else:
-            sent, kept = push_to_folder(found, files)
-            exact = found
+            sent, kept = push_to_folder(destination, files)
+            exact = destination
     return PushResult(reference=str(exact), name=name, digest=digest, layers=len(layers), sent=sent, kept=kept)

@@ -49,8 +49,8 @@ class RegistryPush:
         manifests: list[Descriptor] = []
         top, kind = b"", MANIFEST_TYPE
         for host, config in configs.items():
-            one = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
-            top = encode_manifest(one, described, notes)
+            descriptor = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
+            top = encode_manifest(descriptor, described, notes)
             manifests.append(
                 Descriptor(kind=MANIFEST_TYPE, sha256=digest(top), size=len(top), architecture=PLATFORMS[host])
             )
@@ -88,9 +88,9 @@ class RegistryPush:
                 return False
             if begun.status != 202:
                 raise registry.refusal(begun, "push to it")
-            place = urljoin(uploads, begun.headers.get("location", ""))
-            joint = "&" if urlsplit(place).query else "?"
-            put = registry.ask("PUT", f"{place}{joint}digest=sha256:{sha256}", _BINARY, body=data)
+            location = urljoin(uploads, begun.headers.get("location", ""))
+            joint = "&" if urlsplit(location).query else "?"
+            put = registry.ask("PUT", f"{location}{joint}digest=sha256:{sha256}", _BINARY, body=data)
             if put.status != 201:
                 raise registry.refusal(put, "push a layer to it")
             return True
@@ -106,8 +106,8 @@ class RegistryPush:
             answer = self._registry.ask("PUT", url, {"Content-Type": kind}, body=data)
             if answer.status not in (200, 201):
                 raise self._registry.refusal(answer, "push a manifest to it")
-            said = answer.headers.get("docker-content-digest", "")
-            if said and said != f"sha256:{digest(data)}":
+            stored = answer.headers.get("docker-content-digest", "")
+            if stored and stored != f"sha256:{digest(data)}":
                 raise FetchError(
                     f"{self._registry.reference}: the registry has another manifest than was sent: try again"
                 )

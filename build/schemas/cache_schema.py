@@ -163,8 +163,8 @@ def _plan() -> Schema:
 def _program() -> Schema:
     """A host program. That its parameters are long enough for their words, a schema cannot express."""
     value = {"$ref": "#/$defs/leafed"}
-    places = [count_up_to(host_program.BYTES - 1), {"enum": list(host_program.WIDTHS)}, value]
-    word = {"type": "array", "prefixItems": places, "minItems": 3, "maxItems": 3}
+    parts = [count_up_to(host_program.BYTES - 1), {"enum": list(host_program.WIDTHS)}, value]
+    word = {"type": "array", "prefixItems": parts, "minItems": 3, "maxItems": 3}
     size = count_up_to(host_program.BYTES)
     parameter = object_of({"size": size, "words": list_of(word, host_program.WORDS)})
     extent = {"type": "array", "minItems": 3, "maxItems": 3, "items": value}
@@ -201,7 +201,7 @@ def _measured() -> Schema:
     by_key = {"propertyNames": text_of(SHA256)}
     tile = {**table_of({**size, "minimum": 1}, 32), "propertyNames": text_of(NAME)}
     tiling = object_of({"at_once": {**size, "minimum": 1}, "tile": tile})
-    one = {
+    single = {
         **machine,
         "problem": {**problem, "additionalProperties": size},
         "times": {**table_of(time, 10_000), **by_key},
@@ -216,7 +216,7 @@ def _measured() -> Schema:
         },
         "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
     }
-    return {"oneOf": [object_of(table), object_of(one, optional=("tilings",))]}
+    return {"oneOf": [object_of(table), object_of(single, optional=("tilings",))]}
 
 
 def _signature() -> Schema:

@@ -25,15 +25,15 @@ class Costs:
     def of(self, variants: Iterable[Variant]) -> dict[str, float]:
         """The known seconds of these variants, by identity."""
         tables: dict[str, dict[str, float]] = {}
-        known: dict[str, float] = {}
+        seconds_of: dict[str, float] = {}
         for variant in variants:
             key = _table_key(variant)
             if key not in tables:
                 tables[key] = self._table(key)
             seconds = tables[key].get(_name(variant))
             if seconds is not None:
-                known[variant.identity] = seconds
-        return known
+                seconds_of[variant.identity] = seconds
+        return seconds_of
 
     def add(self, variant: Variant, seconds: float) -> None:
         """Add the seconds of one variant."""

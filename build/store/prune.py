@@ -45,7 +45,7 @@ class StoreUsage:
 
 def stored_files(store: Store) -> list[StoredFile]:
     """The files of a store, without temporary ones."""
-    found = []
+    files = []
     for path in [*store.path.glob("??/*"), *store.notes.path.glob("*/*")]:
         if path.name.startswith("."):
             continue
@@ -53,8 +53,8 @@ def stored_files(store: Store) -> list[StoredFile]:
             facts = path.stat()
         except OSError:  # another build or another pruning removed it
             continue
-        found.append(StoredFile(path=path, size=facts.st_size, used=facts.st_mtime))
-    return found
+        files.append(StoredFile(path=path, size=facts.st_size, used=facts.st_mtime))
+    return files
 
 
 def select_unused(

@@ -82,8 +82,8 @@ class Remote:
         if self._down.is_set():
             return None
         try:
-            found = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
-            return frozenset("/".join(str(path).split("/")[-2:]) for path in found)
+            paths = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
+            return frozenset("/".join(str(path).split("/")[-2:]) for path in paths)
         except FileNotFoundError:
             return frozenset()
         except TooLate:
@@ -170,8 +170,8 @@ def _open(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise RemoteError("fsspec is not installed: pip install 'precast[remote]'") from None
-    scheme, found, rest = url.partition("://")
-    if not found or not rest.strip("/"):
+    scheme, separator, rest = url.partition("://")
+    if not separator or not rest.strip("/"):
         raise ConfigError(
             f"{url!r} is not the URL of a folder: write it like s3://bucket/folder or file:///shared/precast"
         )
@@ -186,8 +186,8 @@ def _open(url: str) -> tuple[Any, str]:
 
 
 def _protocols(files: Any) -> tuple[str, ...]:
-    found = files.protocol
-    return (found,) if isinstance(found, str) else tuple(found)
+    protocol = files.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
 
 def _first_line(error: BaseException) -> str:

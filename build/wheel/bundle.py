@@ -107,22 +107,22 @@ def bundle(
     command += [word for links in find_links for word in ("--find-links", str(links))]
     done = subprocess.run([*command, *(str(f.path) for f in files)], capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip()[-3000:]
+        detail = done.stderr.strip()[-3000:]
         raise BundleError(
-            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{said}\n"
+            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{detail}\n"
             "Give --find-links for what no index has, or another --python or --platform"
         )
-    found = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))
-    _write(folder, found, python, platform)
-    return found
+    collected = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))
+    _write(folder, collected, python, platform)
+    return collected
 
 
 def platform_of(wheel: Path) -> str:
     """The platform of a cache wheel, and at least the oldest one that the loader's dependencies have wheels for."""
     *_, tags = parse_wheel_filename(wheel.name)
     for tag in sorted(tags, key=str):
-        if found := _PLATFORM.fullmatch(tag.platform):
-            return f"manylinux_2_{max(_OLDEST, int(found[1]))}_{found[2]}"
+        if match := _PLATFORM.fullmatch(tag.platform):
+            return f"manylinux_2_{max(_OLDEST, int(match[1]))}_{match[2]}"
     return f"manylinux_2_{_OLDEST}_x86_64"
 
 

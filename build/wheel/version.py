@@ -45,12 +45,12 @@ def content_time(cache: Path) -> int:
 
     A build with nothing to do leaves the index alone, so that the same cache packed twice has the same version.
     """
-    said = os.environ.get(EPOCH)
-    if said is None:
+    setting = os.environ.get(EPOCH)
+    if setting is None:
         return int((cache / "index.json").stat().st_mtime)
     try:
-        seconds = int(said)
+        seconds = int(setting)
         datetime.fromtimestamp(seconds, timezone.utc)
     except (ValueError, OverflowError, OSError):
-        raise WheelError(f"{EPOCH} is {said!r}: set it to a number of seconds since 1970, or unset it") from None
+        raise WheelError(f"{EPOCH} is {setting!r}: set it to a number of seconds since 1970, or unset it") from None
     return seconds

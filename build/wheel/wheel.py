@@ -77,9 +77,9 @@ def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host:
     if host and host not in every_host:
         raise WheelError(f"{cache} holds nothing for {host}: it is for {', '.join(every_host) or 'any host'}")
     wheels: dict[Path, bytes] = {}
-    for one in (host,) if host else every_host or (None,):
-        wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, one)))
-        wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, one))
+    for wheel_host in (host,) if host else every_host or (None,):
+        wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, wheel_host)))
+        wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, wheel_host))
     for path, data in wheels.items():
         write_atomically(path, data)
     return tuple(wheels)
