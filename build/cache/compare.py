@@ -1,4 +1,4 @@
-"""Comparing what two indexes say of one artifact, or of one host's runtime library."""
+"""Comparing the entries of two indexes about one artifact, or about one host's runtime library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from precast.loader.format.index import Runtime
 
 
 def artifact_facts(artifact: Artifact) -> dict[str, Any]:
-    """All that an index says of an artifact, except how its bytes are compressed."""
+    """The entry of an artifact in an index, except how its bytes are compressed."""
     data = artifact.to_json()
     data["bytes"] = data.pop("blob")["sha256"]
     return data
@@ -22,6 +22,6 @@ def differing_facts(first: Artifact, second: Artifact) -> list[str]:
 
 
 def runtime_facts(runtime: Runtime) -> tuple[str, ...]:
-    """The name of a runtime library, the host that it needs, and the digests of all that belongs to it."""
+    """The name of a runtime library, the host that it needs, and the digests of its files."""
     host = runtime.host
     return runtime.soname, host.arch, host.glibc, *(blob.sha256 for blob in runtime.blobs)

@@ -156,11 +156,11 @@ class ChildProcess:
         try:
             message = Message.read(pipe)
         except TimeoutError:
-            reason = f"no reply in {seconds:g} s; the {self._name} was ended"
+            reason = f"no answer in {seconds:g} s; the {self._name} was ended"
         except MemoryError as error:
             reason = f"{error}; the {self._name} was ended"
         except FormatError as error:
-            reason = f"the reply of the {self._name} cannot be read: {error}"
+            reason = f"the answer of the {self._name} cannot be read: {error}"
         else:
             if message is not None:
                 return message

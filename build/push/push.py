@@ -1,4 +1,4 @@
-"""A push, from a cache on disk to the reference that names exactly what was pushed."""
+"""A push of a cache on disk to a registry, a hub or a folder."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def push_cache(
     progress: Progress | None = None,
     login: Callable[[str], Login | None] = registry_login,
 ) -> PushResult:
-    """Push a cache, of which every byte is checked first, to where a reference says.
+    """Check every byte of a cache, and push it to the destination of a reference.
 
-    The same cache gives the same layers, and what is there is not sent again.
+    The same cache gives the same layers, and layers that the destination has are not sent again.
 
     Raises:
         IntegrityError: the cache is damaged.
-        ConfigError: the reference is not one, or cannot be pushed to.
+        ConfigError: the reference is invalid, or cannot be pushed to.
         FetchError: the server refused, or could not be reached.
     """
     destination = read_reference(reference)

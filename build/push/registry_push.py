@@ -1,6 +1,6 @@
-"""A push to a registry: blobs that it lacks, then the manifest that names them, then the tag.
+"""A push to a registry: first the blobs that it lacks, then the manifest that names them, then the tag.
 
-A reader never sees half of it: a tag is moved last, in one step of the registry.
+A reader never sees an incomplete push: the registry moves the tag last, in one step.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from precast.loader.format.index import digest
 
 _AT_ONCE = 4
 _BINARY = {"Content-Type": "application/octet-stream"}
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 class RegistryPush:
-    """What is sent to one repository. ``mount`` names another one of the registry that may have some of it."""
+    """A push to one repository. ``mount`` names another repository of the registry that may have some of the blobs."""
 
-    def __init__(self, web: Web, registry: Registry, mount: str = "", advance: Told = lambda number: None) -> None:
+    def __init__(self, web: Web, registry: Registry, mount: str = "", advance: Advance = lambda number: None) -> None:
         self._web, self._registry, self._mount, self._advance = web, registry, mount, advance
         self.sent = self.kept = 0
 
     def image(
         self, layers: Sequence[tuple[Layer, bytes]], hosts: Sequence[str], notes: dict[str, str]
     ) -> ImageReference:
-        """Push the image of a cache for these host processors, and return the reference that names exactly it."""
+        """Push the image of a cache for these host processors, and return a reference with its digest."""
         reference = self._registry.reference
         if reference.digest:
-            raise ConfigError(f"{reference} names a digest, which follows from the cache: push to a :TAG")
+            raise ConfigError(f"{reference} has a digest, but a push computes the digest: push to a :TAG")
         described = [layer for layer, _ in layers]
         configs = {host: encode_config(described, host) for host in hosts}
         self._blobs([*((layer.sha256, data) for layer, data in layers), *((digest(c), c) for c in configs.values())])
@@ -75,7 +75,7 @@ class RegistryPush:
                 self.kept += 0 if sent else size
 
     def _blob(self, sha256: str, data: bytes) -> bool:
-        """Send a blob, and return False where the registry had it."""
+        """Send a blob, and return False if the registry had it already."""
 
         def once() -> bool:
             registry, url = self._registry, self._registry.blob_url(sha256)
@@ -108,8 +108,6 @@ class RegistryPush:
                 raise self._registry.refusal(answer, "push a manifest to it")
             stored = answer.headers.get("docker-content-digest", "")
             if stored and stored != f"sha256:{digest(data)}":
-                raise FetchError(
-                    f"{self._registry.reference}: the registry has another manifest than was sent: try again"
-                )
+                raise FetchError(f"{self._registry.reference}: the registry stored a different manifest: try again")
 
         self._web.persist(str(self._registry.reference), once)

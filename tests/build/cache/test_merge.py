@@ -57,7 +57,7 @@ FIRST: Artifact = artifact(
         (Built(tools={**TOOLS, "nvidia-cutlass-dsl": "4.9"}), "nvidia-cutlass-dsl is 4.8.1 in"),
         (Built(tools={**TOOLS, "gcc": "13.1"}), "13.1 in"),
         (Built(runtime=replace(RUNTIMES[X86], code=b"patched")), "the runtime library for x86_64 is"),
-        (Built(runtime=replace(RUNTIMES[X86], fastcall=b"patched")), "or its call path is another"),
+        (Built(runtime=replace(RUNTIMES[X86], fastcall=b"patched")), "or its call path differs"),
         (Built(host=ARM, tools={**TOOLS, "nvidia-cutlass-dsl": "4.9"}), "nvidia-cutlass-dsl is 4.8.1 in"),
         (Built(dtypes=("float32",), change=lambda a: replace(a, key=FIRST.key)), "the key KEY stands for"),
     ],
