@@ -44,10 +44,10 @@ Show = Callable[[Step], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine where not given.
+    """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine if they are None.
 
-    ``executor`` says where to compile: in worker processes of this machine, unless it is given. ``dictionary`` is what
-    blobs are compressed with, in place of one that is trained on them.
+    ``executor`` decides where to compile: by default in worker processes on this machine. ``dictionary`` compresses the
+    blobs, in place of one that is trained on them.
     """
 
     jobs: int | None = None
@@ -105,7 +105,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
 
 @dataclass(slots=True)
 class _Run:
-    """The long part of a build: what is missing is compiled, linked and stored."""
+    """The long part of a build: compiles, links and stores the missing variants."""
 
     plan: Plan
     keys: Mapping[str, str]
@@ -257,7 +257,7 @@ class _Run:
         except PrecastError as error:
             return Failed(variant=variant, reason=str(error), code=error.code)
         if (file := self.sources.changed(variant.source)) is not None:
-            reason = f"{file.name} has changed since the build began: build again"
+            reason = f"{file.name} changed during the build: build again"
             return Failed(variant=variant, reason=reason, code=ChangedInputError.code)
         self.lookup.store.put(self.keys[variant.identity_on_gpu], record)
         return record
@@ -274,7 +274,7 @@ class _Run:
 
 @contextmanager
 def _closing_early(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
-    """Make an executor stop its work also when not all of its outcomes are taken."""
+    """Close the outcomes of an executor, so that it stops its work even if not all of them are taken."""
     try:
         yield outcomes
     finally:
@@ -285,7 +285,7 @@ def _closing_early(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
 def _completed(
     waiting: dict[Future[Record | Failed], Variant], *, most: int
 ) -> Iterator[tuple[Variant, Record | Failed]]:
-    """The results that are ready; waits for more until at most so many are left in ``waiting``."""
+    """The results that are ready; waits until at most ``most`` are left in ``waiting``."""
     while True:
         for future in [f for f in waiting if f.done()]:
             yield waiting.pop(future), future.result()
@@ -295,7 +295,7 @@ def _completed(
 
 
 def _is_of(variant: Variant, record: Record) -> bool:
-    """Whether a record holds this variant: its objects have names that no other variant's have."""
+    """Whether a record is of this variant: the names of its objects are unique to it."""
     names, symbols = entry_names(variant), [product.symbol for product in record.products]
     if variant.attached:
         names, symbols = names[:1], symbols[:1]

@@ -23,7 +23,7 @@ class Location(NamedTuple):
 
 
 class ManifestError(FormatError):
-    """A manifest, or what it asks for, is wrong. The message starts with the file, line and column.
+    """A manifest, or something that it lists, is wrong. The message starts with the file, line and column.
 
     >>> str(ManifestError("unknown key 'kernal'", Location("a.yaml", 2, 5)))
     "a.yaml:2:5: unknown key 'kernal'"
@@ -52,13 +52,13 @@ class ToolError(PrecastError):
 
 
 class ToolchainError(PrecastError):
-    """The environment that a manifest asks for under ``toolchain`` cannot be made."""
+    """The environment that a manifest describes under ``toolchain`` cannot be created."""
 
     code = "PCB04"
 
 
 class ObjectError(PrecastError):
-    """What a kernel function compiled is not an object that precast can ship."""
+    """The compiled result of a kernel function is not an object that precast can ship."""
 
     code = "PCB05"
 
@@ -100,7 +100,7 @@ class BundleError(PrecastError):
 
 
 class PushError(PrecastError):
-    """A cache cannot be pushed to a place."""
+    """A cache cannot be pushed."""
 
     code = "PCB21"
 
@@ -112,7 +112,7 @@ class MergeError(PrecastError):
 
 
 class ClusterError(PrecastError):
-    """The machines that should compile cannot be reached, or are not set up as this one is."""
+    """The machines that should compile cannot be reached, or have other versions than this one."""
 
     code = "PCB13"
 

@@ -1,7 +1,7 @@
-"""Interpreters: a Python and what it imports from. Child processes run in one, and what they import is found for it.
+"""Interpreters: a Python with the folders that it imports from. Child processes run in one.
 
-Usually it is the Python that runs the build. A manifest with ``toolchain:`` has one of its own, which shares nothing
-with this one but precast's code.
+Usually it is the Python that runs the build. A manifest with ``toolchain:`` has its own, which shares nothing with this
+one but precast's code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from precast.build.errors import ToolError
 
-# What lets a Python import more than its own environment holds. That of a toolchain gets none of them.
+# Variables that let a Python import more than its own environment has. That of a toolchain gets none of them.
 FROM_OUTSIDE = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV",
     "CONDA_PREFIX",
@@ -28,8 +28,8 @@ class Interpreter:
     """A Python: the program, its version, and the folder of its standard library.
 
     ``path`` has the folders that an isolated one imports from, in their order; None stands for this process's own.
-    ``precast`` is the folder from which it imports precast. ``lock`` is the digest of what is installed there, and
-    ``locked`` the version of each distribution; empty for the Python that runs the build, which may change any time.
+    ``precast`` is the folder from which it imports precast. ``lock`` is the digest of the installed distributions, and
+    ``locked`` their versions; empty for the Python that runs the build, which may change any time.
     """
 
     executable: str
@@ -42,38 +42,40 @@ class Interpreter:
 
     @property
     def isolated(self) -> bool:
-        """Whether it imports nothing of what this process imports."""
+        """Whether it shares no packages with this process."""
         return self.path is not None
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """What it searches for modules, after the folders that a manifest names."""
+        """The folders that it searches for modules, after those of a manifest."""
         return tuple(filter(None, sys.path)) if self.path is None else self.path
 
     def distribution(self, name: str) -> metadata.Distribution:
-        """A distribution that is installed there; raises ToolError.
+        """An installed distribution; raises ToolError.
 
         >>> HERE.distribution("PyYAML").metadata["Name"]
         'PyYAML'
         """
         try:
-            found = metadata.distribution(name) if self.path is None else next(self._discovered(name=name), None)
+            distribution = metadata.distribution(name) if self.path is None else next(self._discovered(name=name), None)
         except metadata.PackageNotFoundError:
-            found = None
-        if found is not None:
-            return found
-        todo = f"add it to the toolchain's requirements, or to its lock: {self.executable} has none"
-        raise ToolError(f"{name} is not installed: {todo if self.isolated else 'pip install precast brings it'}")
+            distribution = None
+        if distribution is not None:
+            return distribution
+        advice = (
+            "add it to the toolchain's requirements or lock" if self.isolated else "pip install precast installs it"
+        )
+        raise ToolError(f"{name} is not installed for {self.executable}: {advice}")
 
     def version_of(self, name: str) -> str:
-        """The version of a distribution, or '' where it is not installed."""
+        """The version of a distribution, or '' if it is not installed."""
         try:
             return self.distribution(name).version
         except ToolError:
             return ""
 
     def distributions(self) -> Iterator[metadata.Distribution]:
-        """Every distribution that is installed there; of several with one name, the first is the one that counts."""
+        """Every installed distribution; of several with one name, the first one counts."""
         return iter(metadata.distributions()) if self.path is None else self._discovered()
 
     def entry_points(self, group: str) -> tuple[metadata.EntryPoint, ...]:
@@ -85,12 +87,14 @@ class Interpreter:
         if self.path is None:
             return tuple(metadata.entry_points(group=group))
         seen: dict[str, metadata.Distribution] = {}
-        for one in self._discovered():
-            seen.setdefault(one.name, one)
-        return tuple(point for one in seen.values() for point in one.entry_points if point.group == group)
+        for distribution in self._discovered():
+            seen.setdefault(distribution.name, distribution)
+        return tuple(
+            point for distribution in seen.values() for point in distribution.entry_points if point.group == group
+        )
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """The variables that a process of it inherits: for an isolated one none that adds to what it imports.
+        """The variables that its processes inherit: an isolated one gets none that adds folders to import from.
 
         >>> HERE.environment({"PYTHONPATH": "/x"})
         {'PYTHONPATH': '/x'}
@@ -100,8 +104,8 @@ class Interpreter:
         kept = {name: value for name, value in inherited.items() if name not in FROM_OUTSIDE}
         return {**kept, "PYTHONPATH": self.precast, "PYTHONNOUSERSITE": "1"}
 
-    def _discovered(self, **wanted: Any) -> Iterator[metadata.Distribution]:
-        return iter(metadata.Distribution.discover(path=list(self.path or ()), **wanted))
+    def _discovered(self, **query: Any) -> Iterator[metadata.Distribution]:
+        return iter(metadata.Distribution.discover(path=list(self.path or ()), **query))
 
 
 HERE = Interpreter(

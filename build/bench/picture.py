@@ -47,18 +47,18 @@ class Dot:
 
 def dots(report: Report) -> list[Dot]:
     """What of a report can be drawn: what declares both bytes and operations."""
-    found = []
+    result = []
     for row, at in report.standings():
         timing = row.timing
         if at is not None and at.moved and timing.flops:
             rate = timing.flops / timing.microseconds / 1e6
             sizes = " ".join(f"{name}={size}" for name, size in timing.problem.items())
             text = f"{row.op} {sizes}: {timing.microseconds:.2f} us, {at.share:.0%}"
-            found.append(Dot(op=row.op, intensity=timing.flops / at.moved, rate=rate, share=at.share, text=text))
-    return found
+            result.append(Dot(op=row.op, intensity=timing.flops / at.moved, rate=rate, share=at.share, text=text))
+    return result
 
 
-def picture(found: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
+def picture(drawn: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
     """The dots under the roof; of each op the one with the largest share is labelled.
 
     >>> dot = Dot(op="copy", intensity=0.25, rate=0.9, share=0.9, text="copy n=8")
@@ -66,9 +66,9 @@ def picture(found: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
     >>> made.count("<circle"), "800 TFLOP/s" in made
     (1, True)
     """
-    rates = ceilings.rates or {"": max((dot.rate for dot in found), default=1.0)}
-    plot = _Plot.around(found, ceilings.bandwidth / 1e3, rates.values())
-    ops = sorted({dot.op for dot in found})
+    rates = ceilings.rates or {"": max((dot.rate for dot in drawn), default=1.0)}
+    plot = _Plot.around(drawn, ceilings.bandwidth / 1e3, rates.values())
+    ops = sorted({dot.op for dot in drawn})
     colours = {op: _COLOURS[number % len(_COLOURS)] for number, op in enumerate(ops)}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
@@ -79,9 +79,9 @@ def picture(found: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
         *(
             f'<circle cx="{plot.x(dot.intensity):.1f}" cy="{plot.y(dot.rate):.1f}" r="3.5" fill="{colours[dot.op]}">'
             f"<title>{escape(dot.text)}</title></circle>"
-            for dot in found
+            for dot in drawn
         ),
-        *_labels(plot, [max((d for d in found if d.op == op), key=lambda d: d.share) for op in ops]),
+        *_labels(plot, [max((d for d in drawn if d.op == op), key=lambda d: d.share) for op in ops]),
         "</svg>\n",
     ]
     return "\n".join(parts)
@@ -97,11 +97,11 @@ class _Plot:
     high: int
 
     @classmethod
-    def around(cls, found: Iterable[Dot], bandwidth: float, rates: Iterable[float]) -> _Plot:
-        dots_, most = list(found), max(rates)
+    def around(cls, dots: Iterable[Dot], bandwidth: float, rates: Iterable[float]) -> _Plot:
+        listed, most = list(dots), max(rates)
         ridge = most / bandwidth
-        across = [*(dot.intensity * 0.8 for dot in dots_), *(dot.intensity for dot in dots_), ridge, ridge * 4]
-        up = [*(dot.rate for dot in dots_), most * 1.5]
+        across = [*(dot.intensity * 0.8 for dot in listed), *(dot.intensity for dot in listed), ridge, ridge * 4]
+        up = [*(dot.rate for dot in listed), most * 1.5]
         left, low = _floor(min(across)), _floor(min([*up, bandwidth * 10 ** _floor(min(across))]))
         return cls(left, _floor(max(across)) + 1, max(low, _floor(max(up)) - 8), _floor(max(up)) + 1)
 

@@ -38,8 +38,8 @@ class Row:
     @property
     def dtype(self) -> str | None:
         """The dtype that the variant computes with, where its config names one."""
-        found = self.config.get("dtype")
-        return found if isinstance(found, str) else None
+        dtype = self.config.get("dtype")
+        return dtype if isinstance(dtype, str) else None
 
     def to_json(self) -> dict[str, Any]:
         """As the file has it."""
@@ -56,7 +56,7 @@ class Row:
             op=fields.matching(data, "op", OP_NAME, "the name of an op"),
             key=fields.matching(data, "key", SHA256, "an artifact's key"),
             target=fields.get(data, "target", str),
-            config={name: to_value(one) for name, one in config.items()},
+            config={name: to_value(item) for name, item in config.items()},
             timing=fields.parsed(data, "timing", Timing.parse),
         )
 
@@ -86,19 +86,19 @@ class Report:
         """What ``precast tune`` takes: the times by op and problem. ``tilings`` are those that are known, by key."""
         table: dict[str, dict[tuple[tuple[str, int], ...], dict[str, float]]] = {}
         for row in self.rows:
-            place = tuple(sorted(row.timing.problem.items()))
-            table.setdefault(row.op, {}).setdefault(place, {})[row.key] = round(row.timing.microseconds, 3)
+            sizes = tuple(sorted(row.timing.problem.items()))
+            table.setdefault(row.op, {}).setdefault(sizes, {})[row.key] = round(row.timing.microseconds, 3)
         return Measurements(
             {
                 op: tuple(
                     Measured(
                         gpu=self.gpu,
                         capability=self.capability,
-                        problem=dict(place),
+                        problem=dict(sizes),
                         times=times,
-                        tilings={key: t for key in times if (t := tilings.get(key)) and t.cuts(dict(place))},
+                        tilings={key: t for key in times if (t := tilings.get(key)) and t.cuts(dict(sizes))},
                     )
-                    for place, times in rows.items()
+                    for sizes, times in rows.items()
                 )
                 for op, rows in table.items()
             }
@@ -106,7 +106,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """What ``precast bench --json`` prints."""
-        rows = [{**row.to_json(), "roofline": found.to_json() if found else None} for row, found in self.standings()]
+        rows = [
+            {**row.to_json(), "roofline": position.to_json() if position else None}
+            for row, position in self.standings()
+        ]
         return {
             "format": FORMAT,
             "version": 1,
@@ -161,7 +164,7 @@ def distinguishing(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         configs.setdefault(row.op, []).append(row.config)
     differing = {
-        op: [name for name in found[0] if len({str(config.get(name)) for config in found}) > 1]
-        for op, found in configs.items()
+        op: [name for name in row_configs[0] if len({str(config.get(name)) for config in row_configs}) > 1]
+        for op, row_configs in configs.items()
     }
     return [config_text({n: row.config.get(n) for n in differing[row.op]})[1:-1] for row in rows]

@@ -59,21 +59,21 @@ def rounds(
     dtypes = sorted({str(artifact.config["dtype"]) for _, artifact in variants if "dtype" in artifact.config})
     ceilings, notes = _ceilings(launches, dtypes, watcher) if variants else (None, [])
     for turn in range(count):
-        wanted = extras if turn == 0 else [extra for extra in extras if extra == "peer"]
+        round_extras = extras if turn == 0 else [extra for extra in extras if extra == "peer"]
         for op, artifact in variants if turn % 2 == 0 else reversed(variants):
             own, name = taken[artifact.key], name_of(op, artifact)
-            asked = [dict(place) for place in own] if turn else [dict(problem) for problem in problems] or None
-            if asked == []:  # nothing of it could be measured
+            requested = [dict(sizes) for sizes in own] if turn else [dict(problem) for problem in problems] or None
+            if requested == []:  # nothing of it could be measured
                 watcher.skip()
                 continue
             watcher.begin(name)
-            found = launches.timed(op, artifact.key, asked, launches=LAUNCHES, extras=wanted)
-            for one in found:
-                if one.timing is not None:
-                    own.setdefault(tuple(sorted(one.problem.items())), []).append(one.timing)
-            refused = [str(one) for one in found if one.refused]
+            launched = launches.timed(op, artifact.key, requested, launches=LAUNCHES, extras=round_extras)
+            for result in launched:
+                if result.timing is not None:
+                    own.setdefault(tuple(sorted(result.problem.items())), []).append(result.timing)
+            refused = [str(result) for result in launched if result.refused]
             left_out += [(name, text) for text in refused]
-            last = [str(one) for one in found if not one.refused][-1:]
+            last = [str(result) for result in launched if not result.refused][-1:]
             watcher.step(name, "; ".join([*last, *refused]), keep=bool(refused))
     if ceilings is not None:
         again, more = _ceilings(launches, dtypes, watcher)
@@ -110,7 +110,7 @@ def combined(timings: Sequence[Timing]) -> Timing:
         timings[0],
         microseconds=statistics.median(times),
         spread=max((max(times) - min(times)) / 2, statistics.median(timing.spread for timing in timings)),
-        peers={name: statistics.median(found) for name, found in peers.items()},
+        peers={name: statistics.median(values) for name, values in peers.items()},
         notes=tuple(dict.fromkeys(note for timing in timings for note in timing.notes)),
     )
 
@@ -123,7 +123,7 @@ def name_of(op: str, artifact: Artifact) -> str:
 def _ceilings(launches: Launches, dtypes: Iterable[str], watcher: Watcher) -> tuple[Ceilings | None, list[str]]:
     watcher.stage("measuring what the GPU does at most")
     try:
-        found = launches.ceilings(list(dtypes))
+        ceilings = launches.ceilings(list(dtypes))
     except Lost as error:
         return None, [f"what the GPU does at most was not measured: {error}"]
-    return found, list(found.notes)
+    return ceilings, list(ceilings.notes)

@@ -1,4 +1,4 @@
-"""Annotating: measurements and evidence are added to a cache that is built. Its blobs stay as they are."""
+"""Annotating: adds measurements and evidence to a cache. Its blobs do not change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIMIT = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What ``precast bench`` writes: measurements by op."""
+    """A file of ``precast bench``: measurements by op."""
 
     ops: Mapping[str, tuple[Measured, ...]]
 
@@ -38,7 +38,7 @@ class Measurements:
 
     @classmethod
     def decode(cls, data: bytes) -> Measurements:
-        """Read such a file; it may name one problem on one GPU once."""
+        """Read such a file; each problem may occur once for each GPU."""
         root = fields.as_object(fields.read_json(data, limit=_LIMIT))
         check_version(root, FORMAT)
         fields.known(root, ("format", "version", "ops"))
@@ -48,7 +48,7 @@ class Measurements:
                 raise FormatError("not the name of an op", f"ops.{op[:80]}")
             rows = fields.items(root["ops"], op, Measured.parse, most=TUNING_LIMIT)
             if len({m.place for m in rows}) != len(rows):
-                raise FormatError("a problem stands twice for one GPU", f"ops.{op}")
+                raise FormatError("a problem occurs twice for one GPU", f"ops.{op}")
             ops[op] = rows
         return cls(ops)
 
@@ -60,16 +60,16 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
     that the cache does not have is a FormatError, and nothing is written.
     """
     tables: dict[str, dict[Any, Measured]] = {}
-    for one in measurements:
-        for op, rows in one.ops.items():
+    for source in measurements:
+        for op, rows in source.ops.items():
             listed = _listed(cache, op)
             table = tables.setdefault(op, {m.place: m for m in listed.tuning})
-            known = {a.key for a in listed.artifacts}
+            keys = {a.key for a in listed.artifacts}
             for row in rows:
-                unknown = sorted(set(row.times) - known)
+                unknown = sorted(set(row.times) - keys)
                 if unknown:
                     raise FormatError(
-                        f"cache {cache.name!r} has no artifact {unknown[0][:12]} of {op}: measure this very cache"
+                        f"cache {cache.name!r} has no artifact {unknown[0][:12]} of {op}: measure this cache itself"
                     )
                 table[row.place] = _joined(table.get(row.place), row)
     changed = {
@@ -87,7 +87,7 @@ def tune(cache: Cache, measurements: Iterable[Measurements]) -> dict[str, int]:
 
 
 def _joined(old: Measured | None, new: Measured) -> Measured:
-    """Two rows of one place; the later one counts."""
+    """Two rows of one problem and GPU; values of the later one replace those of the earlier one."""
     if old is None:
         return new
     return replace(new, times={**old.times, **new.times}, tilings={**old.tilings, **new.tilings})
@@ -96,9 +96,9 @@ def _joined(old: Measured | None, new: Measured) -> Measured:
 def add_evidence(cache: Cache, evidence: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """Add evidence to a cache, by op and artifact key; it replaces evidence of the same check and GPU."""
     changed = {}
-    for op, found in evidence.items():
+    for op, by_key in evidence.items():
         listed = _listed(cache, op)
-        artifacts = tuple(replace(a, evidence=_with(a.evidence, found.get(a.key))) for a in listed.artifacts)
+        artifacts = tuple(replace(a, evidence=_with(a.evidence, by_key.get(a.key))) for a in listed.artifacts)
         changed[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=listed.tuning)
     _write(cache, changed)
 
@@ -112,12 +112,12 @@ def _with(old: tuple[dict[str, Any], ...], new: Mapping[str, Any] | None) -> tup
 
 def _listed(cache: Cache, op: str) -> OpReader:
     if op not in cache.index.ops:
-        raise FormatError(f"cache {cache.name!r} has no op {op!r}: measure this very cache")
+        raise FormatError(f"cache {cache.name!r} has no op {op!r}: measure this cache itself")
     return cache.op(op)
 
 
 def _write(cache: Cache, changed: Mapping[str, OpIndex]) -> None:
-    """Write the cache again with the files of some ops changed, and every blob as it was read and checked."""
+    """Write the cache again with the files of some ops changed, and with its blobs after they were checked."""
     contents, index = CacheContents(cache), cache.index
     files = cache_files(
         name=index.name,

@@ -1,10 +1,10 @@
-"""Reusing blobs: compressed bytes are taken from the cache that is replaced, where compressing would give the same.
+"""Reusing blobs: takes compressed bytes from the cache that is replaced, if compressing would give the same bytes.
 
-The memo says which bytes a content gave under which dictionary. The old cache only supplies the bytes: those that do
-not have the digest in the memo are compressed again.
+The memo has the digest of the compressed bytes for each content and dictionary. The old cache has the bytes: content
+whose bytes do not match the digest is compressed again.
 
-Saves: for 200 artifacts of 69 kB, 5 s of processor time for the training and 5 s for compressing at level 19, in every
-build whose plan or sources changed a part of them. It may go when both take less than a second for a thousand.
+It saves, for 200 artifacts of 69 kB, 5 s of processor time for training and 5 s for compressing at level 19, in every
+build that changes some of them. It can be removed when both take less than a second for a thousand.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from precast.loader.contract.format.index import digest
 
 @dataclass(frozen=True, slots=True)
 class BlobReuse:
-    """The folder of a cache that an earlier build wrote, and the memo of what its contents were compressed to."""
+    """The folder of a cache that an earlier build wrote, and the memo of the digests of compressed contents."""
 
     cache: Path
     memo: Memo
 
     def dictionary(self, method: str, contents: Iterable[str]) -> bytes | None:
-        """The dictionary that was trained on contents of exactly these digests, or None."""
+        """The dictionary that was trained on contents with exactly these digests, or None."""
         return self._blob(self.memo.get("dictionaries", memo_key(method, sorted(contents))))
 
     def keep_dictionary(self, method: str, contents: Iterable[str], dictionary: bytes) -> None:
-        """Remember which dictionary these contents gave."""
+        """Remember the dictionary that was trained on these contents."""
         self.memo.put("dictionaries", memo_key(method, sorted(contents)), [digest(dictionary)] * 2)
 
     def compressed(self, method: str, dictionary: bytes | None, contents: Iterable[str]) -> dict[str, bytes]:
         """The compressed bytes of those contents that the old cache has, by the digest of the content."""
-        noted = self.memo.get("compressed", _key(method, dictionary))
-        known: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
-        found = ((name, self._blob([name, known.get(name)])) for name in contents if name in known)
-        return {name: data for name, data in found if data is not None}
+        entry = self.memo.get("compressed", _key(method, dictionary))
+        digests: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
+        blobs = ((name, self._blob([name, digests.get(name)])) for name in contents if name in digests)
+        return {name: data for name, data in blobs if data is not None}
 
     def keep_compressed(self, method: str, dictionary: bytes | None, stored: Mapping[str, bytes]) -> None:
-        """Remember what contents were compressed to."""
+        """Remember the compressed bytes of contents."""
         self.memo.put("compressed", _key(method, dictionary), {name: digest(data) for name, data in stored.items()})
 
     def _blob(self, name_and_digest: Any) -> bytes | None:
-        """A file of the old cache, given its name and the digest of its bytes; None where it has another digest."""
+        """A file of the old cache by its name and digest; None if it has another digest."""
         match name_and_digest:
             case [str(name), str(expected)]:
                 pass

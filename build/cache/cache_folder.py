@@ -1,7 +1,7 @@
-"""The folder of a cache: checked before anything is compiled for it, and replaced as a whole.
+"""The folder of a cache: checked before anything is compiled, and replaced as a whole.
 
-A folder that can be renamed is exchanged with a new one in one step of the file system: a reader sees the old cache or
-the new one, and a process that ends at any moment leaves the old one or the new one.
+A folder that can be renamed is exchanged with a new one in one atomic step: a reader sees the old cache or the new one,
+and a process that ends at any moment leaves one of them.
 
 A folder that cannot be renamed is replaced from within: a mount point, such as a container's volume, or a folder whose
 parent this user cannot write. All new files are written and synced inside it first, then moved to their places: blobs,
@@ -45,10 +45,10 @@ def check_output(path: Path) -> None:
             folder = path.absolute().parent
         prefix = INSIDE if within else _prefix(path)
         if not is_writable(folder, f"{prefix}check-") or (path.is_dir() and not os.access(path, os.W_OK | os.X_OK)):
-            raise OutputError(f"{path} cannot be written by this user: choose another place for the cache")
+            raise OutputError(f"{path} is not writable for this user: choose another folder for the cache")
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be used for a cache: {error.strerror or error}; choose another place"
+            f"{path} cannot be used for a cache: {error.strerror or error}; choose another folder"
         ) from error
 
 
@@ -71,12 +71,12 @@ def write_cache(path: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         raise StoreError(
             f"cannot write the cache {path}: {error.strerror or error}; "
-            "the cache that was there is unchanged: make room or choose another place"
+            "the old cache is unchanged: free disk space or choose another folder"
         ) from error
 
 
 def _prefix(path: Path) -> str:
-    """How the names of temporary folders begin that belong to the cache at a path."""
+    """The prefix of the names of temporary folders for the cache at a path."""
     return f".{path.name}.precast-"
 
 
@@ -96,7 +96,7 @@ def _replace_within(path: Path, files: Mapping[str, bytes]) -> None:
             move_within(scratch, path, files)
         except OSError as error:
             raise StoreError(
-                f"the cache {path} could be replaced in part only: {error.strerror or error}; build it again"
+                f"the cache {path} was replaced only in part: {error.strerror or error}; build it again"
             ) from error
     remove_others(path, files)
 

@@ -1,4 +1,4 @@
-"""Comparing what two indexes say of one artifact, or of one host's runtime library."""
+"""Comparing the entries of two indexes about one artifact, or about one host's runtime library."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from precast.loader.contract.format.index import Runtime
 
 
 def artifact_facts(artifact: Artifact) -> dict[str, Any]:
-    """All that an index says of an artifact, except how its bytes are compressed."""
+    """The entry of an artifact in an index, except how its bytes are compressed."""
     data = artifact.to_json()
     data["bytes"] = data.pop("blob")["sha256"]
     return data
 
 
-def differing_facts(one: Artifact, other: Artifact) -> list[str]:
+def differing_facts(first: Artifact, second: Artifact) -> list[str]:
     """The names of the facts in which two artifacts differ."""
-    mine, theirs = artifact_facts(one), artifact_facts(other)
+    mine, theirs = artifact_facts(first), artifact_facts(second)
     return [fact for fact in mine if mine[fact] != theirs.get(fact)]
 
 

@@ -18,9 +18,9 @@ from precast.loader.resolve.cache import Cache
 LEVEL = 19
 DICTIONARY_SIZE = 64 << 10
 _K, _D = 1024, 8  # of the training: length of a segment, and of what is counted in it
-_FEWEST = 12  # samples; a dictionary trained on fewer takes more room than it saves
+_FEWEST = 12  # samples; a dictionary trained on fewer is larger than what it saves
 _TRAINED_ON = 64 << 20  # bytes of samples; with more, the dictionary gets no better
-# All that decides the compressed bytes of a content and a dictionary, and the dictionary of some samples.
+# Everything that affects the compressed bytes of a content, and the dictionary of some samples.
 METHOD = (
     f"zstd {'.'.join(map(str, zstandard.ZSTD_VERSION))} {LEVEL} {DICTIONARY_SIZE} {_K} {_D} {_FEWEST} {_TRAINED_ON}"
 )
@@ -35,12 +35,12 @@ class Stored:
 
 
 def train(contents: Mapping[str, bytes], reuse: BlobReuse | None = None) -> bytes | None:
-    """A dictionary for these contents, or None where one saves nothing. The same contents give the same dictionary.
+    """A dictionary for these contents, or None if it saves nothing. The same contents give the same dictionary.
 
-    Training takes seconds: where ``reuse`` has the dictionary of the same contents, that is taken.
+    Training takes seconds: if ``reuse`` has the dictionary of the same contents, it is used.
     """
-    if reuse and (known := reuse.dictionary(METHOD, contents)) is not None:
-        return known
+    if reuse and (earlier := reuse.dictionary(METHOD, contents)) is not None:
+        return earlier
     dictionary = _train(contents)
     if reuse and dictionary:
         reuse.keep_dictionary(METHOD, contents, dictionary)
@@ -48,11 +48,10 @@ def train(contents: Mapping[str, bytes], reuse: BlobReuse | None = None) -> byte
 
 
 def dictionary_of(path: Path) -> bytes:
-    """The dictionary of the cache at a path. Compressed with it, contents that this cache has get the bytes they have
-    there; trained anew, a dictionary would change them all."""
+    """The dictionary of the cache at a path. With it, contents of this cache are compressed to the same bytes again."""
     cache = Cache(path)
     if cache.index.dictionary is None:
-        raise ConfigError(f"{path} has no dictionary, as small caches have none: leave --dictionary out")
+        raise ConfigError(f"{path} has no dictionary, because it is too small: remove --dictionary")
     return cache.read(cache.index.dictionary)
 
 
@@ -71,7 +70,7 @@ def _train(contents: Mapping[str, bytes]) -> bytes | None:
 def store_all(
     contents: Mapping[str, bytes], dictionary: bytes | None, threads: int, reuse: BlobReuse | None = None
 ) -> dict[str, Stored]:
-    """Compress every content, named by its digest, in so many threads; what ``reuse`` has is taken from there."""
+    """Compress every content, given by its digest, in so many threads, except those that ``reuse`` has."""
     shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
     if shared is not None:
         shared.precompute_compress(level=LEVEL)
@@ -94,5 +93,5 @@ def store_all(
 
 
 def store_raw(data: bytes) -> Stored:
-    """Content kept as it is."""
+    """Content that is not compressed."""
     return Stored(Blob(sha256=digest(data), size=len(data), stored=len(data), encoding="raw"), data)

@@ -1,7 +1,7 @@
-"""The contents of a cache: the one reader for all that checks, packs, compares or changes caches.
+"""The contents of a cache: the reader for everything that checks, packs, compares or changes caches.
 
-Opening reads the index and every op's file, against their digests. Blobs are read when asked for, each checked
-against the digest that the index has of it. ``verify`` reads all of them and keeps none.
+Opening reads the index and every op's file, and checks their digests. Blobs are read on request, and checked against
+their digests in the index. ``verify`` reads all of them and keeps none.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ArtifactId:
-    """What tells an artifact from every other in a cache.
+    """The identity of an artifact in a cache.
 
     ``config`` is canonical JSON. ``host`` is the processor of a library, and empty for device code. ``part`` counts
-    the cubins of one kernel function. ``assumed`` is canonical JSON of what the kernel asked of its GPU, with the
-    answers: there may be an artifact for each of several GPUs.
+    the cubins of one kernel function. ``assumed`` is canonical JSON of the facts of its GPU that the kernel requested:
+    there may be an artifact for each of several GPUs.
 
     >>> print(ArtifactId("scale", '{"n":1}', "sm_90a", "object", "x86_64"))
     scale {"n":1} for sm_90a (object, x86_64)
@@ -54,13 +54,13 @@ class ArtifactId:
     def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
         """The identity of an artifact that is listed under an op."""
         host = artifact.host.arch if artifact.host else ""
-        asked = asked_by(artifact)
-        assumed = canonical(asked).decode() if asked else ""
+        facts = asked_by(artifact)
+        assumed = canonical(facts).decode() if facts else ""
         return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part, assumed)
 
     @property
     def whole(self) -> ArtifactId:
-        """The identity of all parts together, of all objects of a function, for all GPUs: what a plan can ask for."""
+        """The identity of all parts, of all objects of a function, for all GPUs, as a plan lists it."""
         return replace(self, part=0, op=first_op(self.op), assumed="")
 
     def to_json(self) -> dict[str, Any]:
@@ -73,12 +73,12 @@ class ArtifactId:
     def __str__(self) -> str:
         host = f", {self.host}" if self.host else ""
         part = f", part {self.part}" if self.part else ""
-        gpu = f", told {self.assumed}" if self.assumed else ""
+        gpu = f", assumes {self.assumed}" if self.assumed else ""
         return f"{self.op} {self.config} for {self.target} ({self.kind}{host}{part}{gpu})"
 
 
 def artifact_ids(variant: Variant, hosts: Iterable[str]) -> list[ArtifactId]:
-    """Every artifact that a variant asks for on these hosts, without parts; device code is for all hosts at once."""
+    """Every artifact that a variant needs on these hosts, without parts; device code is for all hosts."""
     config, libraries = _config(variant.config), tuple(hosts)
     return [
         ArtifactId(op, config, str(variant.target), kind, host)
@@ -90,7 +90,7 @@ def artifact_ids(variant: Variant, hosts: Iterable[str]) -> list[ArtifactId]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What reading every byte of a cache found. ``damaged`` gives the reason for each blob that is not as promised."""
+    """The result of reading every byte of a cache. ``damaged`` has the reason for each invalid blob."""
 
     files: int
     stored: int
@@ -106,7 +106,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class CacheContents:
-    """A cache that was opened: its index, its ops, its artifacts by identity, and its checked bytes."""
+    """An open cache: its index, its ops, its artifacts by identity, and its checked bytes."""
 
     cache: Cache
 
@@ -127,20 +127,20 @@ class CacheContents:
 
     @cached_property
     def ops(self) -> dict[str, OpReader]:
-        """What the cache lists for each op."""
+        """The reader of each op."""
         return {op: self.cache.op(op) for op in sorted(self.index.ops)}
 
     @cached_property
     def artifacts(self) -> dict[ArtifactId, Artifact]:
         """Every artifact by its identity."""
-        found: dict[ArtifactId, Artifact] = {}
+        artifacts: dict[ArtifactId, Artifact] = {}
         for op, listed in self.ops.items():
             for artifact in listed.artifacts:
                 identity = ArtifactId.of(op, artifact)
-                while identity in found:
+                while identity in artifacts:
                     identity = replace(identity, part=identity.part + 1)
-                found[identity] = artifact
-        return found
+                artifacts[identity] = artifact
+        return artifacts
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class CacheContents:
 
     @cached_property
     def blobs(self) -> dict[str, Blob]:
-        """Every blob that the index vouches for, by its digest."""
+        """Every blob in the index, by its digest."""
         named = [a.blob for a in self.artifacts.values()]
         named += [runtime.blob for runtime in self.index.runtimes]
         named += [self.index.dictionary] if self.index.dictionary else []
@@ -174,14 +174,14 @@ class CacheContents:
         )
 
     def require_intact(self) -> None:
-        """Raise IntegrityError, with every reason, unless each byte is what the index promises."""
+        """Raise IntegrityError, with every reason, unless all blobs match the index."""
         reasons = list(self.verify().damaged.values())
         if reasons:
             more = [f"... and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
             raise IntegrityError("\n".join([*reasons[:_SHOWN], *more]))
 
     def stored(self, blob: Blob) -> bytes:
-        """A blob as its file holds it, after its content was checked. Raises IntegrityError."""
+        """The bytes of a blob's file, after its content was checked. Raises IntegrityError."""
         data = self._file("blobs", blob.sha256)
         self.read(blob)
         if self._file("blobs", blob.sha256) != data:
@@ -189,12 +189,12 @@ class CacheContents:
         return data
 
     def stored_blobs(self) -> dict[str, bytes]:
-        """Every blob as its file holds it, by its digest, after its content was checked."""
+        """The bytes of every blob's file by digest, after its content was checked."""
         blobs = list(self.blobs.values())
         return dict(zip(self.blobs, _in_threads(self.stored, blobs), strict=True))
 
     def files(self) -> dict[str, bytes]:
-        """Every file of the cache by its name, each checked, byte for byte as it is on disk."""
+        """The bytes of every file of the cache by its name, each checked."""
         expected = {"index.json": self.cache.digest}
         expected.update({f"ops/{op}.json": entry.sha256 for op, entry in self.index.ops.items()})
         files = {name: self._file(*name.split("/")) for name in expected}
@@ -203,7 +203,7 @@ class CacheContents:
         return {**files, **{f"blobs/{name}": data for name, data in self.stored_blobs().items()}}
 
     def _damage(self, blob: Blob) -> str:
-        """Why a blob is not as promised; empty where it is."""
+        """The reason why a blob is invalid; empty if it is valid."""
         try:
             self.read(blob)
         except PrecastError as error:
@@ -220,11 +220,11 @@ class CacheContents:
             raise IntegrityError(f"{path} cannot be read ({error.strerror}). Rebuild or reinstall the cache") from None
 
     def _replaced(self) -> IntegrityError:
-        return IntegrityError(f"{self.cache.path} was changed while it was read: run this again")
+        return IntegrityError(f"{self.cache.path} changed while it was read: run this again")
 
 
 def _in_threads(function: Callable[[Blob], _T], blobs: Iterable[Blob]) -> list[_T]:
-    """A function of every blob. Reading, decompressing and hashing release the interpreter's lock."""
+    """The results of a function for every blob. Reading, decompressing and hashing release the interpreter's lock."""
     with ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(function, blobs))
 

@@ -1,4 +1,4 @@
-"""Coverage: which artifacts of a plan a cache holds intact, which it lacks, and which it holds besides."""
+"""Coverage: which artifacts of a plan a cache has intact, which it lacks, and which it has in addition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ABSENT = "it is not in the cache"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An artifact that a plan asks for and a cache lacks, or holds in a form that cannot be used."""
+    """An artifact of a plan that a cache lacks, or that cannot be used."""
 
     variant: Variant
     artifact: ArtifactId
@@ -39,10 +39,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """A plan compared with a cache of which every byte was read.
+    """A plan compared with a cache, all bytes of which were read.
 
-    A library must be there for every host that the cache has a runtime library for. ``extra`` is what the cache holds
-    and the plan does not ask for.
+    The cache must have a library for every host that it has a runtime library for. ``extra`` has the artifacts that are
+    not in the plan.
     """
 
     present: int
@@ -50,12 +50,12 @@ class Coverage:
     extra: tuple[ArtifactId, ...]
     hosts: tuple[str, ...]
     verified: Verification
-    unmeasured: Mapping[str, int] = field(default_factory=dict)  # by op: measured times that a build would put in
-    measured: Mapping[str, int] = field(default_factory=dict)  # by op: those in the cache that it would not
+    unmeasured: Mapping[str, int] = field(default_factory=dict)  # by op: measured times that a build would add
+    measured: Mapping[str, int] = field(default_factory=dict)  # by op: measured times that a build would remove
 
     @property
     def complete(self) -> bool:
-        """Whether everything asked for is there, and nothing in the cache is damaged."""
+        """Whether nothing is missing or damaged."""
         return not self.missing and not self.verified.damaged and not self.unmeasured
 
     def to_json(self) -> dict[str, Any]:
@@ -72,9 +72,9 @@ class Coverage:
 
 
 def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = None) -> Coverage:
-    """Compare a plan with a cache, whose every byte is read and checked.
+    """Compare a plan with a cache, and read and check every byte of it.
 
-    With ``answers``, artifacts that were made from something that has changed since are missing, too.
+    With ``answers``, artifacts whose inputs have changed count as missing, too.
     """
     verified = cache.verify()
     hosts = cache.hosts
@@ -90,7 +90,7 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
         for whole in artifact_ids(variant, hosts or ("",)):
             mine = _for_its_gpu(held.get(whole, {}), plan, variant)
             served.update(mine)
-            old = next((f"it is stale: {changed[one]} has changed since" for one in mine if one in changed), "")
+            old = next((f"it is stale: {changed[name]} has changed" for name in mine if name in changed), "")
             reason = _reason(whole, mine, unusable, verified.damaged) or old
             if reason:
                 missing.append(Missing(variant, whole, reason))
@@ -110,13 +110,13 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
 
 
 def _measurements(plan: Plan, cache: CacheContents) -> tuple[dict[str, int], dict[str, int]]:
-    """The measured times that a build would put into the cache and that it has not, by op; and those that it has
-    besides. One that is another number counts as both."""
+    """The number of measured times that a build would add to the cache, by op; and of those that it would remove. A
+    changed time counts as both."""
     fitted = fit(plan.tuning, {op: Listed(listed.keys, listed.artifacts) for op, listed in cache.ops.items()})
     lacking, more = Counter[str](), Counter[str]()
     for op, listed in cache.ops.items():
-        wanted, held = set(_times(fitted.rows.get(op, ()))), set(_times(listed.tuning))
-        lacking[op], more[op] = len(wanted - held), len(held - wanted)
+        expected, held = set(_times(fitted.rows.get(op, ()))), set(_times(listed.tuning))
+        lacking[op], more[op] = len(expected - held), len(held - expected)
     return dict(+lacking), dict(+more)
 
 
@@ -127,7 +127,7 @@ def _times(rows: Iterable[Measured]) -> Iterator[tuple[object, ...]]:
 
 
 def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Variant) -> dict[ArtifactId, Artifact]:
-    """Those that were built for the GPU of a variant, where somebody chose one; else all, since any GPU will do."""
+    """The artifacts that were built for the GPU of a variant if one was chosen; all of them otherwise."""
     if not plan.profiles.chosen_for(variant.target):
         return dict(parts)
     gpu = plan.profiles.of(variant.target, variant.profile)
@@ -135,7 +135,7 @@ def _for_its_gpu(parts: Mapping[ArtifactId, Artifact], plan: Plan, variant: Vari
 
 
 def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The hosts whose libraries cannot be loaded because their runtime library is missing or damaged."""
+    """The hosts whose libraries cannot be loaded because their runtime library is damaged."""
     for runtime in cache.index.runtimes:
         if runtime.blob.sha256 in damaged:
             reason = damaged[runtime.blob.sha256]
@@ -145,14 +145,14 @@ def _unusable_hosts(cache: CacheContents, damaged: Mapping[str, str]) -> Iterato
 def _reason(
     identity: ArtifactId, held: Mapping[ArtifactId, Artifact], unusable: Mapping[str, str], damaged: Mapping[str, str]
 ) -> str:
-    """Why an artifact cannot be used; empty where it can."""
+    """The reason why an artifact cannot be used; empty if it can be used."""
     parts = list(held.values())
     if not parts:
         return (
             _ABSENT if identity.host or identity.kind != "object" else "the cache has no runtime library for any host"
         )
-    objects, wanted = len({one.op for one in held}), max(count_of(a.provenance) for a in parts)
-    if objects < wanted:
-        return f"the cache has {objects} of the {wanted} objects of this function"
-    found = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
-    return found[0] if found else unusable.get(identity.host, "")
+    objects, expected = len({name.op for name in held}), max(count_of(a.provenance) for a in parts)
+    if objects < expected:
+        return f"the cache has {objects} of the {expected} objects of this function"
+    reasons = [damaged[a.blob.sha256] for a in parts if a.blob.sha256 in damaged]
+    return reasons[0] if reasons else unusable.get(identity.host, "")

@@ -1,4 +1,4 @@
-"""Differences between two caches: what each holds that the other does not, and in what the rest changed."""
+"""Differences between two caches: artifacts that only one of them has, and changes of the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTED = ("registers", "shared", "stack", "local")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One fact, as it was and as it is."""
+    """One fact, before and after."""
 
     what: str
     before: Any
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class InputChange:
-    """An input that artifacts of both caches were made of, in another state each: digests, "" where it was not read."""
+    """An input of artifacts of both caches that has changed: its digests, "" where it was not read."""
 
     name: str
     before: str
@@ -46,13 +46,13 @@ class InputChange:
 
     def to_json(self) -> dict[str, Any]:
         """As ``precast diff --inputs --json`` prints it."""
-        made = [one.to_json() for one in self.artifacts]
-        return {"name": self.name, "before": self.before, "after": self.after, "artifacts": made}
+        artifacts = [artifact.to_json() for artifact in self.artifacts]
+        return {"name": self.name, "before": self.before, "after": self.after, "artifacts": artifacts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Two caches compared. ``same`` means byte for byte: the index has the digest of everything below it."""
+    """Two caches compared. ``same`` means that all bytes are equal: the index has the digests of all files."""
 
     same: bool
     cache: tuple[Change, ...] = ()
@@ -74,7 +74,7 @@ class Difference:
 
 
 def difference(before: CacheContents, after: CacheContents) -> Difference:
-    """What changed from one cache to the other. Every byte of both is checked first; damage is an IntegrityError."""
+    """The changes from one cache to another. Every byte of both is checked first; damage is an IntegrityError."""
     before.require_intact()
     after.require_intact()
     old, new = before.artifacts, after.artifacts
@@ -91,14 +91,14 @@ def difference(before: CacheContents, after: CacheContents) -> Difference:
 
 
 def input_changes(before: CacheContents, after: CacheContents) -> tuple[InputChange, ...]:
-    """What the artifacts that both caches have were made of, and that differs: by what their indexes say."""
-    found: dict[tuple[str, str, str], list[ArtifactId]] = {}
+    """The inputs that differ between the artifacts that both caches have, as their indexes list them."""
+    changes: dict[tuple[str, str, str], list[ArtifactId]] = {}
     for identity in sorted(before.artifacts.keys() & after.artifacts.keys(), key=str):
         was, is_ = read_by_author(before.artifacts[identity]), read_by_author(after.artifacts[identity])
         for name in sorted(was.keys() | is_.keys()):
             if was.get(name, "") != is_.get(name, ""):
-                found.setdefault((name, was.get(name, ""), is_.get(name, "")), []).append(identity)
-    return tuple(InputChange(*change, tuple(made)) for change, made in sorted(found.items()))
+                changes.setdefault((name, was.get(name, ""), is_.get(name, "")), []).append(identity)
+    return tuple(InputChange(*change, tuple(artifacts)) for change, artifacts in sorted(changes.items()))
 
 
 def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
@@ -129,9 +129,9 @@ def _cache(before: CacheContents, after: CacheContents) -> Iterator[Change]:
 
 
 def _tuning(listed: OpReader) -> str:
-    """The measurements of an op, told in short: how many times, and a digest by which others are told apart.
+    """A summary of the measurements of an op: the number of times, and a digest.
 
-    Keys change with any source, so that a time stands for its config and target.
+    Keys change with any source, so the digest uses configs and targets instead.
     """
     names = {
         a.key: [config_text(a.config), str(a.target), a.kind, a.host.arch if a.host else ""] for a in listed.artifacts
@@ -147,7 +147,7 @@ def _tuning(listed: OpReader) -> str:
 
 
 def _cut(row: Measured, key: str) -> str:
-    """How an artifact cuts the problem of a row, where that is known, as text that can be sorted."""
+    """The tiling of an artifact for the problem of a row, if it is known, as text that can be sorted."""
     return canonical(row.tilings[key].to_json()).decode() if key in row.tilings else ""
 
 
@@ -157,7 +157,7 @@ def stored_size(cache: CacheContents) -> int:
 
 
 def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
-    """The changes of an artifact, those that matter most to a reader first."""
+    """The changes of an artifact, the most important ones first."""
     names = differing_facts(old, new)
     mine, theirs = artifact_facts(old), artifact_facts(new)
     if "bytes" in names:
@@ -175,7 +175,7 @@ def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
 
 
 def _provenance(old: Artifact, new: Artifact) -> Iterator[Change]:
-    """What each was made of, a fact at a time, and of its inputs those that differ."""
+    """Changes of the provenance, one for each fact, and of the inputs."""
     mine, theirs = old.provenance, new.provenance
     for name in sorted(mine.keys() | theirs.keys()):
         if name != INPUTS and mine.get(name) != theirs.get(name):
@@ -187,18 +187,18 @@ def _provenance(old: Artifact, new: Artifact) -> Iterator[Change]:
 
 
 def _resources(old: Artifact, new: Artifact) -> Iterator[Change]:
-    """Device kernels are compared by their order, because the compiler's names for them may change."""
+    """Changes of device kernels, compared in their order, because the compiler's names for them may change."""
     many = len(old.resources) > 1 or len(new.resources) > 1
     if len(old.resources) != len(new.resources):
         yield Change("device kernels", len(old.resources), len(new.resources))
         return
-    for place, (was, is_) in enumerate(zip(old.resources, new.resources, strict=True)):
+    for number, (was, is_) in enumerate(zip(old.resources, new.resources, strict=True)):
         for what in _COUNTED:
             if getattr(was, what) != getattr(is_, what):
                 label = {"shared": "shared memory", "local": "spills"}.get(what, what)
-                yield Change(f"kernel {place} {label}" if many else label, getattr(was, what), getattr(is_, what))
+                yield Change(f"kernel {number} {label}" if many else label, getattr(was, what), getattr(is_, what))
         if was.kernel != is_.kernel:
-            yield Change(f"kernel {place} name" if many else "kernel", was.kernel, is_.kernel)
+            yield Change(f"kernel {number} name" if many else "kernel", was.kernel, is_.kernel)
 
 
 def _show(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Freshness: whether a cache holds what a build would make now, by what its artifacts were made of."""
+"""Freshness: whether a build would make the same artifacts as a cache has, judged by their inputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from precast.build.plan.plan import Plan
 from precast.loader.contract.format.artifact import Artifact
 
 INPUTS = "inputs"
-"""Where the provenance of an artifact has the inputs that its author may edit: a digest of all, and each by name."""
+"""The field of the provenance with the inputs that an author may edit: a digest of all, and each by name."""
 
 
 def read_by_author(artifact: Artifact) -> dict[str, str]:
-    """The author's own inputs of an artifact, by name, with shortened answers; none where it has no such note."""
+    """The inputs of an artifact that its author may edit, by name, with shortened values; none without such a field."""
     noted = artifact.provenance.get(INPUTS)
     read = noted.get("read") if isinstance(noted, Mapping) else None
     if not isinstance(read, Mapping):
@@ -24,16 +24,16 @@ def read_by_author(artifact: Artifact) -> dict[str, str]:
 
 
 def stale(plan: Plan, cache: CacheContents, answers: InputAnswers) -> dict[ArtifactId, str]:
-    """The artifacts that a plan asks for and that were made of something else than there is now: what has changed.
+    """The artifacts of a plan of which an input has changed, with the name of the input.
 
-    An artifact of another host is compared as well: its sources are the same.
+    Artifacts of other hosts are compared as well: their sources are the same.
     """
-    asked = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
-    found = {}
+    requested = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
+    changed = {}
     for identity, artifact in cache.artifacts.items():
-        if identity.whole in asked and (name := next(_changed(artifact, answers), None)) is not None:
-            found[identity] = name
-    return found
+        if identity.whole in requested and (name := next(_changed(artifact, answers), None)) is not None:
+            changed[identity] = name
+    return changed
 
 
 def _changed(artifact: Artifact, answers: InputAnswers) -> Iterator[str]:
@@ -43,14 +43,14 @@ def _changed(artifact: Artifact, answers: InputAnswers) -> Iterator[str]:
 
 
 def differently_made(caches: Sequence[CacheContents]) -> Iterator[str]:
-    """A line for each input that one function was compiled from in one state for one cache, in another for another."""
+    """A line for each input of a function that differs between two caches."""
     seen: dict[tuple[str, str, str], tuple[str, CacheContents]] = {}
-    told = set()
+    reported = set()
     for cache in caches:
         for identity, artifact in cache.artifacts.items():
             function = str(artifact.provenance.get("function"))
             for name, answer in read_by_author(artifact).items():
                 held, other = seen.setdefault((identity.op, function, name), (answer, cache))
-                if held != answer and (name, function) not in told:
-                    told.add((name, function))
-                    yield f"{function} was compiled from another state of {name} in {other} than in {cache}"
+                if held != answer and (name, function) not in reported:
+                    reported.add((name, function))
+                    yield f"{function} was compiled from different states of {name} in {other} and {cache}"

@@ -1,4 +1,4 @@
-"""The index writer: the only place where the files of a cache are named and its index is made."""
+"""The index writer: the only module that names the files of a cache and makes its index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cache_files(
     dictionary: Blob | None,
     blobs: Mapping[str, bytes],
 ) -> dict[str, bytes]:
-    """Every file of a cache by its name: the index, a file for each op, and the blobs, which are stored as given.
+    """Every file of a cache by its name: the index, a file for each op, and the blobs, without changes.
 
     The same values give the same bytes.
 
@@ -27,9 +27,9 @@ def cache_files(
     Parameters
     ----------
     name, toolchain, runtimes, dictionary
-        What the index says of the cache as a whole.
+        The fields of the index about the cache as a whole.
     ops
-        What is listed for each op; every blob that it names is in ``blobs``.
+        The index of each op; every blob that it names is in ``blobs``.
     blobs
         The stored bytes of each blob, by the digest of its content.
     """

@@ -1,4 +1,4 @@
-"""Merging: caches that were built apart become one. Where two disagree, that is an error, and nothing is written."""
+"""Merging: joins caches that were built separately. If two contradict each other, it fails, and nothing is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN = 20
 def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads: int = 1) -> Index:
     """Merge the caches at some paths into one at ``output``, or raise MergeError with every conflict.
 
-    The shards of one build merge to the bytes of the build that was not divided.
+    The shards of one build merge to the same bytes as the build without shards.
     """
     if name and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name: use lower-case letters, digits and single dashes")
@@ -39,14 +39,14 @@ def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads
 
 def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1) -> dict[str, bytes]:
     """The files of the merged cache."""
-    found = conflicts(caches, renamed=bool(name))
-    if found:
-        more = [f"... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    problems = conflicts(caches, renamed=bool(name))
+    if problems:
+        more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         raise MergeError(
             "\n".join(
                 [
-                    f"these caches contradict each other in {len(found)} place{'s' if len(found) > 1 else ''}:",
-                    *(f"  {line}" for line in (*found[:_SHOWN], *more)),
+                    f"these caches contradict each other in {len(problems)} place{'s' if len(problems) > 1 else ''}:",
+                    *(f"  {line}" for line in (*problems[:_SHOWN], *more)),
                     "Build them from the same sources with the same versions, or leave one out.",
                 ]
             )
@@ -89,13 +89,13 @@ def _names(caches: Sequence[CacheContents]) -> Iterator[str]:
     for cache in caches[1:]:
         if cache.index.name != first.index.name:
             yield (
-                f"{first} is named {first.index.name!r} and {cache} {cache.index.name!r}: "
-                "give the merged cache a name with --name"
+                f"{first} has the name {first.index.name!r} and {cache} {cache.index.name!r}: "
+                "name the merged cache with --name"
             )
 
 
 def _of_toolchains(caches: Sequence[CacheContents]) -> Iterator[str]:
-    """One host has one toolchain. Between hosts the programs may differ, but no package may."""
+    """Each host has one toolchain. Between hosts, programs may differ, but packages may not."""
     seen: dict[tuple[str, str], tuple[str, CacheContents]] = {}
     for cache in caches:
         for tool, versions in _versions(cache).items():
@@ -107,7 +107,7 @@ def _of_toolchains(caches: Sequence[CacheContents]) -> Iterator[str]:
 
 
 def _versions(cache: CacheContents) -> dict[str, dict[str, str]]:
-    """Which version of each tool made a cache, by host; packages are the same for all hosts, under ''."""
+    """The version of each tool that made a cache, by host; packages are the same for all hosts, under ''."""
     versions: dict[str, dict[str, str]] = {}
     for host, tools in by_host(cache.index).items():
         for tool, version in tools.items():
@@ -121,8 +121,8 @@ def _of_runtimes(caches: Sequence[CacheContents]) -> Iterator[str]:
         for runtime in cache.index.runtimes:
             held, other = seen.setdefault(runtime.host.arch, (runtime, cache))
             if runtime_facts(held) != runtime_facts(runtime):
-                one, two = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
-                yield f"the runtime library for {runtime.host.arch} is {one} in {other} and {two} in {cache}"
+                first, second = (f"{r.soname} ({r.blob.sha256[:12]})" for r in (held, runtime))
+                yield f"the runtime library for {runtime.host.arch} is {first} in {other} and {second} in {cache}"
 
 
 def _of_ops(caches: Sequence[CacheContents]) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _of_artifacts(caches: Sequence[CacheContents]) -> Iterator[str]:
             held = other.artifacts[name]
             different = differing_facts(for_gpus(held, ()), for_gpus(artifact, ()))
             if not name.host and different == ["key"]:
-                continue  # the same device code, built on two hosts: a key depends on the host that built it
+                continue  # the same device code, built on two hosts: the key depends on the host
             if different:
                 yield f"{name} differs in {', '.join(different)} between {other} and {cache}"
 
@@ -158,7 +158,7 @@ def _of_keys(caches: Sequence[CacheContents]) -> Iterator[str]:
         for name, artifact in cache.artifacts.items():
             held, other = seen.setdefault((name.op, artifact.key), (name, cache))
             if held != name and other is not cache:
-                yield f"the key {artifact.key[:16]} stands for {held} in {other} and for {name} in {cache}"
+                yield f"the key {artifact.key[:16]} is that of {held} in {other} and of {name} in {cache}"
 
 
 def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
@@ -168,9 +168,10 @@ def _toolchains(caches: Sequence[CacheContents]) -> dict[str, dict[str, str]]:
 
 
 def _runtimes(caches: Sequence[CacheContents]) -> list[RuntimeLibrary]:
-    found = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
+    by_architecture = {r.host.arch: (cache, r) for cache in caches for r in cache.index.runtimes}
     return [
-        RuntimeLibrary(soname=r.soname, code=cache.read(r.blob), host=r.host) for _, (cache, r) in sorted(found.items())
+        RuntimeLibrary(soname=r.soname, code=cache.read(r.blob), host=r.host)
+        for _, (cache, r) in sorted(by_architecture.items())
     ]
 
 

@@ -1,4 +1,4 @@
-"""Packing: what a plan's variants were built into becomes the files of a cache. The same input gives the same bytes."""
+"""Packing: makes the files of a cache out of the records of a plan. The same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from precast.loader.contract.recordings.return_structure import first_op
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncompressedOp:
-    """An op whose artifacts' blobs stand for content that is not compressed yet."""
+    """An op with artifacts whose blobs are not compressed yet."""
 
     keys: tuple[Key, ...]
     doc: str
@@ -41,7 +41,7 @@ class UncompressedOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltArtifact:
-    """An artifact of a variant that was built, with its content; its blob is not compressed yet."""
+    """An artifact of a built variant with its content; its blob is not compressed yet."""
 
     op: str
     artifact: Artifact
@@ -50,7 +50,7 @@ class BuiltArtifact:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Every file of a cache by its name, and what of the plan's measurements is about its artifacts."""
+    """Every file of a cache by its name, and the plan's measurements of its artifacts."""
 
     files: dict[str, bytes]
     tuning: Fitted
@@ -68,8 +68,8 @@ def pack(
 ) -> Packed:
     """The files of a cache, with the measurements of the plan.
 
-    ``records`` holds the record of each variant by its identity on its GPU. What the cache that is replaced has
-    compressed already is taken from there, by ``reuse``. A ``dictionary`` is trained unless it is given.
+    ``records`` has the record of each variant by its identity on its GPU. ``reuse`` has compressed blobs of the cache
+    that is replaced. A ``dictionary`` is trained unless it is given.
     """
     one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
     variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
@@ -96,10 +96,10 @@ def pack(
 
 
 def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Iterator[BuiltArtifact]:
-    """Every artifact of a variant, out of its record. ``profiles`` are those of the build."""
-    asked = {**variant.assumed, **record.assumed}
-    provenance = _provenance(variant, record, record_of(asked, profiles.all_of(variant.target)))
-    assumes = assumptions_of(asked, variant.speed_only, variant.target)
+    """Every artifact in the record of a variant. ``profiles`` are those of the build."""
+    facts = {**variant.assumed, **record.assumed}
+    provenance = _provenance(variant, record, record_of(facts, profiles.all_of(variant.target)))
+    assumes = assumptions_of(facts, variant.speed_only, variant.target)
     for product in record.products:
         for kind in variant.emit:
             key = artifact_key(record.key, product.op, kind)
@@ -109,7 +109,7 @@ def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Ite
 
 
 def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a manifest must say to build the variant again, what it was made of, and what it assumed of the GPU."""
+    """What a manifest needs to build the variant again, its inputs, and the facts of the GPU that it requested."""
     read = {name: shortened(answer) for name, answer in record.inputs.answers.items()}
     return {
         "function": variant.source,
@@ -151,7 +151,7 @@ def _artifact(
 
 
 def uncompressed(content: bytes) -> Blob:
-    """The blob of content as it is.
+    """The blob of content that is not compressed.
 
     >>> uncompressed(b"abc").encoding, uncompressed(b"abc").stored
     ('raw', 3)
@@ -172,7 +172,7 @@ def pack_ops(
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index of them.
 
-    Runtime libraries are not compressed: every process opens one, and to decompress it takes longer than to open a
+    Runtime libraries are not compressed: every process opens one, and decompressing it takes longer than opening a
     kernel.
     """
     dictionary = train(contents, reuse) if dictionary is None else dictionary

@@ -1,10 +1,10 @@
-"""Up to date: how a build sees that a cache on disk already is, byte for byte, what it would write.
+"""Up to date: detects that a cache on disk has exactly the bytes that a build would write.
 
-After a cache was written, the memo has the digest of every file of it, under the digest of all that it was made from.
-A cache that was damaged, or that another plan made, has another digest and is written again.
+After a cache is written, the memo keeps the digest of all its files, under the digest of all inputs. A cache that is
+damaged, or that another plan made, has another digest and is written again.
 
-Saves: reading every record and compressing and writing all files. A build of a thousand variants with nothing to do
-takes at most 1 s as a whole process (``benchmarks/build.py nothing``). It may go when that bound holds without it.
+It saves reading every record and compressing and writing all files. A build of a thousand variants with nothing to do
+takes at most 1 s as a whole process (``benchmarks/build.py nothing``). It can be removed when that holds without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from precast.build.plan.plan import Plan
 from precast.loader.contract.format.index import key_to_json
 
 _KIND = "caches"
-# The code that decides the bytes of a cache, beside what METHOD says.
+# The code that determines the bytes of a cache, in addition to METHOD.
 _PACKERS = (
     "precast.build.cache.pack",
     "precast.build.cache.build_assumptions",
@@ -38,8 +38,8 @@ def inputs_digest(
     sources: SourceDigests,
     dictionary: bytes | None = None,
 ) -> str:
-    """The digest of all that decides the bytes of a cache. ``records`` has the key of each record by the identity of
-    its variant on its GPU."""
+    """The digest of everything that determines the bytes of a cache. ``records`` has the key of each record by the
+    identity of its variant on its GPU."""
     return memo_key(
         plan.name,
         toolchain.versions,
@@ -69,27 +69,27 @@ def inputs_digest(
 
 
 def is_up_to_date(memo: Memo, inputs: str, cache: Path) -> bool:
-    """Whether the cache at a path is what a build with these inputs wrote."""
+    """Whether the cache at a path has the files that a build with these inputs wrote."""
     noted = memo.get(_KIND, inputs)
     return isinstance(noted, str) and noted == tree_digest(cache)
 
 
 def mark_up_to_date(memo: Memo, inputs: str, files: Mapping[str, bytes]) -> None:
-    """Remember what a build with these inputs wrote."""
+    """Remember the files that a build with these inputs wrote."""
     memo.put(_KIND, inputs, _digest({name: hashlib.sha256(data).hexdigest() for name, data in files.items()}))
 
 
 def tree_digest(folder: Path) -> str | None:
-    """The digest of all files under a folder with their names, or None where it cannot be read."""
+    """The digest of all files under a folder with their names, or None if it cannot be read."""
     try:
-        found = {
+        digests = {
             path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in folder.rglob("*")
             if not path.is_dir()
         }
     except OSError:
         return None
-    return _digest(found) if found else None
+    return _digest(digests) if digests else None
 
 
 def _digest(files: Mapping[str, str]) -> str:

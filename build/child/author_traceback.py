@@ -29,9 +29,9 @@ def author_traceback(error: BaseException) -> str:
     ...     print(author_traceback(error).splitlines()[-1])
     ValueError: three is too many
     """
-    shown = TracebackException.from_exception(error)
-    _trim(shown, error)
-    return "".join(shown.format())[-_LIMIT:]
+    trace = TracebackException.from_exception(error)
+    _trim(trace, error)
+    return "".join(trace.format())[-_LIMIT:]
 
 
 def author_frames(error: BaseException) -> list[FrameSummary]:
@@ -39,14 +39,14 @@ def author_frames(error: BaseException) -> list[FrameSummary]:
     return list(StackSummary.extract(_author_steps(error.__traceback__)))
 
 
-def _trim(shown: TracebackException, error: BaseException) -> None:
+def _trim(trace: TracebackException, error: BaseException) -> None:
     frames = author_frames(error)
     if frames or isinstance(error, (PrecastError, SyntaxError)):
-        shown.stack = StackSummary.from_list(frames)
-    if shown.__cause__ is not None and error.__cause__ is not None:
-        _trim(shown.__cause__, error.__cause__)
-    if shown.__context__ is not None and error.__context__ is not None:
-        _trim(shown.__context__, error.__context__)
+        trace.stack = StackSummary.from_list(frames)
+    if trace.__cause__ is not None and error.__cause__ is not None:
+        _trim(trace.__cause__, error.__cause__)
+    if trace.__context__ is not None and error.__context__ is not None:
+        _trim(trace.__context__, error.__context__)
 
 
 def _author_steps(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

@@ -52,12 +52,12 @@ def start(settings: Mapping[str, Any]) -> Answer:
 def describe(op: str | None, source: str | None) -> dict[str, Any]:
     """One kernel's declaration, or why there is none."""
     try:
-        place = FunctionRef.parse(source) if source else find(op or "")
-        function = load(place)
+        ref = FunctionRef.parse(source) if source else find(op or "")
+        function = load(ref)
         declared = declaration_of(function, op)
         return {
             "op": declared.op,
-            "source": str(place),
+            "source": str(ref),
             "keys": [key_to_json(k) for k in declared.keys],
             "targets": list(declared.targets),
             "doc": _first_paragraph(function),

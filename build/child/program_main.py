@@ -37,10 +37,10 @@ def start(settings: Mapping[str, Any]) -> Answer:
     os.chdir(settings["folder"])
 
     def answer(request: Mapping[str, Any]) -> Message:
-        for number, one in enumerate(request["runs"]):
+        for number, run_request in enumerate(request["runs"]):
             try:
                 with without_gpu():
-                    run(one)
+                    run(run_request)
             except PrecastError as error:  # its message says what to do; the author's frames, if any, say where
                 cause = error.__cause__
                 frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
@@ -48,7 +48,12 @@ def start(settings: Mapping[str, Any]) -> Answer:
             except (Exception, SystemExit) as error:
                 return failure(error, row=number)
         recorder = attachment.recorder
-        return Message({"recorded": [one.to_json() for one in recorder.recorded], "left_out": list(recorder.left_out)})
+        return Message(
+            {
+                "recorded": [run_request.to_json() for run_request in recorder.recorded],
+                "left_out": list(recorder.left_out),
+            }
+        )
 
     return answer
 
@@ -71,36 +76,36 @@ def run_script(path: str, arguments: list[str]) -> None:
             raise ConfigError(f"it ended with sys.exit({end.code!r}): correct the script") from None
 
 
-def run_call(place: str, forms: Mapping[str, Any], *, backward: bool) -> None:
+def run_call(function_name: str, forms: Mapping[str, Any], *, backward: bool) -> None:
     """Call a function with sample arguments, and run the backward pass of what it returns."""
     import torch
 
-    function = load(FunctionRef.parse(place))
+    function = load(FunctionRef.parse(function_name))
     makers = {"values": _tensor_of_values}
     returned = function(**{name: decode(form, tensor=_tensor, makers=makers) for name, form in forms.items()})
     if not backward:
         return
-    outputs = [one for one in _tensors(returned) if one.requires_grad]
+    outputs = [output for output in _tensors(returned) if output.requires_grad]
     if not outputs:
         raise ConfigError(
             "nothing that it returns requires a gradient: "
             "write 'requires_grad: true' at a tensor, or leave out 'backward'"
         )
-    torch.autograd.backward(outputs, [torch.empty_like(one) for one in outputs])
+    torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
 
 
 def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:
     import torch
 
-    made = torch.empty_strided(sizes, strides, dtype=to_torch(dtype), device="cuda")
-    return made.requires_grad_() if requires_grad else made
+    tensor = torch.empty_strided(sizes, strides, dtype=to_torch(dtype), device="cuda")
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _tensor_of_values(dtype: str, values: Any, requires_grad: bool) -> Any:
     import torch
 
-    made = torch.tensor(values, dtype=to_torch(dtype), device="cuda")
-    return made.requires_grad_() if requires_grad else made
+    tensor = torch.tensor(values, dtype=to_torch(dtype), device="cuda")
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _tensors(value: Any) -> Iterator[Any]:

@@ -56,7 +56,7 @@ def record_without_gpu(
     from precast.build.child.stand_in.fake_modules import install_fake_modules
 
     install_fake_cuda()
-    install_fake_modules(place for library in attachment.libraries.values() for place in library.native_modules)
+    install_fake_modules(module for library in attachment.libraries.values() for module in library.native_modules)
     return attachment
 
 

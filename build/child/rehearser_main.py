@@ -45,11 +45,11 @@ class Rehearser:
         self._entry = getattr(ctypes.CDLL(variant), symbol)
         self._record = _Record.in_dll(self._runtime, "rehearsed")
         self._names = list(kernels)
-        known = (_Kernel * _KERNELS).in_dll(self._runtime, "kernels")
-        for place, (name, sizes) in enumerate(kernels.items()):
-            known[place].name, known[place].count = name.encode(), len(sizes)
+        table = (_Kernel * _KERNELS).in_dll(self._runtime, "kernels")
+        for number, (name, sizes) in enumerate(kernels.items()):
+            table[number].name, table[number].count = name.encode(), len(sizes)
             for parameter, size in enumerate(sizes):
-                known[place].sizes[parameter] = size
+                table[number].sizes[parameter] = size
         self._lengths = [sum(sizes) for sizes in kernels.values()]
 
     def call(self, arguments: list[Any]) -> dict[str, Any]:
@@ -61,25 +61,25 @@ class Rehearser:
             result = AnyValue()
             if self._runtime.rehearse(self._entry, packed, len(arguments), ctypes.byref(result), stack):
                 return {"error": list(take_error(self._ffi))}
-            seen.append([self._launch(one) for one in self._record.launches[: self._record.count]])
+            seen.append([self._launch(launch) for launch in self._record.launches[: self._record.count]])
         del kept
         first, second = seen
-        for one, other in zip(first, second, strict=True):
-            one["set"] = _written(one["parameters"], other["parameters"]).hex()
-            one["parameters"] = one["parameters"].hex()
+        for launch, repeated in zip(first, second, strict=True):
+            launch["set"] = _written(launch["parameters"], repeated["parameters"]).hex()
+            launch["parameters"] = launch["parameters"].hex()
         return {"count": self._record.count, "launches": first}
 
-    def _launch(self, one: _Launch) -> dict[str, Any]:
-        known = 0 <= one.kernel < len(self._names)
+    def _launch(self, launch: _Launch) -> dict[str, Any]:
+        known = 0 <= launch.kernel < len(self._names)
         return {
-            "kernel": self._names[one.kernel] if known else "",
-            "grid": list(one.grid),
-            "block": list(one.block),
-            "cluster": list(one.cluster),
-            "overlap": one.overlap,
-            "shared": one.shared,
-            "unknown": one.unknown,
-            "parameters": bytes(one.parameters)[: self._lengths[one.kernel] if known else 0],
+            "kernel": self._names[launch.kernel] if known else "",
+            "grid": list(launch.grid),
+            "block": list(launch.block),
+            "cluster": list(launch.cluster),
+            "overlap": launch.overlap,
+            "shared": launch.shared,
+            "unknown": launch.unknown,
+            "parameters": bytes(launch.parameters)[: self._lengths[launch.kernel] if known else 0],
         }
 
 

@@ -62,8 +62,8 @@ def failure(error: BaseException, **more: Any) -> Message:
     """The answer to a request that raised an error: what it says, and where in the author's code it was raised."""
     message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}".removesuffix(": ")
     code = error.code if isinstance(error, PrecastError) else ""
-    said = {"error": message + extra_hint(error), "code": code, "traceback": author_traceback(error)}
-    return Message({**said, **more})
+    fields = {"error": message + extra_hint(error), "code": code, "traceback": author_traceback(error)}
+    return Message({**fields, **more})
 
 
 def refusal(error: PrecastError) -> Message:

@@ -120,9 +120,9 @@ class _Work:
         """
         source = FunctionRef.parse(request["source"])
         package = "" if source.library else source.module.partition(".")[0]
-        wanted = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
-        self._tried.update(wanted)
-        for name in wanted:
+        untried = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
+        self._tried.update(untried)
+        for name in untried:
             if name not in sys.modules and _is_installed(name):
                 with suppress(Exception, SystemExit):
                     importlib.import_module(name)
@@ -151,8 +151,8 @@ def _is_installed(name: str) -> bool:
         return True
     with suppress(ImportError, ValueError, AttributeError):
         spec = find_spec(top)
-        places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
-        return any(part in _SITES for place in places for part in Path(place).parts)
+        paths = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
+        return any(part in _SITES for path in paths for part in Path(path).parts)
     return False
 
 
@@ -175,11 +175,11 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
     signatures, objects = [], []
-    for part, (one, symbol) in enumerate(zip(caught, symbols, strict=True)):
-        if one.signature is None:
+    for part, (item, symbol) in enumerate(zip(caught, symbols, strict=True)):
+        if item.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(one.signature.renamed(names).writing(outputs_of(function, part)).to_json())
-        objects.append(_export(one.compiled, symbol))
+        signatures.append(item.signature.renamed(names).writing(outputs_of(function, part)).to_json())
+        objects.append(_export(item.compiled, symbol))
     launch_plan = plan_of(function, request["config"])
     reply = {
         "signatures": signatures,

@@ -1,4 +1,4 @@
-"""Assembling: a compiled variant is linked and inspected, and becomes a record."""
+"""Assembling: links and inspects a compiled variant, and makes a record of it."""
 
 from __future__ import annotations
 
@@ -17,45 +17,53 @@ _OVERSIZED = b"launch shared memory exceeds current GPU arch"
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
-    """Link every object of a variant, read its device code, and check that it is for the target asked for.
+    """Link every object of a variant, read its device code, and check that it is for the target.
 
-    ``key`` is the key of the variant. The key of the record also covers what the variant assumed of its GPU, and read.
+    ``key`` is the key of the variant. The key of the record also covers the facts of its GPU and the inputs.
     """
     products = []
-    for one in compiled.objects:
-        cubins = read_cubins(toolchain, one.code)
+    for compiled_object in compiled.objects:
+        cubins = read_cubins(toolchain, compiled_object.code)
         if not cubins:
-            raise ObjectError(f"{one.symbol} holds no device code: a kernel function must launch at least one kernel")
+            raise ObjectError(
+                f"{compiled_object.symbol} has no device code: a kernel function must launch at least one kernel"
+            )
         for cubin in cubins:
             if cubin.target != compiled.variant.target:
                 raise ObjectError(
-                    f"{one.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
+                    f"{compiled_object.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
                     f"{_advice(cubin.target, compiled.variant.target)}"
                 )
-        if _OVERSIZED in one.code:
+        if _OVERSIZED in compiled_object.code:
             raise ObjectError(
-                f"{one.symbol} asks for more shared memory than a block of {compiled.variant.target} has: "
+                f"{compiled_object.symbol} asks for more shared memory than a block of {compiled.variant.target} has: "
                 "use smaller tiles, fewer stages or a larger cluster"
             )
-        library = linker.link(one.code, one.symbol)
+        library = linker.link(compiled_object.code, compiled_object.symbol)
         plan = compiled.launch_plan if len(compiled.objects) == 1 else None
         rehearsed = "cubin" in compiled.variant.emit
         program, unlaunchable = None, ""
         if rehearsed:
-            rehearsal = Rehearsal(toolchain, one.code, one.symbol, one.signature, [cubin.code for cubin in cubins])
+            rehearsal = Rehearsal(
+                toolchain,
+                compiled_object.code,
+                compiled_object.symbol,
+                compiled_object.signature,
+                [cubin.code for cubin in cubins],
+            )
             if plan is not None:
                 program = rehearsal.check(plan)
             else:
                 program, unlaunchable = rehearsal.derived()
         products.append(
             Product(
-                op=one.op,
-                symbol=one.symbol,
-                signature=one.signature,
+                op=compiled_object.op,
+                symbol=compiled_object.symbol,
+                signature=compiled_object.signature,
                 target=compiled.variant.target,
                 host=library.host,
                 resources=tuple(r for cubin in cubins for r in cubin.resources),
-                obj=one.code,
+                obj=compiled_object.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
                 rehearsed=rehearsed,
@@ -77,11 +85,11 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
     )
 
 
-def _advice(found: Target, wanted: Target) -> str:
-    """What to do about device code for another target."""
-    if found.major == 10 and found.minor == 1 and wanted.major == 11:
+def _advice(actual: Target, expected: Target) -> str:
+    """The advice about device code for another target."""
+    if actual.major == 10 and actual.minor == 1 and expected.major == 11:
         return (
-            "CUDA 12 has another number for that GPU, and no driver promises to run such code there: "
+            "CUDA 12 has another number for that GPU, and drivers need not run such code: "
             "build with the compiler of CUDA 13"
         )
     return "remove '--gpu-arch' from the kernel's compile options"

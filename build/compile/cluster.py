@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The Dask cluster with a scheduler at ``address``. It may be without any worker for ``patience`` seconds."""
+    """The Dask cluster with a scheduler at ``address``. It may have no worker for ``patience`` seconds."""
 
     address: str
     patience: float = 60.0
@@ -43,8 +43,8 @@ class Cluster:
             return
         if plan.interpreter.isolated:
             raise ClusterError(
-                "a cluster compiles with what its machines have installed, not with a manifest's toolchain: build that "
-                "manifest without --executor dask, or install its versions there and here and leave 'toolchain' out"
+                "a cluster compiles with the packages on its machines, not with a manifest's toolchain: build this "
+                "manifest without --executor dask, or install its versions on all machines and remove 'toolchain'"
             )
         with contextlib.closing(_connect(self.address)) as client:
             _check(client, self.patience)
@@ -108,8 +108,8 @@ class _Sending:
             self._empty_since = time.monotonic()
         elif time.monotonic() - self._empty_since > self._patience:
             raise ClusterError(
-                f"the cluster has had no worker for {self._patience:g} s: start some, and run the build again; "
-                "what was compiled is kept"
+                f"the cluster has had no worker for {self._patience:g} s: start some, and build again; "
+                "finished variants are kept"
             )
         return None
 
@@ -124,12 +124,12 @@ def _connect(address: str) -> Any:
         return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"no Dask scheduler answers at {address!r} ({error}): give its address, such as tcp://10.0.0.5:8786"
+            f"no Dask scheduler at {address!r} ({error}): give its address, such as tcp://10.0.0.5:8786"
         ) from None
 
 
 def _check_port(address: str) -> None:
-    """Check that something listens there: Dask itself would retry for long."""
+    """Check that something listens at the address: Dask itself would retry for a long time."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme in ("tcp", "tls"):
         if not parts.hostname or not parts.port:
@@ -138,25 +138,25 @@ def _check_port(address: str) -> None:
 
 
 def _check(client: Any, patience: float) -> None:
-    """Every worker must match this machine; else its objects would differ."""
+    """Check that every worker has the same versions as this machine: otherwise its objects would differ."""
     from distributed import TimeoutError as DaskTimeout
 
     try:
         client.wait_for_workers(1, timeout=patience)
         answers = client.run(cluster_worker.describe, on_error="return")
     except (DaskTimeout, TimeoutError):
-        raise ClusterError(f"the cluster has no worker, and none came in {patience:g} s: start some") from None
+        raise ClusterError(f"the cluster has had no worker for {patience:g} s: start some") from None
     except Exception as error:
         raise _lost(error) from error
     here = this_builder()
-    found: list[str] = []
+    lines: list[str] = []
     for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
-            found.append(f"{worker} cannot list what it has installed: {type(answer).__name__}: {answer}")
+            lines.append(f"{worker} cannot list what it has installed: {type(answer).__name__}: {answer}")
         elif isinstance(answer, dict):
-            found += [f"{worker}: {line}" for line in differences(here, answer)]
-    if found:
-        raise _mismatch(found)
+            lines += [f"{worker}: {line}" for line in differences(here, answer)]
+    if lines:
+        raise _mismatch(lines)
 
 
 def _outcome(variant: Variant, future: Any) -> Outcome:
@@ -167,7 +167,7 @@ def _outcome(variant: Variant, future: Any) -> Outcome:
     try:
         answer = Message.decode(future.result())
     except (FormatError, TypeError) as error:
-        return Failed(variant=variant, reason=f"the cluster's answer cannot be read: {error}", code=_CODE)
+        return Failed(variant=variant, reason=f"the cluster's reply cannot be read: {error}", code=_CODE)
     header = answer.header
     if "unlike" in header:
         raise _mismatch([str(line) for line in header["unlike"]])
@@ -185,14 +185,14 @@ def _broken(variant: Variant, error: BaseException) -> Outcome:
     return Failed(variant=variant, reason=f"the cluster failed on it: {type(error).__name__}: {error}", code=_CODE)
 
 
-def _mismatch(found: Sequence[str]) -> ClusterError:
-    lines = "\n".join(f"  {line}" for line in found)
+def _mismatch(differences: Sequence[str]) -> ClusterError:
+    text = "\n".join(f"  {line}" for line in differences)
     return ClusterError(
-        f"the cluster is not set up like this machine:\n{lines}\nInstall the same precast[dask] on all of them."
+        f"the cluster's packages differ from this machine's:\n{text}\nInstall the same precast[dask] on all machines."
     )
 
 
 def _lost(error: object) -> ClusterError:
     return ClusterError(
-        f"the cluster's scheduler is gone ({error}): run the build again when it is back; what was compiled is kept"
+        f"the cluster's scheduler was lost ({error}): build again when it is back; finished variants are kept"
     )

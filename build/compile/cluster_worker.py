@@ -1,6 +1,6 @@
-"""What runs on a machine of a cluster: a parcel comes in as bytes, an answer goes out as bytes.
+"""The part that runs on a machine of a cluster: it takes a parcel as bytes, and returns a reply as bytes.
 
-A worker process compiles, as in a local build. It is kept for the next parcel of its group, and ended when none comes.
+A worker process compiles, as in a local build. It is kept for the next parcel of its group, and ended when idle.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _IDLE_SECONDS = 30.0
 
 
 def describe() -> dict[str, str]:
-    """What on this machine can change the bytes that it compiles, for the machine that sends parcels to it."""
+    """The versions on this machine that affect compiled bytes, for the machine that sends parcels to it."""
     return this_builder()
 
 
 def compile_parcel(data: bytes) -> bytes:
-    """Compile a parcel. The answer is the worker's reply, or how the worker was lost, or why it cannot compile here."""
+    """Compile a parcel. Returns the worker's reply, or how the worker was lost, or why it cannot compile here."""
     try:
         parcel = Parcel.decode(data)
         held = _workers.take(parcel)
@@ -75,14 +75,14 @@ class _IdleWorkers:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, parcel: Parcel) -> _HeldWorker:
-        """A worker for a parcel: an idle one of its group, else a new one in place of an idle one of another group."""
+        """A worker for a parcel: an idle one of its group, or a new one that replaces an idle one of another group."""
         with self.lock:
-            found = next((s for s in self.idle if s.group == parcel.group), None)
-            removed = found or next(iter(self.idle), None)
+            idle = next((s for s in self.idle if s.group == parcel.group), None)
+            removed = idle or next(iter(self.idle), None)
             if removed is not None:
                 self.idle.remove(removed)
-        if found is not None:
-            return found
+        if idle is not None:
+            return idle
         if removed is not None:
             removed.end()
         folder = tempfile.TemporaryDirectory(prefix="precast-", dir=_scratch())
@@ -116,7 +116,7 @@ _workers = _IdleWorkers()
 
 
 def _scratch() -> str | None:
-    """The folder that Dask gives its worker, and deletes if that is killed; else the default one."""
+    """The folder of the Dask worker, which Dask deletes if the worker is killed; the default one without Dask."""
     try:
         from distributed import get_worker
 

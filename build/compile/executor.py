@@ -1,4 +1,4 @@
-"""Executors: where variants are compiled. Each takes the same request and gives the same outcomes."""
+"""Executors: where variants are compiled. All take the same request and yield the same outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Executor(Protocol):
     """Compiles some of a plan's variants and yields an outcome for each as it is ready, in any order."""
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
-        """Compile. One variant may take ``seconds``. Leaving the iteration ends everything that was started."""
+        """Compile. One variant may take ``seconds``. Leaving the iteration ends all processes that were started."""
         ...
 
 
@@ -32,11 +32,11 @@ def _ignore(variant: Variant) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Worker processes of this machine: ``jobs`` of them, or as many as it has processors and memory for.
+    """Worker processes on this machine: ``jobs`` of them, or as many as it has processors and memory for.
 
-    ``memory`` is how many bytes one worker may take. ``known`` holds the seconds that variants took before, by
-    identity: the longest come first. ``started`` is called when a worker begins on a variant. ``answers`` are those of
-    the build, about what its variants read.
+    ``memory`` is the number of bytes that one worker may take. ``known`` has the seconds that variants took before, by
+    identity: the longest are compiled first. ``started`` is called when a worker begins a variant. ``answers`` has the
+    values of the inputs that variants read.
     """
 
     jobs: int | None = None

@@ -1,4 +1,4 @@
-"""Outcomes: the request that a worker gets for a variant, and its answer as an object, or the reason of a failure."""
+"""Outcomes: the request to a worker for a variant, and its reply as objects, or as the reason of a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CODE = re.compile(r"PC[A-Z][0-9]{2}").fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """One compiled object: the op it is stored under, its entry symbol, what it takes, and its bytes."""
+    """One compiled object: the op it is stored under, its entry symbol, its signature, and its bytes."""
 
     op: str
     symbol: str
@@ -36,8 +36,8 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled. ``assumed`` holds what it asked of its GPU, ``inputs`` what it read, with the answers;
-    ``unsteady`` what it asked that is not the same another time.
+    """A variant that compiled. ``assumed`` has the facts of its GPU that it requested, ``inputs`` what it read, and
+    ``unsteady`` the things that may differ at the next compilation.
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
     (``contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
@@ -73,7 +73,7 @@ Outcome = Compiled | Failed
 
 
 def entry_names(variant: Variant) -> tuple[str, ...]:
-    """The names of a variant's entry functions, one for each op that it is stored under. Only the variant decides.
+    """The names of a variant's entry functions, one for each op that it is stored under. They depend on nothing else.
 
     The object defines each as ``__tvm_ffi_<name>``.
     """
@@ -82,14 +82,14 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
 
 
 def request_for(variant: Variant, seconds: float) -> Mapping[str, object]:
-    """The request that a worker gets for a variant, which may take so many seconds."""
+    """The request to a worker for a variant, which may take so many seconds."""
     config = {name: to_json(value) for name, value in variant.config.items()}
     names, imports = list(entry_names(variant)), list(variant.imports)
     return {"source": variant.source, "config": config, "symbols": names, "imports": imports, "seconds": seconds}
 
 
 def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
-    """The outcome that a worker's answer describes. An answer is checked like any other input."""
+    """The outcome that a worker's reply describes. The reply is checked like any other input."""
     header = reply.header
     if "error" in header:
         details = "\n".join(part for part in (str(header.get("traceback", "")), output) if part.strip())
@@ -110,7 +110,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
-        reason = f"the worker's answer cannot be read: {error}; report this"
+        reason = f"the worker's reply cannot be read: {error}; report this"
         return Failed(variant=variant, reason=reason, details=output, code=FormatError.code)
     objects = tuple(
         Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)

@@ -1,7 +1,7 @@
-"""Parcels: a variant packed to be compiled on another machine, which shares no disk with this one.
+"""Parcels: variants packed for compilation on another machine, which shares no disk with this one.
 
-A parcel is one message: the request that a worker process gets, and the source files of the user's own modules. It also
-holds what the other machine must have installed, so that both machines compile the same bytes.
+A parcel is one message: the request to a worker process, and the source files of the user's own modules. It also has
+the versions that the other machine must have installed, so that both machines compile the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPILING = ("precast.build.child.worker_main:main", "precast.kernels.authoring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A parcel as the compiling machine reads it. ``files`` are by the number of their search folder and their path."""
+    """A parcel as the compiling machine reads it. The keys of ``files``: the number of a search folder, and a path."""
 
     target: Target
     env: Mapping[str, str]
@@ -49,14 +49,14 @@ class Parcel:
 
     @property
     def group(self) -> tuple[object, ...]:
-        """Parcels of one group can be compiled by the same worker process."""
-        files = tuple(sorted((place, hashlib.sha256(data).digest()) for place, data in self.files.items()))
+        """The parcels of one group can be compiled by the same worker process."""
+        files = tuple(sorted((name, hashlib.sha256(data).digest()) for name, data in self.files.items()))
         facts = tuple((name, fact.value) for name, fact in sorted(self.profile.facts.items()))
         return self.target, tuple(sorted(self.env.items())), self.profile.name, facts, self.folders, files
 
     def encode(self) -> bytes:
         """The parcel as bytes."""
-        places = sorted(self.files)
+        names = sorted(self.files)
         header = {
             "target": str(self.target),
             "env": dict(self.env),
@@ -66,13 +66,13 @@ class Parcel:
             "like": dict(self.like),
             "digest": self.digest,
             "folders": self.folders,
-            "files": [[number, path, hashlib.sha256(self.files[number, path]).hexdigest()] for number, path in places],
+            "files": [[number, path, hashlib.sha256(self.files[number, path]).hexdigest()] for number, path in names],
         }
-        return Message(header, tuple(self.files[place] for place in places)).encode()
+        return Message(header, tuple(self.files[name] for name in names)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Parcel:
-        """Read a parcel. A file that was changed, or that would be written outside its folder, is refused."""
+        """Read a parcel. A file that was changed, or whose path leaves its folder, is refused."""
         message = Message.decode(data)
         header = message.header
         folders = fields.count(header, "folders", most=1000)
@@ -82,7 +82,7 @@ class Parcel:
         files = {}
         for (number, path, digest), content in zip(listed, message.parts, strict=True):
             if number >= folders or hashlib.sha256(content).hexdigest() != digest:
-                raise FormatError(f"{path} was changed on its way", "files")
+                raise FormatError(f"{path} was changed during the transfer", "files")
             files[number, path] = content
         target = fields.parsed(header, "target", Target.parse)
         profile = fields.parsed(header, "profile", fields.as_object)
@@ -91,7 +91,7 @@ class Parcel:
             profile=Profile(
                 name=fields.get(profile, "name", str),
                 capability=target.capability,
-                facts=fields.parsed(profile, "facts", lambda value: parse_facts(value, "the build that asked")),
+                facts=fields.parsed(profile, "facts", lambda value: parse_facts(value, "the sending build")),
             ),
             env=fields.table(header, "env", fields.text, most=1000),
             request=fields.parsed(header, "request", fields.as_object),
@@ -103,10 +103,10 @@ class Parcel:
         )
 
     def unpack(self, folder: Path) -> list[Path]:
-        """Write the files below a folder, and give the search folders."""
+        """Write the files below a folder, and return the search folders."""
         search = [folder / str(number) for number in range(self.folders)]
-        for place in search:
-            place.mkdir()
+        for search_folder in search:
+            search_folder.mkdir()
         for (number, path), content in self.files.items():
             target = search[number] / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,12 +114,12 @@ class Parcel:
         return search
 
     def unlike(self, search: Sequence[Path]) -> list[str]:
-        """How this machine differs from the one that sent the parcel, a line each; empty if it does not."""
-        found = differences(self.like, this_builder())
+        """The differences between this machine and the one that sent the parcel, a line each."""
+        lines = differences(self.like, this_builder())
         source = fields.get(self.request, "source", str)
-        if not found and source_digest(source, search) != self.digest:
-            found.append(f"the code of {source.partition(':')[0]} is not the same there: install the same version")
-        return found
+        if not lines and source_digest(source, search) != self.digest:
+            lines.append(f"the code of {source.partition(':')[0]} differs: install the same version on both machines")
+        return lines
 
 
 def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
@@ -131,7 +131,7 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
         files[number, file.relative_to(folders[number]).as_posix()] = file.read_bytes()
     if len(files) > _FILES:
         raise ClusterError(
-            f"{variant.source} needs {len(files)} files of its search folders, and {_FILES} can travel with it: "
+            f"{variant.source} needs {len(files)} files of its search folders, and a parcel has at most {_FILES}: "
             "make a distribution of them and install it on the cluster"
         )
     return Parcel(
@@ -149,13 +149,13 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
 
 @functools.lru_cache(maxsize=1)
 def _sources(search: tuple[Path, ...]) -> SourceDigests:
-    """The sources of the build that sends, read once: all its parcels hold the same state of the files."""
+    """The sources of the sending build, read once: all its parcels have the same state of the files."""
     return SourceDigests(search)
 
 
 @functools.cache
 def this_builder() -> dict[str, str]:
-    """What on this machine can change the bytes that it compiles.
+    """The versions on this machine that affect compiled bytes.
 
     >>> this_builder()["nvidia-cutlass-dsl"]
     '4.8.1'
@@ -168,17 +168,17 @@ def this_builder() -> dict[str, str]:
     }
 
 
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The facts in which two builders differ, a line each.
+def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """The differences between two builders, a line each.
 
     >>> differences({"host": "x86_64"}, {"host": "aarch64"})
     ['host is x86_64 here and aarch64 there']
     """
-    names = sorted({*one, *other})
+    names = sorted({*here, *there})
     return [
-        f"{n} is {_short(one.get(n))} here and {_short(other.get(n))} there"
+        f"{n} is {_short(here.get(n))} here and {_short(there.get(n))} there"
         for n in names
-        if one.get(n) != other.get(n)
+        if here.get(n) != there.get(n)
     ]
 
 

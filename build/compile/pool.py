@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A worker has begun on a variant."""
+    """A worker has begun a variant."""
 
     variant: Variant
 
@@ -46,7 +46,7 @@ Event = Outcome | Started
 
 
 class Pool:
-    """``jobs`` slots, each with at most one worker at a time. Iterate over ``events``; leaving it ends all workers."""
+    """``jobs`` slots, each with at most one worker at a time. Leaving the iteration of ``events`` ends all workers."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Pool:
         self._slots = [threading.Thread(target=self._serve, daemon=True) for _ in range(jobs)]
 
     def events(self) -> Generator[Event, None, None]:
-        """Events as they happen, until nothing is left. Leaving early ends every worker at once."""
+        """Events as they happen, until every task is done. Leaving early ends every worker at once."""
         for slot in self._slots:
             slot.start()
         try:

@@ -1,4 +1,4 @@
-"""The schedule: what is left to compile, in which order, and for which group of workers."""
+"""The schedule: the tasks that are left, their order, and the group of workers for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = 1.0  # seconds; the estimate for a variant that was never compiled
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A variant to compile. One that was lost with a used worker is tried once more with a ``fresh`` worker."""
+    """A variant to compile. If a used worker is lost with it, it is tried once more with a ``fresh`` worker."""
 
     variant: Variant
     seconds: float
@@ -27,8 +27,8 @@ class Task:
     def group(self) -> Group:
         """The group of workers that can compile it: one target, one environment, one package, one GPU.
 
-        Kernels of different packages do not share workers: what a library asks of the GPU while it is imported must be
-        recorded for its own kernels alone.
+        Kernels of different packages do not share workers: the facts that a library requests while it is imported must
+        be recorded only for its own kernels.
         """
         package = self.variant.source.partition(":")[0].rpartition(".")[0]
         return self.variant.target, tuple(sorted(self.variant.env.items())), package, self.variant.profile
@@ -41,14 +41,14 @@ class Task:
 def ordered(variants: Sequence[Variant], seconds: Mapping[str, float]) -> list[Task]:
     """Longest first, so that no long variant is left for the end. ``seconds`` holds earlier times by identity.
 
-    An unknown variant counts as the mean of its op's known ones. An op without any comes first: it may be long.
-    Equal ones keep the order of the plan.
+    An unknown variant counts as the mean of the known ones of its op. An op without known ones comes first: it may be
+    long. Equal ones keep the order of the plan.
     """
-    known: dict[str, list[float]] = {}
+    by_op: dict[str, list[float]] = {}
     for v in variants:
         if v.identity in seconds:
-            known.setdefault(v.op, []).append(seconds[v.identity])
-    means = {op: sum(values) / len(values) for op, values in known.items()}
+            by_op.setdefault(v.op, []).append(seconds[v.identity])
+    means = {op: sum(values) / len(values) for op, values in by_op.items()}
     guesses = [seconds.get(v.identity, means.get(v.op)) for v in variants]
     pairs = sorted(zip(variants, guesses, strict=True), key=lambda p: (p[1] is not None, -(p[1] or 0.0)))
     return [Task(v, UNKNOWN if guess is None else guess) for v, guess in pairs]
@@ -67,8 +67,8 @@ class Schedule:
     def first(self) -> Task | None:
         """A task for a new worker: from the group with the most work left for each of its workers.
 
-        None if nothing is left, or so little that the running workers finish it before a new one starts. The caller
-        counts as a worker of the task's group until ``leave``.
+        None if nothing is left, or too little for a new worker to be useful. The caller counts as a worker of the
+        task's group until ``leave``.
         """
         with self._lock:
             groups = [g for g, left in self._left.items() if left and self._worth(g)]
@@ -79,7 +79,7 @@ class Schedule:
             return self._left[group].popleft()
 
     def next(self, group: Group, *, ahead: bool = False) -> Task | None:
-        """One more task for a worker of a group; one ``ahead`` only while enough are left for the other workers."""
+        """One more task for a worker of a group; ``ahead`` only while enough are left for the other workers."""
         with self._lock:
             left = self._left[group]
             if not left or left[0].fresh or (ahead and len(left) < self._serving.get(group, 0)):
@@ -87,7 +87,7 @@ class Schedule:
             return left.popleft()
 
     def has_more(self, group: Group) -> bool:
-        """Whether tasks of a group are left beside those that were handed out."""
+        """Whether any tasks of a group are left."""
         with self._lock:
             return bool(self._left[group])
 
@@ -103,7 +103,7 @@ class Schedule:
             self._serving[group] -= 1
 
     def drop(self, group: Group) -> tuple[Task, ...]:
-        """Remove and return all that is left of a group."""
+        """Remove and return all tasks that are left of a group."""
         with self._lock:
             dropped = tuple(self._left[group])
             self._left[group].clear()

@@ -28,10 +28,10 @@ _MOST_BEFORE = 16  # a worker keeps fewer processes of modules
 class Worker(ChildProcess):
     """A process that compiles for one target under one environment, as if the profile's GPU were present.
 
-    Modules are imported from the folders of ``search`` first. ``memory`` is what the process may take in bytes; 0 is
-    no bound. One that is to ``warm_up`` compiles a small kernel first, so that each variant takes less: it pays for two
-    or more. The ``interpreter`` has the compiler. Requests are made by ``precast.build.compile.outcome.request_for``.
-    What a compilation read comes as inputs, by the ``rules`` of the build, or of this moment.
+    Modules are imported from the folders of ``search`` first. ``memory`` is the number of bytes that the process may
+    take; 0 is no bound. With ``warm_up`` it compiles a small kernel first, which saves time from two variants on. The
+    ``interpreter`` has the compiler. ``precast.build.compile.outcome.request_for`` makes the requests. The ``rules``
+    decide which inputs a compilation has.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Worker(ChildProcess):
     ) -> None:
         self._given = frozenset(env)
         self._rules = rules or InputRules(answers_here(search, interpreter=interpreter))
-        self._before: dict[object, Observation] = {}  # what each process of a module had read before it compiled
+        self._before: dict[object, Observation] = {}  # what the process of each module had read before it compiled
         super().__init__(
             "worker_main",
             name="worker",
@@ -64,7 +64,7 @@ class Worker(ChildProcess):
         )
 
     def receive(self, seconds: float) -> Message:
-        """The next answer, or ChildLost. The worker bounds the seconds itself, and needs some to say so."""
+        """The next reply, or ChildLost. The worker itself ends a variant after so many seconds, and then replies."""
         reply = super().receive(seconds + _GRACE)
         header = dict(reply.header)
         try:
@@ -77,21 +77,21 @@ class Worker(ChildProcess):
         return Message(header, reply.parts)
 
     def _keep(self, process: object, observation: Observation) -> None:
-        """Add to what the process of a module has read."""
+        """Add to the observation of a module's process."""
         earlier = self._before.pop(process, None)
         while len(self._before) >= _MOST_BEFORE:
             self._before.pop(next(iter(self._before)))
         self._before[process] = earlier.and_then(observation) if earlier else observation
 
     def _inputs(self, observation: Observation, process: object) -> dict[str, object]:
-        """The inputs of a variant, by what its process has read and what that of its module had read before."""
+        """The inputs of a variant: what its process has read, and what its module's process had read before."""
         if process not in self._before:
-            raise FormatError("the worker did not say what it had read before")
+            raise FormatError("the worker did not report what it had read before")
         inputs, unsteady = self._rules.inputs_of(observation, self._given, before=self._before[process])
-        return {"inputs": inputs.to_json(), "unsteady": [str(one) for one in unsteady[:MOST_UNSTEADY]]}
+        return {"inputs": inputs.to_json(), "unsteady": [str(item) for item in unsteady[:MOST_UNSTEADY]]}
 
 
 def answers_here(search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> InputAnswers:
-    """What the inputs of compilations on this machine are now."""
+    """The values of inputs on this machine, at this moment."""
     environment = child_environment(os.environ, interpreter=interpreter)
     return InputAnswers(Roots.here(search, environment, interpreter), memo)

@@ -1,4 +1,4 @@
-"""Last use: a file that is read gets a new modification time, so that pruning knows what nothing has used for long."""
+"""Last use: a file gets a new modification time when it is read, so that pruning can find unused files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESOLUTION = 3600.0  # seconds; a use within an hour of the last one is not writ
 
 
 def mark_used(path: Path) -> None:
-    """Record the use of a file, where it exists and this user may."""
+    """Record the use of a file if it exists and this user may change it."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > RESOLUTION:
             os.utime(path)

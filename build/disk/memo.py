@@ -1,10 +1,10 @@
-"""The memo: results that need not be computed again, each under the digest of all that it depends on.
+"""The memo: results that need not be computed again, each under the digest of everything that it depends on.
 
-An entry only saves time: one that is missing, damaged or not what its reader expects is computed again.
+An entry only saves time: a missing, damaged or invalid one is computed again.
 
-Saves: parsing the imports of every module that a kernel reaches, reading the declarations of kernels in a process that
-imports the DSL (2 to 5 s), and writing a cache that has not changed. It may go when planning a thousand variants and
-digesting their sources takes less than a second without it.
+It saves parsing the imports of every module that a kernel reaches, reading the declarations of kernels in a process
+that imports the DSL (2 to 5 s), and writing an unchanged cache. It can be removed when planning a thousand variants
+and digesting their sources takes less than a second without it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Memo:
             return None
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Keep an entry, if there is room for it."""
+        """Keep an entry, if there is disk space for it."""
         body = canonical(value)
         with contextlib.suppress(PrecastError):
             data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body

@@ -1,7 +1,7 @@
-"""Scratch: temporary files and folders, which are removed even where the build that made them was killed.
+"""Scratch: temporary files and folders, which are removed even if the build that made them was killed.
 
-The process that writes one holds a lock on it, which the system releases when the process ends. A later build removes
-those without a lock, and leaves those of a running build alone.
+The process that writes one locks it, and the system releases the lock when the process ends. A later build removes
+those without a lock, and not those of a running build.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder for what tools read and write, where the system keeps temporary files."""
+    """A new folder for files of tools, where the system keeps temporary files."""
     with scratch_folder(Path(tempfile.gettempdir()), _TEMPORARY) as folder:
         yield folder
 
@@ -79,12 +79,12 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
             os.replace(temporary, path)
     except OSError as error:
         raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; make room or choose another place"
+            f"cannot write {path}: {error.strerror or error}; free disk space or choose another path"
         ) from error
 
 
 def sweep(parent: Path, prefix: str) -> int:
-    """Remove what killed builds left under names with this prefix, and return how many there were."""
+    """Remove files of killed builds whose names have this prefix, and return how many there were."""
     removed = 0
     with contextlib.suppress(OSError):
         for path in list(parent.iterdir()):

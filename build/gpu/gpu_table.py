@@ -1,7 +1,7 @@
 """GPUs: the numbers behind the profiles, each with its source.
 
 The limits of a block and of an SM depend on the capability. SM counts and caches depend on the product. A number
-without a source is left out: a kernel that asks for it gets an error.
+without a source is left out: a kernel that requests it gets an error.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ TABLE: Mapping[tuple[int, int], Mapping[str, Fact]] = {
 
 def _gpu(name: str, capability: tuple[int, int], sms: int, source: str, **more: tuple[int | str, str]) -> Gpu:
     facts = {"name": Fact(f"NVIDIA {name}", "the product's name"), "multiprocessor_count": Fact(sms, source)}
-    facts.update({key: Fact(value, said) for key, (value, said) in more.items()})
+    facts.update({key: Fact(value, origin) for key, (value, origin) in more.items()})
     return Gpu(name=name, capability=capability, facts=MappingProxyType(facts))
 
 
@@ -97,7 +97,7 @@ _COUNTED = "what the driver 580 counts on one H200, by precast build --profile-f
 _H200_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 9: 9, **dict.fromkeys(range(10, 17), 7)}
 
 
-# Of a slice nobody has counted the clusters: they are bounds, as for every GPU here but the H200.
+# The clusters of a slice are upper bounds, as for every GPU here except the H200.
 _MIG = "the SMs that nvidia-smi mig -lgip lists for such a slice; not measured"
 
 
@@ -105,7 +105,7 @@ def _reported(name: str) -> str:
     return f"device properties that the driver reports of an {name}"
 
 
-# The first of each capability is the one a target is built with unless another is chosen.
+# The first of each capability is the default GPU of its targets.
 GPUS: Mapping[str, Gpu] = {
     gpu.name: gpu
     for gpu in (

@@ -20,7 +20,7 @@ _ADVICE = "run on a machine with a GPU of the target, or name its profile with -
 
 
 def measure() -> Profile:
-    """The profile of this machine's first GPU, or a ToolError that says why there is none."""
+    """The profile of this machine's first GPU; raises ToolError with the reason if there is none."""
     environment = child_environment(os.environ, gpu=True)
     try:
         with ChildProcess(

@@ -1,7 +1,7 @@
 """Profiles: the facts of a GPU, for builds on machines without one.
 
-A kernel may ask about the device while it compiles: persistent kernels use the number of SMs. The answers come from
-here. The names of facts are those of ``precast.loader.machine.facts``, by which the loader asks the driver for them.
+A kernel may query the device while it compiles: persistent kernels use the number of SMs. The values come from here.
+The names of facts are those of ``precast.loader.machine.facts``, with which the loader queries the driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CAPABILITIES = tuple(Capability(*numbers) for numbers in TABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A GPU's facts, each with its source. ``measured`` ones were read from a device."""
+    """A GPU's facts, each with its source. A ``measured`` profile was read from a device."""
 
     name: str
     capability: Capability
@@ -41,12 +41,12 @@ class Profile:
         return cls(name=gpu.name, capability=Capability(*gpu.capability), facts={**_clusters(facts), **facts})
 
     def answer(self, name: str) -> Answer:
-        """One fact, or None where it is not known."""
-        found = self.facts.get(name)
-        return found.value if found else None
+        """One fact, or None if it is not known."""
+        fact = self.facts.get(name)
+        return fact.value if fact else None
 
     def gives(self, answers: Mapping[str, Answer]) -> bool:
-        """Whether a kernel that got these answers would get the same ones from this profile."""
+        """Whether this profile has the same values for these facts."""
         return self.answers(answers) == dict(answers)
 
     def answers(self, names: Iterable[str]) -> dict[str, Answer]:
@@ -63,7 +63,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Which GPUs each target is built for: the chosen ones, or the usual one of its capability.
+    """The GPUs that each target is built for: the chosen ones, or the default one of its capability.
 
     >>> Profiles.named(["H200"]).of(Target.parse("sm_90a")).answer("l2_cache_size")
     62914560
@@ -79,7 +79,7 @@ class Profiles:
         return cls().over(tuple(profile_named(name) for name in dict.fromkeys(names)))
 
     def over(self, profiles: Sequence[Profile]) -> Profiles:
-        """These profiles in place of the earlier ones of their capabilities."""
+        """These profiles, and the earlier ones of other capabilities."""
         names = [p.name for p in profiles]
         for name in names:
             if names.count(name) > 1:
@@ -92,11 +92,11 @@ class Profiles:
         return self.chosen_for(target) or (profile_of(target),)
 
     def chosen_for(self, target: Target) -> tuple[Profile, ...]:
-        """Those of them that somebody chose; none where the target is built for its usual GPU."""
+        """The profiles of a target that were chosen; none if it is built for its default GPU."""
         return tuple(p for p in self.chosen if p.capability == target.capability)
 
     def of(self, target: Target, name: str = "") -> Profile:
-        """The profile of this name that a target is built with; the first without a name."""
+        """The profile of this name that a target is built with; without a name, the first one."""
         return next(p for p in self.all_of(target) if not name or p.name == name)
 
 
@@ -112,7 +112,7 @@ def profile_named(name: str) -> Profile:
 
 
 def profile_of(target: Target) -> Profile:
-    """The profile a target is built with unless another is chosen: the first GPU listed of its capability.
+    """The default profile of a target: that of the first listed GPU of its capability.
 
     >>> profile_of(Target.parse("sm_100a")).name
     'B200'
@@ -125,12 +125,12 @@ def profile_of(target: Target) -> Profile:
     for gpu in GPUS.values():
         if Capability(*gpu.capability) == target.capability:
             return Profile.of_gpu(gpu)
-    known = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
-    raise TargetError(f"nothing is known of the GPU behind {target}: build for one of {known}")
+    targets = ", ".join(f"sm_{major}{minor}" for major, minor in TABLE)
+    raise TargetError(f"there is no profile of a GPU for {target}: build for one of {targets}")
 
 
 def _check_suffix(target: Target) -> None:
-    """Raise TargetError for a target that CUDA has not. Features of one architecture alone begin with 9.0."""
+    """Raise TargetError for a target that CUDA does not have."""
     plain = Target(target.major, target.minor)
     if target.suffix == "f" and target.major < 10:
         exact = f"{plain}a or " if target.major == 9 else ""
@@ -140,12 +140,12 @@ def _check_suffix(target: Target) -> None:
 
 
 def parse_facts(value: object, source: str) -> dict[str, Fact]:
-    """Facts that another process has sent, checked like any other input."""
+    """Facts that another process sent, checked like any other input."""
     return {name: Fact(answer, source) for name, answer in parse_answers(value).items() if answer is not None}
 
 
 def parse_answers(value: object) -> dict[str, Answer]:
-    """Answers by name: numbers, texts, or nothing."""
+    """Values by name: numbers, texts, or None."""
     answers: dict[str, Answer] = {}
     for name, answer in fields.as_object(value).items():
         if isinstance(answer, bool) or not (answer is None or isinstance(answer, (int, str))):
@@ -155,7 +155,7 @@ def parse_answers(value: object) -> dict[str, Answer]:
 
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-# What ``${target...}`` may stand for in a manifest, besides every fact by its own name.
+# Short names for ``${target...}`` in a manifest, besides the name of every fact.
 _SHORT = {
     "sm_count": "multiprocessor_count",
     "shared_memory": "max_shared_memory_per_block_optin",
@@ -168,17 +168,17 @@ _OF_TARGET = {"name", "arch", "capability", "major", "minor"}
 
 
 def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
-    """What ``${target...}`` may stand for in a manifest.
+    """The values of ``${target...}`` in a manifest, by name.
 
     >>> facts = facts_of(Target.parse("sm_90a"))
     >>> facts["name"], facts["arch"], facts["sm_count"], facts["shared_memory"]
     ('sm_90a', '90', '132', '232448')
     """
     profile = profile or profile_of(target)
-    known = {name: str(fact.value) for name, fact in profile.facts.items()}
+    facts = {name: str(fact.value) for name, fact in profile.facts.items()}
     return {
-        **known,
-        **{short: known[name] for short, name in _SHORT.items() if name in known},
+        **facts,
+        **{short: facts[name] for short, name in _SHORT.items() if name in facts},
         "name": str(target),
         "product": profile.name,
         "arch": f"{target.major}{target.minor}",
@@ -189,7 +189,7 @@ def facts_of(target: Target, profile: Profile | None = None) -> dict[str, str]:
 
 
 def fact_references(text: str) -> list[str]:
-    """What a text refers to as ``${...}``.
+    """The references ``${...}`` in a text.
 
     >>> fact_references("n=${target.sm_count}")
     ['target.sm_count']
@@ -198,7 +198,7 @@ def fact_references(text: str) -> list[str]:
 
 
 def facts_behind(text: str) -> set[str]:
-    """The facts of the GPU that a text takes in as ``${target...}``; those of the target itself are no such facts.
+    """The facts of the GPU that a text uses as ``${target...}``; properties of the target itself do not count.
 
     >>> facts_behind("${target.sm_count} SMs of ${target.name}")
     {'multiprocessor_count'}
@@ -208,7 +208,7 @@ def facts_behind(text: str) -> set[str]:
 
 
 def fill_in_facts(text: str, target: Target, profile: Profile | None = None) -> str:
-    """A text with the facts of a target, on its usual GPU or on another, in place of ``${target.NAME}``.
+    """A text with the facts of a target, on its default GPU or on another, in place of ``${target.NAME}``.
 
     >>> fill_in_facts("n=${target.sm_count}", Target.parse("sm_90a"))
     'n=132'
@@ -220,21 +220,21 @@ def _fact(reference: str, target: Target, profile: Profile | None) -> str:
     head, _, name = reference.partition(".")
     if head != "target" or not name:
         raise TargetError(
-            "only a target's facts can be put in: write ${target.sm_count}, ${target.arch} or ${target.name}"
+            "only facts of the target can be filled in: write ${target.sm_count}, ${target.arch} or ${target.name}"
         )
     facts = facts_of(target, profile)
     if name not in facts:
-        raise TargetError(f"a target has no {name!r}{suggest(name, facts)}")
+        raise TargetError(f"a target has no fact {name!r}{suggest(name, facts)}")
     return facts[name]
 
 
 def _clusters(facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """How many clusters of each size can run at once. Two blocks fit in every pair of SMs; of larger ones it is the
-    most there can be: how its SMs are grouped is each chip's own. A loop over a grid of them is right either way."""
+    """How many clusters of each size can run at once. Two blocks fit in every pair of SMs; for larger clusters the
+    number is an upper bound, since the grouping of SMs differs between chips. Persistent loops are correct anyway."""
     sms = facts["multiprocessor_count"]
     assert isinstance(sms.value, int)
-    found = {}
+    clusters = {}
     for size in range(1, 17 if "cluster_launch" in facts else 2):
         exact = "the SM count" if size == 1 else f"the SM count over {size}{'' if size == 2 else ', an upper bound'}"
-        found[f"{CLUSTERS}{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
-    return found
+        clusters[f"{CLUSTERS}{size}"] = Fact(sms.value // size, f"{exact}; {sms.source}")
+    return clusters

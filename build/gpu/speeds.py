@@ -1,4 +1,4 @@
-"""Speeds: what GPUs multiply and move by their data sheets, for a model of variants that were not measured on them."""
+"""Speeds: rates and bandwidths from data sheets, for a model of variants that were not measured on a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HALF = ("bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """TFLOP/s of dense products by dtype, GB/s of the memory, SMs; and where the numbers are from."""
+    """TFLOP/s of dense products by dtype, GB/s of the memory, the number of SMs; and the source of the numbers."""
 
     rates: Mapping[str, float]
     bandwidth: float

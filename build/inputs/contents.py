@@ -1,4 +1,4 @@
-"""Contents: the digests of files and of lists of files, each taken once in a build."""
+"""Contents: the digests of files and of folders' listings, each computed once in a build."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SMALL = 1 << 20
 
 
 class Content(NamedTuple):
-    """A file's digest and its stamp at that moment; both None where there is no such file."""
+    """A file's digest and its stamp at that moment; both None if there is no such file."""
 
     digest: str | None
     stamp: Stamp | None
 
 
 class Contents:
-    """Digests of files. The memo spares reading large ones and those of installed distributions again.
+    """Digests of files. The memo avoids reading large files and those of installed distributions again.
 
     >>> Contents().read("/nowhere/at/all")
     Content(digest=None, stamp=None)
@@ -34,14 +34,14 @@ class Contents:
         self._read: dict[str, Content] = {}
 
     def read(self, path: str, *, installed: bool = False) -> Content:
-        """A file's content. What is no file, such as a folder or a device, has none."""
-        found = self._read.get(path)
-        if found is None:
-            found = self._read[path] = self._take(path, installed)
-        return found
+        """The content of a regular file; a folder or a device has none."""
+        content = self._read.get(path)
+        if content is None:
+            content = self._read[path] = self._take(path, installed)
+        return content
 
     def folder(self, path: str) -> str | None:
-        """The digest of the names in a folder; byte code of Python's own does not count."""
+        """The digest of the names in a folder, without ``__pycache__``."""
         try:
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         except OSError:
@@ -88,5 +88,5 @@ def hash_file(path: str) -> str | None:
 
 
 def changed(path: str) -> ChangedInputError:
-    """The error of a file that changed during a build."""
-    return ChangedInputError(f"{path} changed while it was being built: build again")
+    """The error for a file that changed during a build."""
+    return ChangedInputError(f"{path} changed during the build: build again")

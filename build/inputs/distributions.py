@@ -1,4 +1,4 @@
-"""Distributions: which installed distribution a module comes from, and its version, found without importing it."""
+"""Distributions: the installed distribution that a module comes from, and its version, without importing it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from precast.build.interpreter import HERE, Interpreter
 
 
 class Distributions:
-    """The installed distributions by top module. Reading their metadata takes long, so the memo keeps the table."""
+    """The installed distributions by top module. Reading their metadata is slow, so the memo keeps the table."""
 
     def __init__(self, memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
         self._memo, self._interpreter = memo, interpreter
@@ -24,9 +24,9 @@ class Distributions:
         self._lists: dict[str, tuple[Path, str]] = {}
 
     def versions(self, modules: Mapping[str, Collection[Path]]) -> dict[str, str]:
-        """The version of every distribution that one of these files comes from; they are listed by top module.
+        """The version of every distribution that one of these files comes from. The files are given by top module.
 
-        Several distributions may share a top module: one that has none of the files does not count.
+        Several distributions may share a top module: one without any of the files is ignored.
 
         >>> import yaml
         >>> list(Distributions().versions({"yaml": [Path(yaml.__file__).resolve()], "no_such_module": []}))
@@ -41,14 +41,17 @@ class Distributions:
         return {name: self._version(name) for name in sorted(names)}
 
     def _owns(self, name: str, module: str, files: Collection[Path]) -> bool:
-        """Whether one of the files is the distribution's, by its list of files; one that lists none of the module's
-        (an editable install) is taken to own them all."""
+        """Whether a distribution lists one of the files; one that lists no file of the module (an editable install) is
+        assumed to own them all."""
         try:
-            found = self._interpreter.distribution(name)
+            distribution = self._interpreter.distribution(name)
         except ToolError:
             return False
         if name not in self._lists:
-            self._lists[name] = (Path(str(found.locate_file(""))).resolve(), "\n" + (found.read_text("RECORD") or ""))
+            self._lists[name] = (
+                Path(str(distribution.locate_file(""))).resolve(),
+                "\n" + (distribution.read_text("RECORD") or ""),
+            )
         root, listed = self._lists[name]
         inside = [f for f in files if f.is_relative_to(root)]
         return f"\n{module}/" not in listed or any(f"\n{f.relative_to(root).as_posix()}," in listed for f in inside)
@@ -70,26 +73,28 @@ class Distributions:
 
 
 def _read(interpreter: Interpreter) -> dict[str, list[str]]:
-    """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 knows only those that name them
-    in a file that few builders write."""
+    """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 has only those with a file that
+    few builders write."""
     table: dict[str, set[str]] = {}
-    for one in interpreter.distributions():
-        name = one.metadata["Name"]
-        for module in _top_modules(one):
+    for distribution in interpreter.distributions():
+        name = distribution.metadata["Name"]
+        for module in _top_modules(distribution):
             table.setdefault(module, set()).add(name)
     return {module: sorted(names) for module, names in sorted(table.items())}
 
 
-def _top_modules(one: Distribution) -> set[str]:
-    declared = (one.read_text("top_level.txt") or "").split()
-    return set(declared) or {name for path in _files(one) if (name := _top_module(path)) and name.isidentifier()}
+def _top_modules(distribution: Distribution) -> set[str]:
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    return set(declared) or {
+        name for path in _files(distribution) if (name := _top_module(path)) and name.isidentifier()
+    }
 
 
-def _files(one: Distribution) -> Iterator[str]:
-    """The paths of a distribution's files. Those in a RECORD are read as text: a Path for each takes much longer."""
-    record = one.read_text("RECORD")
+def _files(distribution: Distribution) -> Iterator[str]:
+    """The paths of a distribution's files. A RECORD is read as text: making a Path for each takes much longer."""
+    record = distribution.read_text("RECORD")
     if record is None:
-        return map(str, one.files or ())
+        return map(str, distribution.files or ())
     return (row[0] for row in csv.reader(record.splitlines()) if row)
 
 
@@ -99,18 +104,18 @@ def _top_module(path: str) -> str | None:
 
 
 def _installed(folders: Iterable[str]) -> list[str]:
-    """The metadata folders on the path: when one is added, removed or of another version, the table is read again."""
-    found = []
+    """The metadata folders on the path: when one of them changes, the table is read again."""
+    names = []
     for folder in folders:
         try:
-            found += [p.name for p in Path(folder).iterdir() if p.suffix in (".dist-info", ".egg-info")]
+            names += [p.name for p in Path(folder).iterdir() if p.suffix in (".dist-info", ".egg-info")]
         except OSError:
             continue
-    return sorted(found)
+    return sorted(names)
 
 
 def _table(value: Any) -> dict[str, list[str]]:
-    """The table that an entry of the memo holds; empty where it holds something else."""
+    """The table in an entry of the memo; empty if the entry is invalid."""
     if not isinstance(value, dict):
         return {}
     right = all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in value.values())

@@ -1,4 +1,4 @@
-"""Input answers: what each input of a compilation is now, found out without running anything."""
+"""Input answers: the value of each input of a compilation at this moment, read without running anything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIBRARY_FOLDERS = (
 
 
 class InputAnswers:
-    """The answers of one build. Each is found out once, so that all variants are of the same moment.
+    """The values of one build. Each is read once, so that all variants use the same moment.
 
     >>> answers = InputAnswers(Roots.here([], {"TILE": "64"}))
     >>> answers.answer("module:json"), answers.answer("module:no_such_module"), answers.answer("variable:OTHER")
@@ -37,12 +37,12 @@ class InputAnswers:
 
     def __init__(self, roots: Roots, memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
-        self.lock = threading.RLock()  # what is found out once is found out by one thread
+        self.lock = threading.RLock()  # each value is read once, by one thread
         self.roots = roots
         self.contents = Contents(memo)
         self.installation = Installation(roots.path, memo)
         self._finder = ModuleFinder(
-            [Path(one) for one in roots.search], roots.path, standard=True, hooks=not roots.interpreter.isolated
+            [Path(folder) for folder in roots.search], roots.path, standard=True, hooks=not roots.interpreter.isolated
         )
         self._found: dict[str, str | None] = {}
         self._digests: dict[tuple[str, ...], str] = {}
@@ -59,7 +59,7 @@ class InputAnswers:
         }
 
     def answer(self, name: str) -> str | None:
-        """What the input of this name is now; None where it is not there. An unknown kind is a FormatError."""
+        """The value of an input by its name; None if it does not exist. An unknown kind is a FormatError."""
         with self.lock:
             if name not in self._found:
                 parse_names([name])
@@ -68,24 +68,24 @@ class InputAnswers:
             return self._found[name]
 
     def answers(self, names: Iterable[str]) -> dict[str, str | None]:
-        """The answers of several inputs, sorted by name."""
+        """The values of several inputs, sorted by name."""
         return {name: self.answer(name) for name in sorted(set(names))}
 
     def digest(self, names: tuple[str, ...]) -> str:
-        """The digest of the inputs of these names; taken once for all variants that read the same."""
+        """The digest of these inputs; computed once for all variants that read the same."""
         if names not in self._digests:
             self._digests[names] = Inputs.of(self.answers(names)).digest
         return self._digests[names]
 
     def module_file(self, name: str) -> str | None:
-        """The file that an import of this name would find now."""
+        """The file that an import of this name would load at this moment."""
         if _is_built_in(name):
             return None
         spec = self._finder.spec(name)
         return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
     def library_file(self, name: str) -> str | None:
-        """The file that the system would find for a library's name; its own settings of ``/etc`` are not read."""
+        """The file that the system would load for a library's name; settings in ``/etc`` are not read."""
         given = self.roots.environment.get("LD_LIBRARY_PATH", "").split(":")
         usual = [folder.format(platform.machine()) for folder in _LIBRARY_FOLDERS]
         files = (os.path.join(folder, name) for folder in [*given, *usual] if folder)
@@ -113,11 +113,11 @@ class InputAnswers:
             return f"distribution:{owner}"
         if self.roots.place(file)[0] == PYTHON:
             return STANDARD
-        # The place counts beside the content: data that the module reads stands relative to it.
+        # The path counts beside the content: the module may read data relative to it.
         return f"file:{self.roots.portable(file)} {self._read(file)}"
 
     def _variable(self, name: str) -> str | None:
-        """A digest, since answers are kept in stores that others may read, and a value may be a secret."""
+        """A digest, since stores that others may read keep it, and a variable may be a secret."""
         value = self.roots.environment.get(name)
         return None if value is None else _digest(value)
 
@@ -141,7 +141,7 @@ class InputAnswers:
 
 
 def _is_built_in(name: str) -> bool:
-    """Whether nothing on the path can stand before a module: it is part of the interpreter."""
+    """Whether a module is part of the interpreter, so that nothing on the path can hide it."""
     return name in sys.builtin_module_names or ("." not in name and FrozenImporter.find_spec(name) is not None)
 
 

@@ -1,12 +1,12 @@
-"""Input rules: which of the things that a compilation read are its inputs, and which can be no input of any key.
+"""Input rules: which of the things that a compilation read are its inputs, and which no key can cover.
 
-Who asked decides. What the author's code asks for counts always: code in the manifest's search folders, in editable
-installs, in folders of ``PYTHONPATH`` and ``.pth`` files, and files put into site-packages by hand.
+The code that made the request decides. Requests of the author's code always count: code in the manifest's search
+folders, editable installs, folders of ``PYTHONPATH`` and ``.pth`` files, and files put into site-packages by hand.
 
-Code of an installed distribution (a ``RECORD`` lists it) asks for much wherever it is imported, as torch, numpy and the
-DSL do. From there these are noise: the clock, randomness, the network; files, folders, programs and libraries of the
-system, ``/proc`` and ``/sys``; temporary files; variables, which a worker has only few of (``child_environment``); and
-the lists of what is installed. Its other files count.
+Code of an installed distribution (a ``RECORD`` lists it) makes many requests when it is imported, as torch, numpy and
+the DSL do. Of these the following are ignored: the clock, randomness, the network; files, folders, programs and
+libraries of the system, ``/proc`` and ``/sys``; temporary files; variables, of which a worker has few
+(``child_environment``); and lists of installed packages. Its other files count.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _KERNEL = ("/proc/", "/sys/", "/dev/")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# precast itself, whose changes the version in every key covers. Its kernels are not in this list.
+# precast itself: the version in every key covers its changes. Its kernels are not in this list.
 _MACHINERY = ("build", "cli", "loader", "manifests")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unsteady:
-    """Something that is not the same at the next compilation, so that no key can cover it, and who asked for it.
+    """Something that may differ at the next compilation, so that no key can cover it, and the code that requested it.
 
     >>> str(Unsteady("clock", "time.time", "/kernels/norm.py", 12))
-    'time.time (clock), asked for at /kernels/norm.py:12'
+    'time.time (clock), requested at /kernels/norm.py:12'
     """
 
     kind: str
@@ -48,11 +48,11 @@ class Unsteady:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.kind})" + (f", asked for at {self.file}:{self.line}" if self.file else "")
+        return f"{self.what} ({self.kind})" + (f", requested at {self.file}:{self.line}" if self.file else "")
 
 
 class InputRules:
-    """The rules of one build. What they say of a module or a file is kept: variants of a kernel read the same ones."""
+    """The rules of one build. Results for modules and files are kept: variants of a kernel read the same ones."""
 
     def __init__(self, answers: InputAnswers) -> None:
         self._answers = answers
@@ -66,22 +66,22 @@ class InputRules:
     def inputs_of(
         self, observation: Observation, given: Collection[str] = (), *, before: Observation | None = None
     ) -> tuple[Inputs, tuple[Unsteady, ...]]:
-        """The inputs of a compilation with their answers, and what can be no input.
+        """The inputs of a compilation with their values, and the unsteady things that it read.
 
         ``given`` names the variables that the variant's key covers: those of the manifest. ``before`` is what the
-        process had read that the compilation's own was forked from. A file that changed after it was read raises a
-        ChangedInputError.
+        parent process had read before it forked the process of the compilation. A file that changed after it was read
+        raises a ChangedInputError.
         """
         variables = frozenset(given)
         with self._answers.lock:
             earlier = self._summary_before(before, variables) if before is not None else _NOTHING
-            found = self._summary(observation, variables, earlier)
+            summary = self._summary(observation, variables, earlier)
             # The content of a module counts under the module's own name.
-            names = found.names - found.covers
-            return Inputs.of(self._answers.answers(names)), tuple(sorted(found.unsteady))
+            names = summary.names - summary.covers
+            return Inputs.of(self._answers.answers(names)), tuple(sorted(summary.unsteady))
 
     def _summary_before(self, before: Observation, given: frozenset[str]) -> _Summary:
-        """The summary of what many compilations share, made once."""
+        """The summary of an observation that many compilations share, made once."""
         key = (id(before), given)
         if key not in self._before:
             while len(self._before) >= _MOST_BEFORE:
@@ -90,17 +90,17 @@ class InputRules:
         return self._before[key][1]
 
     def _summary(self, observation: Observation, given: frozenset[str], earlier: _Summary) -> _Summary:
-        """What an observation says, together with an earlier one."""
+        """The summary of an observation, together with an earlier one."""
         modules = {module.name: module for module in observation.modules}
         whole = replace(observation, stamps={**earlier.stamps, **observation.stamps})
         names, unsteady = {"python"}, set()
-        for one in self._found(whole, given, {**earlier.modules, **modules}):
-            if isinstance(one, Unsteady):
-                unsteady.add(one)
-            elif is_name(one):
-                names.add(one)
+        for item in self._found(whole, given, {**earlier.modules, **modules}):
+            if isinstance(item, Unsteady):
+                unsteady.add(item)
+            elif is_name(item):
+                names.add(item)
             else:
-                unsteady.add(Unsteady("unseen", one[:200], "", 0))
+                unsteady.add(Unsteady("unseen", item[:200], "", 0))
         return _Summary(
             names=earlier.names | names,
             unsteady=earlier.unsteady | unsteady,
@@ -112,9 +112,9 @@ class InputRules:
     def _found(
         self, observation: Observation, given: frozenset[str], modules: Mapping[str, LoadedModule]
     ) -> Iterator[str | Unsteady]:
-        """The names of inputs, and what can be none; some more than once."""
+        """The names of inputs, and unsteady things; some more than once."""
         if not observation.complete:
-            yield Unsteady("unseen", "more than an observer records", "", 0)
+            yield Unsteady("unseen", "more requests than an observer records", "", 0)
         for module in observation.modules:
             if module.file is not None and module.file in observation.stamps:
                 self._check(observation, module.file)
@@ -126,10 +126,10 @@ class InputRules:
         for library in observation.libraries:
             if not os.path.basename(library).startswith("libpython"):
                 yield from self._file(observation, "file", library, None)
-        known = {*self._answers.roots.search, *self._answers.roots.path}
+        searched = {*self._answers.roots.search, *self._answers.roots.path}
         for folder in observation.path:
-            if folder and (path := os.path.abspath(folder)) not in known and os.path.exists(path):
-                # The code put it there itself, so that no rule knows the order: a new file may stand before another.
+            if folder and (path := os.path.abspath(folder)) not in searched and os.path.exists(path):
+                # The code added it to the path itself, in an unknown order: a new file may hide another.
                 yield from self._file(observation, "folder" if os.path.isdir(path) else "file", path, None)
 
     def _module(self, module: LoadedModule) -> _Found:
@@ -150,7 +150,7 @@ class InputRules:
         return _Found((*counted, name_of_file) if name_of_file else counted)
 
     def _missing(self, name: str, parent: LoadedModule | None) -> Iterator[str]:
-        """A name that nobody found. Inside a module of Python or of a distribution only these can add it."""
+        """A module that was not found. Only Python or a distribution can add one inside their own packages."""
         if parent is not None and parent.file is not None:
             if self._is_standard(parent.file) or self._answers.installation.owner(parent.file) is not None:
                 return
@@ -179,7 +179,7 @@ class InputRules:
                 yield "variables" if ask.kind == "variables" else f"{ask.kind}:{ask.what}"
 
     def _file(self, observation: Observation, kind: str, path: str, author: Ask | None) -> Iterator[str | Unsteady]:
-        """What a file or folder is as an input; ``author`` is the author's request for it, if it was one."""
+        """A file or folder as an input; ``author`` is the request if the author's code made it."""
         key = (kind, path, author is not None)
         if key not in self._files:
             self._files[key] = self._name(kind, path, by_author=author is not None)
@@ -192,7 +192,7 @@ class InputRules:
             yield name
 
     def _name(self, kind: str, path: str, *, by_author: bool) -> str:
-        """The name of a file or folder as an input; a kind of unsteady files; or nothing, where it does not count."""
+        """The name of a file or folder as an input, or a kind of unsteady files; empty if it does not count."""
         answers = self._answers
         root, _ = answers.roots.place(path)
         if root == PYTHON or path == os.devnull or path.startswith(self._machinery):
@@ -200,7 +200,7 @@ class InputRules:
         if path.startswith(_KERNEL) or root == TEMPORARY:
             return ("temporary file" if root == TEMPORARY else "system") if by_author else ""
         if not by_author and _LISTING.search(path):
-            return ""  # torch looks for plug-ins among all that is installed
+            return ""  # torch looks for plug-ins in all installed distributions
         owner = answers.installation.owner(path)
         if owner is not None:
             return f"distribution:{owner}"
@@ -209,13 +209,13 @@ class InputRules:
         return f"{kind}:{answers.roots.portable(path)}" if by_author or not noise else ""
 
     def _check(self, observation: Observation, path: str) -> None:
-        """Raise unless a file is still what the compilation read."""
+        """Raise ChangedInputError if a file has changed since the compilation read it."""
         if path in observation.stamps and not self._is_standard(path):
             installation = self._answers.installation
             owned = installation.owner(path) is not None
             now = stamp_of(path) if owned else self._answers.contents.read(path).stamp
             noted = observation.stamps[path]
-            # An installer that makes another environment out of hard links changes the facts of files, not the files.
+            # An installer that makes another environment of hard links changes the stamps of files, not their content.
             linked = owned and noted is not None and now is not None and noted[:3] == now[:3]
             if noted != now and not (linked and installation.is_as_listed(path)):
                 raise changed(path)
@@ -226,7 +226,7 @@ class InputRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """What an observation says: the names of inputs, and what can be none; and what a later one builds upon."""
+    """The names of inputs in an observation, the unsteady things, and what a later observation builds upon."""
 
     names: frozenset[str] = frozenset()
     unsteady: frozenset[Unsteady] = frozenset()
@@ -240,7 +240,7 @@ _NOTHING = _Summary()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A module's inputs; ``covers`` is the name that its file would have, if its content counts already."""
+    """A module's inputs; ``covers`` is the name of its file as an input, if its content counts already."""
 
     names: tuple[str, ...]
     covers: str = ""

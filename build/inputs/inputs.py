@@ -1,4 +1,4 @@
-"""Inputs: what a compilation depends on beside its key, each by a name that means the same anywhere."""
+"""Inputs: what a compilation depends on beside its key, each with a name that is valid on any machine."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _NAMES = {
     "program": _WORD,
 }
 _ALONE = ("python", "variables")
-_NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may wait for ever, or do something
+_NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block for ever, or have an effect
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Names with their answers, sorted. An answer is a text, or None for what is not there.
+    """Names with their values, sorted. A value is a text, or None for what does not exist.
 
     - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
-    - ``module:NAME`` where an import finds it now, with the content of a file that no distribution owns
-    - ``distribution:NAME`` its version and the digest of its files, with what was edited in place
+    - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
+    - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all
-    - ``library:NAME``, ``program:NAME`` the digest of what the system would find by this name
+    - ``library:NAME``, ``program:NAME`` the digest of the file that the system would load
     - ``python`` the interpreter
 
     >>> Inputs.of({"variable:B": None, "python": "CPython 3.12.1"}).names
@@ -50,7 +50,7 @@ class Inputs:
 
     @classmethod
     def of(cls, answers: Mapping[str, str | None]) -> Inputs:
-        """The inputs with these answers."""
+        """The inputs with these values."""
         return cls(MappingProxyType(dict(sorted(answers.items()))))
 
     @classmethod
@@ -62,7 +62,7 @@ class Inputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What was asked for."""
+        """The names of the inputs."""
         return tuple(self.answers)
 
     def to_json(self) -> dict[str, str | None]:
@@ -71,15 +71,14 @@ class Inputs:
 
     @property
     def digest(self) -> str:
-        """The digest of all names and answers."""
+        """The digest of all names and values."""
         return hashlib.sha256(canonical(self.to_json())).hexdigest()
 
     def split(self, module: str) -> tuple[Inputs, Inputs]:
-        """What the author of a kernel in this module may edit, and what belongs to Python and installed distributions.
+        """The inputs that the author of a kernel in this module may edit, and those of Python and installed packages.
 
-        The first is exact, and part of a record's key. The second may have more than the kernel's own, since processes
-        share what they import: it must be as it was, and is not part of a key. The module's own distribution is in the
-        first.
+        The first are exact, and part of a record's key. The second may include those of other kernels, since processes
+        share imports: they must be unchanged, and are not part of a key. The module's own distribution is in the first.
 
         >>> inputs = Inputs.of({"file:search/tiles.json": "0" * 64, "distribution:numpy": "2.0 ..."})
         >>> mine, others = inputs.split("mine")
@@ -91,7 +90,7 @@ class Inputs:
         return Inputs.of(first), Inputs.of({n: a for n, a in self.answers.items() if n not in first})
 
     def changed(self, now: Mapping[str, str | None]) -> tuple[str, ...]:
-        """The names whose answers are others now.
+        """The names whose values have changed.
 
         >>> Inputs.of({"variable:B": None}).changed({"variable:B": "1"})
         ('variable:B',)
@@ -100,7 +99,7 @@ class Inputs:
 
 
 def shortened(answer: str | None) -> str:
-    """An answer as an index has it.
+    """A value as an index has it.
 
     >>> shortened(None), len(shortened("2.0 " + "0" * 64))
     ('', 16)
@@ -126,7 +125,7 @@ def parse_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise FormatError("expected a list of names")
     if len(value) > MOST:
-        raise FormatError(f"{len(value)} names, more than the {MOST} this reader takes")
+        raise FormatError(f"{len(value)} names, more than the limit of {MOST}")
     return tuple(_checked(value))
 
 
@@ -139,10 +138,10 @@ def is_name(name: str) -> bool:
     if name in _ALONE:
         return True
     kind, colon, rest = name.partition(":")
-    known = _NAMES.get(kind)
-    if not colon or known is None or len(name) > _LONGEST or not known.fullmatch(rest) or not _is_text(rest):
+    pattern = _NAMES.get(kind)
+    if not colon or pattern is None or len(name) > _LONGEST or not pattern.fullmatch(rest) or not _is_text(rest):
         return False
-    if known is not _PATH:
+    if pattern is not _PATH:
         return True
     parts = rest.split("/")
     return rest != "" and not {".", ".."} & set(parts) and "" not in parts[1:] and not f"{rest}/".startswith(_NO_FILES)
@@ -157,7 +156,7 @@ def _checked(names: Iterable[object]) -> Iterator[str]:
 
 def _answer(value: object) -> str | None:
     if value is not None and (not isinstance(value, str) or len(value) > _LONGEST or not _is_text(value)):
-        raise FormatError("an answer must be a short text or null")
+        raise FormatError("a value must be a short text or null")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The installation: which distribution owns a file, and what a distribution is now, with what was edited in place."""
+"""The installation: the distribution that owns a file, and the digest of a distribution, including edited files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from precast.build.inputs.stamp import Stamp, is_young, stamp_of
 from precast.loader.contract.format.config import canonical
 
 _INFO = ".dist-info"
-_COUNTED = ("METADATA", "entry_points.txt")  # of a distribution's own facts; the others say how it was installed
+_COUNTED = ("METADATA", "entry_points.txt")  # in a metadata folder; the others describe how it was installed
 
 
 class _Info(NamedTuple):
     folder: str
-    name: str  # of the folder with its facts
+    name: str  # of the metadata folder
 
     @property
     def distribution(self) -> str:
@@ -34,9 +34,9 @@ class _Info(NamedTuple):
 
 
 class Installation:
-    """The distributions in the folders of Python's path that have a list of their files (``RECORD``).
+    """The distributions on Python's path that have a list of their files (``RECORD``).
 
-    A file that no list names belongs to nobody: that of an editable install, or one that somebody put there.
+    A file that no list has belongs to no distribution: that of an editable install, or one added by hand.
 
     >>> import sys, yaml
     >>> Installation(sys.path).owner(yaml.__file__)
@@ -44,7 +44,7 @@ class Installation:
     """
 
     def __init__(self, path: Sequence[str], memo: Memo | None = None) -> None:
-        self._path = tuple(dict.fromkeys(os.path.abspath(one) for one in path if one))
+        self._path = tuple(dict.fromkeys(os.path.abspath(folder) for folder in path if folder))
         self._memo = memo
         self._infos: dict[str, _Info] | None = None
         self._tops: dict[str, dict[str, list[_Info]]] = {}
@@ -52,19 +52,19 @@ class Installation:
         self._owners: dict[str, str | None] = {}
 
     def owner(self, file: str) -> str | None:
-        """The distribution whose list names this file; None where there is none."""
+        """The distribution whose list has this file, or None."""
         if file not in self._owners:
             self._owners[file] = self._owner(file)
         return self._owners[file]
 
     def is_as_listed(self, file: str) -> bool:
-        """Whether a file's content is what the list of its distribution says."""
+        """Whether a file has the digest in its distribution's list."""
         info = self._lister(file)
         return info is not None and self._record(info)[_inside(info.folder, file)] == _spelled(hash_file(file))
 
     def answer(self, name: str) -> str | None:
-        """The version of a distribution and the digest of its files: by its list, and by their content where that
-        differs from the list. None where it is not installed."""
+        """The version of a distribution and the digest of its files: from its list, and from the content of files that
+        differ from the list. None if it is not installed."""
         info = self._installed().get(name)
         if info is None:
             return None
@@ -77,10 +77,10 @@ class Installation:
             return noted
         record = stamp_of(os.path.join(*info, "RECORD"))
         unsure = _unsure(record, counted, stamps, listed)
-        found = f"{info.version} {_content(info.folder, {file: listed[file] for file in counted}, unsure)}"
+        answer = f"{info.version} {_content(info.folder, {file: listed[file] for file in counted}, unsure)}"
         if self._memo and not _are_young(info.folder, counted):
-            self._memo.put("distributions", key, found)
-        return found
+            self._memo.put("distributions", key, answer)
+        return answer
 
     def _owner(self, file: str) -> str | None:
         info = self._lister(file)
@@ -94,7 +94,7 @@ class Installation:
                 continue
             inside = _inside(folder, file)
             for info in self._tops.get(folder, {}).get(inside.partition("/")[0], ()):
-                # One that another of its name hides is not what Python takes for the distribution.
+                # Python ignores a distribution that another one of the same name hides.
                 if inside in self._record(info) and first[info.distribution] == info:
                     return info
         return None
@@ -143,7 +143,7 @@ def _listed(folder: str) -> list[_Info]:
 
 
 def _rows(record: str) -> Iterable[tuple[str, str]]:
-    """A list's files, each with its digest as the list spells it."""
+    """The files of a list, each with its digest as it is written there."""
     try:
         with open(record, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -156,7 +156,7 @@ def _rows(record: str) -> Iterable[tuple[str, str]]:
 
 
 def _counts(file: str) -> bool:
-    """Whether a file can change what is compiled: not byte code, nor what says how a distribution was installed."""
+    """Whether a file can change what is compiled: not byte code, nor a record of the installation."""
     if file.endswith(".pyc") or file.startswith(("..", "/")):
         return False
     folder, slash, name = file.partition("/")
@@ -164,7 +164,7 @@ def _counts(file: str) -> bool:
 
 
 def _stamps(folder: str, files: Iterable[str]) -> list[str]:
-    """The stamps of files, one text each: there are tens of thousands, and every build reads them."""
+    """The stamps of files as texts: there are tens of thousands, and every build reads them."""
     stamps = []
     for file in files:
         try:
@@ -182,7 +182,7 @@ def _are_young(folder: str, files: Iterable[str]) -> bool:
 
 
 def _unsure(record: Stamp | None, files: Sequence[str], stamps: Sequence[str], listed: Mapping[str, str]) -> list[str]:
-    """The files that the list has no digest of, or that were written, or changed in any way, after the list.
+    """The files without a digest in the list, or that were changed after the list was written.
 
     An installer writes the list last. Only these files are hashed: a distribution may have gigabytes. No program can
     set the time of a change.
@@ -193,7 +193,7 @@ def _unsure(record: Stamp | None, files: Sequence[str], stamps: Sequence[str], l
 
 
 def _content(folder: str, listed: Mapping[str, str], unsure: Sequence[str]) -> str:
-    """The digest of a list of files, and of the content of those among the unsure ones that are not what it says."""
+    """The digest of a list of files, and of the content of those unsure files that differ from it."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = list(pool.map(lambda file: hash_file(f"{folder}/{file}"), unsure))
     edited = {file: digest for file, digest in zip(unsure, digests, strict=True) if _spelled(digest) != listed[file]}

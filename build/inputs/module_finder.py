@@ -1,4 +1,4 @@
-"""The module finder: where an import would find a module, without importing anything."""
+"""The module finder: the file that an import would load, found without importing anything."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ class FoundModule:
 class ModuleFinder:
     """Finds the files of modules the way the import system would, importing nothing.
 
-    ``path`` is searched after the search folders. The standard library is part of Python: its modules are not found,
-    unless ``standard`` asks where they would come from. ``hooks`` says whether the finders of this process are asked,
-    too: editable installs have finders of their own.
+    ``path`` is searched after the search folders. Modules of the standard library are only found with ``standard``.
+    With ``hooks``, the finders of this process are used, too: editable installs have their own finders.
     """
 
     def __init__(
@@ -40,19 +39,19 @@ class ModuleFinder:
         self._modules: dict[str, FoundModule] = {}
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """What an import of this name would find; None where it would find nothing, or something built in."""
+        """The spec that an import of this name would use; None for a missing or built-in module."""
         for _ in self._walk(name):
             pass
         return self._specs.get(name)
 
     def chain(self, name: str) -> tuple[FoundModule, ...]:
-        """The module and the packages that it is in, outermost first, as far as they have files."""
+        """The module and its packages that have files, outermost first."""
         return tuple(self._walk(name))
 
     def homes(self, chain: tuple[FoundModule, ...]) -> tuple[Path, ...]:
         """The folder of the outermost package; outside any package, the folder of the namespace or the file itself.
 
-        A package that stands inside another, and is installed elsewhere, is a home of its own.
+        A package inside another one that is installed elsewhere has its own home.
         """
         inside = (m for m in chain if m.package and chain[-1].file.is_relative_to(m.file.parent))
         outermost = next(inside, chain[0])
@@ -67,8 +66,8 @@ class ModuleFinder:
             dotted = ".".join(parts[:depth])
             if dotted not in self._specs:
                 builtin = depth == 1 and not self._standard and dotted in sys.stdlib_module_names
-                found = None if builtin else _find(dotted, path, self._finders if depth == 1 else ())
-                self._specs[dotted] = found or self._elsewhere(dotted)
+                spec_on_path = None if builtin else _find(dotted, path, self._finders if depth == 1 else ())
+                self._specs[dotted] = spec_on_path or self._elsewhere(dotted)
             spec = self._specs[dotted]
             if spec is None:
                 return
@@ -82,17 +81,16 @@ class ModuleFinder:
             path = list(spec.submodule_search_locations)
 
     def _elsewhere(self, name: str) -> ModuleSpec | None:
-        """A module in a folder of its package's name elsewhere on the path, which packages may add to their own."""
+        """A module in another folder of its package's name on the path, which a package may add to its own path."""
         *parents, _ = name.split(".")
         folders = [os.path.join(folder, *parents) for folder in self._path]
-        return _find(name, [one for one in folders if os.path.isdir(one)]) if parents else None
+        return _find(name, [folder for folder in folders if os.path.isdir(folder)]) if parents else None
 
 
 def _find(name: str, path: Sequence[str], finders: Iterable[Any] = ()) -> ModuleSpec | None:
-    """What an import of this name would find in these folders, or through these finders.
+    """The spec that an import of this name would use, from these folders or these finders.
 
-    The import system's own search looks for the parents of a namespace package among the loaded modules; here none is
-    loaded.
+    The import system looks for the parents of a namespace package among the loaded modules; here none is loaded.
     """
     if not name:
         return None
@@ -109,6 +107,6 @@ def _find(name: str, path: Sequence[str], finders: Iterable[Any] = ()) -> Module
         namespace.submodule_search_locations = portions
         return namespace
     for other in finders:
-        if (found := other.find_spec(name, None, None)) is not None:
-            return found  # type: ignore[no-any-return]
+        if (found_spec := other.find_spec(name, None, None)) is not None:
+            return found_spec  # type: ignore[no-any-return]
     return None

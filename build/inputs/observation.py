@@ -1,4 +1,4 @@
-"""Observations: what a child process says that it read. It runs an author's code, so its word is checked."""
+"""Observations: what a child process reports to have read. It runs an author's code, so the report is checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = (
 
 
 class Ask(NamedTuple):
-    """Something that code asked for, and the place of that code; no file where the import system asked."""
+    """A request of some code, and the location of that code; without a file for the import system."""
 
     kind: str
     what: str
@@ -50,7 +50,7 @@ class LoadedModule(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What one compilation read. ``missing`` has the modules that were not found, ``libraries`` the files of mapped
-    libraries, ``path`` what Python searched at the end; ``complete`` says that nothing was left out.
+    libraries, ``path`` Python's path at the end; ``complete`` means that nothing was left out.
 
     >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "modules": [], "missing": [],
     ...                    "libraries": [], "path": [], "complete": True}).asked[0].what
@@ -66,7 +66,7 @@ class Observation:
     complete: bool
 
     def and_then(self, later: Observation) -> Observation:
-        """This, and what the same process read after it."""
+        """This observation, joined with a later one of the same process."""
         return Observation(
             asked=self.asked + later.asked,
             stamps={**self.stamps, **later.stamps},
@@ -95,12 +95,12 @@ class Observation:
 
 
 def _rows(data: fields.Object, name: str, size: int, parse: Callable[..., Row]) -> tuple[Row, ...]:
-    """A list of lists of plain values, each through ``parse``, which remembers: most are as in the last observation."""
+    """A list of rows, each read by ``parse``, which caches: most rows are as in the last observation."""
 
     def row(value: object) -> Row:
         if not isinstance(value, list) or len(value) != size:
             raise FormatError(f"expected a list of {size}")
-        if not all(one is None or isinstance(one, (str, int)) for one in value):
+        if not all(item is None or isinstance(item, (str, int)) for item in value):
             raise FormatError("expected texts and whole numbers")
         return parse(*value)
 
@@ -144,7 +144,7 @@ def _text(value: object) -> str:
     text = fields.text(value)
     surrogates = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
     if len(text) > _LONGEST or "\0" in text or surrogates:
-        raise FormatError("a text that is too long, or that holds what no name holds")
+        raise FormatError("a text is too long, or has characters that no name has")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Roots: the folders that names of files are relative to, so that a checkout may move and machines share a store."""
+"""Roots: the folders that names of files are relative to, so that checkouts can move and machines can share a store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SITES = ("site-packages", "dist-packages")
 class Roots:
     """The folders that a child process imports from, the user's home, and the folder of temporary files.
 
-    ``search`` has the folders of the manifest, ``path`` what Python searches after them. A file is named by the
-    innermost root that holds it: ``search/norm.py``, ``search2/...`` for the second such folder, ``site/...`` for
+    ``search`` has the folders of the manifest, ``path`` those that Python searches after them. A file is named by the
+    innermost root that has it: ``search/norm.py``, ``search2/...`` for the second such folder, ``site/...`` for
     folders of installed distributions, ``path/...`` for other folders of Python's path (``PYTHONPATH``, ``.pth``
     files), ``~/...``, or its absolute path. ``environment`` is that of the child process.
 
@@ -38,14 +38,14 @@ class Roots:
         interpreter: Interpreter = HERE,
     ) -> None:
         self.interpreter = interpreter
-        self.search = tuple(os.path.abspath(one) for one in search)
-        self.path = tuple(dict.fromkeys(os.path.abspath(one) for one in path))
+        self.search = tuple(os.path.abspath(folder) for folder in search)
+        self.path = tuple(dict.fromkeys(os.path.abspath(folder) for folder in path))
         self.environment = environment
         self._folders = {PYTHON: interpreter.standard}
         numbers: dict[str, int] = {}
         standard: list[str] = []
-        searched = [("search", one) for one in self.search]
-        for label, folder in [*searched, *((self._label(one), one) for one in self.path)]:
+        searched = [("search", folder) for folder in self.search]
+        for label, folder in [*searched, *((self._label(folder), folder) for folder in self.path)]:
             if label == PYTHON:
                 standard.append(folder)
                 continue
@@ -53,22 +53,24 @@ class Roots:
             self._folders[label if number == 1 else f"{label}{number}"] = folder
         self._folders.setdefault("~", os.path.abspath(environment.get("HOME") or Path.home()))
         self._folders[TEMPORARY] = os.path.abspath(environment.get("TMPDIR") or "/tmp")
-        self._prefixes = _longest_first([*((PYTHON, one) for one in standard), *self._folders.items()])
+        self._prefixes = _longest_first([*((PYTHON, folder) for folder in standard), *self._folders.items()])
 
     @classmethod
     def here(
         cls, search: Sequence[Path | str], environment: Mapping[str, str], interpreter: Interpreter = HERE
     ) -> Roots:
-        """The roots of a child process that this process would start with these search folders and this environment."""
+        """The roots of a child process of this one with these search folders and this environment."""
         if interpreter.isolated:
             return cls(search, interpreter.folders, environment, interpreter)
         first = sys.path[:1] if not getattr(sys.flags, "safe_path", False) else []
         started = {os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}  # a child does not import from there
-        path = [one for one in sys.path if one and not (one in first and os.path.realpath(one) in started)]
+        path = [
+            folder for folder in sys.path if folder and not (folder in first and os.path.realpath(folder) in started)
+        ]
         return cls(search, path, environment)
 
     def place(self, path: str) -> tuple[str, str]:
-        """The root that holds an absolute path, and the rest; an empty root where none does.
+        """The root of an absolute path, and the rest; an empty root if there is none.
 
         >>> Roots([], [], {"HOME": "/home/me"}).place("/home/me/.config/rc")
         ('~', '.config/rc')
@@ -99,7 +101,7 @@ class Roots:
         return any(f"/{name}/" in path for name in _SITES)
 
     def path_of(self, name: str) -> str | None:
-        """The absolute path of a name; None where there is no such root."""
+        """The absolute path of a name; None if there is no such root."""
         if name.startswith("/"):
             return name
         label, _, rest = name.partition("/")
@@ -115,10 +117,10 @@ class Roots:
 
 
 def _longest_first(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Prefixes with their roots. A folder that is a link counts by both of its paths."""
-    found: dict[str, str] = {}
+    """Prefixes with their roots, longest first. A linked folder has both of its paths."""
+    prefixes: dict[str, str] = {}
     for label, folder in folders:
-        for one in (folder, os.path.realpath(folder)):
-            found.setdefault(os.path.join(one, ""), label)
-    found.pop("/", None)
-    return sorted(found.items(), key=lambda row: -len(row[0]))
+        for path in (folder, os.path.realpath(folder)):
+            prefixes.setdefault(os.path.join(path, ""), label)
+    prefixes.pop("/", None)
+    return sorted(prefixes.items(), key=lambda row: -len(row[0]))

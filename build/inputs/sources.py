@@ -1,8 +1,8 @@
 """Sources: the digest of the Python code that a kernel function can reach within its own package.
 
-Files are read, never imported. The digest covers the content of the modules by the names they are imported by, so that
-a checkout may move. It follows import statements anywhere in a file, also inside functions, but no import that is made
-at run time from a text. Packages of others count by the version of their distribution.
+Files are read, never imported. The digest covers the content of modules by the names they are imported by, so that a
+checkout may move. It follows import statements anywhere in a file, also inside functions, but not imports by name at
+run time. Other packages count by the version of their distribution.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digest of its content, the names it imports, a stamp that shows later changes."""
+    """A file when it was read: the digest of its content, the names it imports, and its stamp."""
 
     digest: str
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ def source_digest(source: str, search: Sequence[Path]) -> str:
 
 
 class SourceDigests:
-    """The sources of one build: each file is read once, so that all keys are of the same moment."""
+    """The sources of one build: each file is read once, so that all keys use the same moment."""
 
     def __init__(self, search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
         importlib.invalidate_caches()
@@ -71,7 +71,7 @@ class SourceDigests:
         return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
 
     def changed(self, source: str) -> Path | None:
-        """A file that has changed since its digest was taken, or None."""
+        """A file that has changed since its digest was computed, or None."""
         return next((file for file, stamp in self._source(source).files if _stamp(file) != stamp), None)
 
     def _source(self, source: str) -> _Source:
@@ -100,26 +100,26 @@ class SourceDigests:
                 others.setdefault(module.name.partition(".")[0], set()).add(module.file)
                 continue
             reached[module.name] = module
-            for wanted in self._file(module).names:
-                pending.extend(finder.chain(wanted))
+            for imported in self._file(module).names:
+                pending.extend(finder.chain(imported))
         modules = sorted([m.name, self._file(m).digest] for m in reached.values())
         versions = self._distributions.versions(others)
         files = tuple((m.file, self._file(m).stamp) for m in reached.values())
         return _Source(memo_key(modules, versions), files)
 
     def _file(self, module: FoundModule) -> _Read:
-        found = self._read.get(module)
-        if found is None:
+        read = self._read.get(module)
+        if read is None:
             stamp = _stamp(module.file)
             content = module.file.read_bytes()
             digest = hashlib.sha256(content).hexdigest()
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
             names = tuple(sorted({name for row in rows for name in _absolute(module, *row)}))
-            found = self._read[module] = _Read(digest, names, stamp)
-        return found
+            read = self._read[module] = _Read(digest, names, stamp)
+        return read
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
-        """What a file imports. The memo keeps it by content, because parsing a large package takes seconds."""
+        """The imports of a file. The memo keeps them by content, because parsing a large package takes seconds."""
         noted = _parse_imports(self._memo.get("imports", digest)) if self._memo else None
         if noted is None:
             noted = list(_imports(content))

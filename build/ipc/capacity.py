@@ -19,7 +19,7 @@ def default_jobs(root: Path = Path("/")) -> int:
 
 
 def memory_bound(jobs: int, root: Path = Path("/")) -> int:
-    """How many bytes one worker may take: its share of the free memory, and at least 2 GiB."""
+    """The number of bytes that one worker may take: its share of the free memory, and at least 2 GiB."""
     return max(_FEWEST, free_memory(root) // max(1, jobs))
 
 
@@ -31,7 +31,7 @@ def processors(root: Path = Path("/")) -> int:
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """The bytes that are free, on the machine and in every cgroup that holds this process."""
+    """The free bytes, on the machine and in every cgroup of this process."""
     return max(0, min([_available(root), *(room for f in _cgroups(root, "memory") if (room := _room(f)) is not None)]))
 
 
@@ -49,7 +49,7 @@ class MemoryBudget:
     >>> budget = MemoryBudget(2 << 30)
     >>> budget.admit(), budget.admit(), budget.admit()
     (True, True, False)
-    >>> budget.measured(1500 << 20)  # larger than assumed: the worker that asks must end
+    >>> budget.measured(1500 << 20)  # larger than assumed: this worker must end
     False
     >>> budget.release()
     >>> budget.measured(1500 << 20)  # the last worker always stays

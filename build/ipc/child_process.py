@@ -1,9 +1,9 @@
 """A child process as its parent sees it: started, sent requests, bounded in time and memory, ended.
 
-Every child runs one module of ``precast.build.child`` and speaks one protocol: messages (``precast.build.ipc.message``)
-on its standard input, and one answer to each on a pipe of its own. The first message holds the settings; its answer
-says that the process is ready, or why it could not start. What a child prints is kept apart from its answers: the end
-of it is in the error when the child is lost.
+Every child runs one module of ``precast.build.child`` with the same protocol: requests (``precast.build.ipc.message``)
+on its standard input, and one reply to each on a separate pipe. The first request has the settings; the reply reports
+that the process is ready, or why it could not start. Printed text is kept separate from replies: its end is in the
+error when the child is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _END_SECONDS = 5.0
 
 
 class ChildLost(PrecastError):
-    """A child process ended, hung, grew too large or sent something unreadable. ``output`` ends what it printed."""
+    """A child process ended, hung, grew too large or sent an invalid reply. ``output`` is the end of its output."""
 
     code = "PCB17"
 
@@ -46,8 +46,8 @@ class ChildLost(PrecastError):
 class ChildProcess:
     """A process that runs ``python -m precast.build.child.MODULE``. Use it in a ``with`` block, or call ``close``.
 
-    ``name`` is what errors call it. ``memory`` is how many bytes it may take; 0 is no bound. ``environment`` has all of
-    its variables.
+    Errors use ``name``. ``memory`` is the number of bytes that it may take; 0 is no bound. ``environment`` has all its
+    variables.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ChildProcess:
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
-        self._asked, self._answered = -1, 0  # the settings are request 0
+        self._sent, self._replied = -1, 0  # the settings are request 0
         self._process, self._replies = _start(module, environment, interpreter)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
         self._tail = OutputTail(mark.encode())
@@ -91,25 +91,25 @@ class ChildProcess:
             raise ChildLost(str(reply.header["error"]), str(reply.header.get("traceback", "")) or self._tail.last())
 
     def send(self, request: Message) -> None:
-        """Send a request; fetch its answer with ``receive``. Requests may be sent ahead of answers."""
+        """Send a request; get its reply with ``receive``. Several requests may be sent before the first reply."""
         if self._gone:
             return
         assert self._process.stdin is not None
-        self._asked += 1
-        numbered = Message({**request.header, "request": self._asked}, request.parts)
-        with contextlib.suppress(BrokenPipeError):  # receive() says what happened to the process
+        self._sent += 1
+        numbered = Message({**request.header, "request": self._sent}, request.parts)
+        with contextlib.suppress(BrokenPipeError):  # receive() reports what happened to the process
             self._process.stdin.write(numbered.encode())
             self._process.stdin.flush()
 
     def receive(self, seconds: float) -> Message:
-        """The next answer, or ChildLost. A process that gives none in time is ended."""
+        """The next reply, or ChildLost. A process that does not reply in time is ended."""
         if not self._ready:
             self.ready()
         message = self._read(seconds)
-        self._answered += 1
-        if message.header.get("request") != self._answered:
+        self._replied += 1
+        if message.header.get("request") != self._replied:
             self.kill()
-            raise ChildLost(f"the {self._name} answered twice, or not what it was asked", self._tail.last())
+            raise ChildLost(f"the {self._name} replied out of order", self._tail.last())
         return message
 
     @property
@@ -119,11 +119,11 @@ class ChildProcess:
 
     @property
     def output(self) -> str:
-        """The end of what the process printed during the last request that it answered."""
-        return self._tail.text(self._answered - 1, wait=_OUTPUT_SECONDS)
+        """The end of what the process printed during the last request that it replied to."""
+        return self._tail.text(self._replied - 1, wait=_OUTPUT_SECONDS)
 
     def close(self) -> None:
-        """Let the process end by itself; kill it if it does not."""
+        """Let the process end; kill it if it does not."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -132,12 +132,12 @@ class ChildProcess:
         self.kill()
 
     def interrupt(self) -> None:
-        """Kill the process from another thread. The thread that waits for its answer gets ChildLost and cleans up."""
+        """Kill the process from another thread. The thread that waits for its reply gets ChildLost and cleans up."""
         if self._process.returncode is None:
             _kill_session(self._process.pid)
 
     def kill(self) -> None:
-        """End the process and everything that it has started, and close its pipes."""
+        """End the process and all its descendants, and close its pipes."""
         if self._gone:
             return
         self._gone = True
@@ -169,7 +169,7 @@ class ChildProcess:
         raise ChildLost(reason, self._tail.last()) from None
 
     def _exit_code(self) -> int:
-        """The exit code of a process that has closed its pipe; one that lives on without a pipe is ended."""
+        """The exit code of a process that has closed its pipe; a process that is still running is ended."""
         try:
             code = self._process.wait(timeout=_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -180,7 +180,7 @@ class ChildProcess:
 
     def _check_memory(self) -> None:
         if self._memory and (size := resident(self.pid)) > self._memory:
-            raise MemoryError(f"it took {size >> 20} MiB of memory, and may take {self._memory >> 20} MiB")
+            raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {self._memory >> 20} MiB")
 
     def _read_output(self, stream: BinaryIO) -> None:
         with contextlib.suppress(ValueError, OSError):
@@ -191,7 +191,7 @@ class ChildProcess:
 def _start(
     module: str, environment: Mapping[str, str], interpreter: Interpreter
 ) -> tuple[subprocess.Popen[bytes], BinaryIO]:
-    """The process, in a session of its own so that what it starts can be ended with it; and the pipe of its answers."""
+    """The process, in a separate session, so that its descendants can be ended with it; and the pipe of its replies."""
     replies, theirs = os.pipe()
     try:
         process = subprocess.Popen(
@@ -212,7 +212,7 @@ def _start(
 
 
 def _kill_session(pid: int) -> None:
-    """Kill a process and all that it has started, also what has left its session."""
+    """Kill a process and all its descendants, including those that have left its session."""
     end_descendants(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

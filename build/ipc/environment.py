@@ -11,8 +11,8 @@ from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
 
-# What a child process has of its caller's environment. Any other variable could change what is compiled on one machine
-# and not on another: it is passed by the manifest's env: or by --pass-env, which a variant's key covers.
+# The variables that a child process inherits. Any other could change what is compiled on one machine and not on
+# another: it must be passed by the manifest's env: or by --pass-env, which a variant's key covers.
 _INHERITED = frozenset(
     {
         "PATH", "LD_LIBRARY_PATH",  # where programs and libraries are found
@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
         "FLASHINFER_AUTOTUNER_LOAD_FROM_FILE": "0",
     }
 )
-"""Variables set in every child process unless the manifest's ``env:`` sets them. The caller's own do not count."""
+"""Variables set in every child process unless the manifest's ``env:`` sets them. The caller's values are ignored."""
 
 FIXED: Mapping[str, str] = MappingProxyType(
     {
@@ -53,22 +53,22 @@ FIXED: Mapping[str, str] = MappingProxyType(
 )
 """Variables set in every child process. Nothing overrides them."""
 
-_SAME = "a build must be the same each time: remove it"
+_SAME = "builds must be reproducible: remove it"
 _RESERVED: Mapping[str, str] = MappingProxyType(
     {
         "CUTE_DSL_ARCH": "precast sets it to the target: write the target under targets:, or pass --target",
         "CUTE_DSL_ENABLE_TVM_FFI": "every object is compiled for TVM-FFI: remove it",
-        "CUDA_VISIBLE_DEVICES": "what is compiled must not depend on this machine's GPU: name the GPU under profiles:",
+        "CUDA_VISIBLE_DEVICES": "builds must not depend on this machine's GPU: name the GPU under profiles:",
         **dict.fromkeys(FIXED, _SAME),
     }
 )
 
 
 def why_reserved(name: str) -> str | None:
-    """Why a variable cannot be set for a child process, with the way out; None for one that can.
+    """The reason why a variable cannot be set for a child process, with advice; None if it can be set.
 
     >>> why_reserved("PYTHONHASHSEED"), why_reserved("ACME_TILE")
-    ('a build must be the same each time: remove it', None)
+    ('builds must be reproducible: remove it', None)
     """
     return _RESERVED.get(name)
 
@@ -90,9 +90,9 @@ def passed_variables(names: Iterable[str], base: Mapping[str, str]) -> dict[str,
 
 
 def launching_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child process that launches kernels: all of its parent's, less what watches a service.
+    """The environment of a child process that launches kernels: its parent's, without variables that watch a service.
 
-    A tool that follows child processes, such as a sanitizer, works by variables of its own.
+    Tools that follow child processes, such as sanitizers, use variables of their own.
 
     >>> launching_environment({"PRECAST_DUMP": "dumps", "LD_PRELOAD": "tool.so"})
     {'LD_PRELOAD': 'tool.so'}
@@ -108,10 +108,10 @@ def child_environment(
     gpu: bool = False,
     interpreter: Interpreter = HERE,
 ) -> dict[str, str]:
-    """The environment of a child process: what it inherits of ``base``, the defaults, then ``env``.
+    """The environment of a child process: what it inherits from ``base``, then the defaults, then ``env``.
 
-    With a ``target``, the process compiles, or describes kernels, for it. It sees no GPU unless ``gpu`` is True: what
-    it compiles must not depend on the machine.
+    With a ``target``, the process compiles or describes kernels for it. It sees no GPU unless ``gpu`` is True: the
+    result must not depend on the machine.
 
     >>> from precast.loader.contract.format.target import Target
     >>> made = child_environment({"HOME": "/h", "ACME_TILE": "1"}, target=Target.parse("sm_90a"), env={"A": "b"})
@@ -119,17 +119,19 @@ def child_environment(
     ('sm_90a', 'b', '/h', '-1', False)
     """
     prefixes = _INHERITED_PREFIXES + (_GPU_PREFIXES if gpu else ())
-    made = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
-    for name in WATCHING:  # for services: a log must not be an input of what is compiled
-        made.pop(name, None)
-    made = interpreter.environment(made)
-    made |= DEFAULTS
-    made |= env or {}
+    variables = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
+    for name in WATCHING:  # for services: a log must not be an input of a compilation
+        variables.pop(name, None)
+    variables = interpreter.environment(variables)
+    variables |= DEFAULTS
+    variables |= env or {}
     if interpreter.isolated and env and "PYTHONPATH" in env:
-        made["PYTHONPATH"] = f"{interpreter.precast}:{env['PYTHONPATH']}"  # what the manifest adds comes after precast
-    made |= FIXED
+        variables["PYTHONPATH"] = (
+            f"{interpreter.precast}:{env['PYTHONPATH']}"  # what the manifest adds comes after precast
+        )
+    variables |= FIXED
     if target is not None:
-        made |= {"CUTE_DSL_ARCH": str(target), "CUTE_DSL_ENABLE_TVM_FFI": "1"}
+        variables |= {"CUTE_DSL_ARCH": str(target), "CUTE_DSL_ENABLE_TVM_FFI": "1"}
     if not gpu:
-        made["CUDA_VISIBLE_DEVICES"] = "-1"
-    return made
+        variables["CUDA_VISIBLE_DEVICES"] = "-1"
+    return variables

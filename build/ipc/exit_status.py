@@ -1,4 +1,4 @@
-"""How processes end, in words."""
+"""Exit statuses of processes, described in words."""
 
 from __future__ import annotations
 

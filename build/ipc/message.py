@@ -1,6 +1,6 @@
 """Messages between a build and its child processes: a JSON header and attachments, each preceded by its length.
 
-Never pickles: a child runs code of other people, and its answers are checked like any other input.
+Pickles are never used: a child runs code of other people, and its replies are checked like any other input.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PART_LIMIT = 1 << 30
 
 
 class Stream(Protocol):
-    """What messages are read from: fewer bytes than asked for may come, none at the end."""
+    """A source of messages: ``read`` may return fewer bytes than requested, and returns none at the end."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A header that JSON can hold, and attachments that it cannot.
+    """A header, which is JSON, and attachments, which are bytes.
 
     >>> Message.decode(Message({"a": 1}, (b"xyz",)).encode())
     Message(header={'a': 1}, parts=(b'xyz',))
@@ -49,7 +49,7 @@ class Message:
 
     @classmethod
     def decode(cls, data: bytes) -> Message:
-        """The one message in these bytes, which hold nothing else."""
+        """The message in these bytes, which have nothing else."""
         stream = io.BytesIO(data)
         message = cls.read(stream)
         if message is None or stream.read(1):

@@ -26,7 +26,7 @@ class OutputTail:
         self._change = threading.Condition()
 
     def feed(self, chunk: bytes) -> None:
-        """Add what was read. A mark may arrive in pieces."""
+        """Add output. A mark may arrive in pieces."""
         with self._change:
             first, *others = (self._carry + chunk).split(self._mark)
             self._append(first)
@@ -39,18 +39,18 @@ class OutputTail:
             self._change.notify_all()
 
     def text(self, request: int, wait: float = 0.0) -> str:
-        """What was printed during a request, counted from 0. Waits up to ``wait`` seconds for the rest of it."""
+        """The output during a request, counted from 0. Waits up to ``wait`` seconds for the rest of it."""
         section = 2 * request + 1
         with self._change:
             self._change.wait_for(lambda: self._at > section, wait)
-            found = bytes(self._sections.get(section, b"")) + (self._carry if self._at == section else b"")
-        return found[-self._kept :].decode(errors="replace")
+            content = bytes(self._sections.get(section, b"")) + (self._carry if self._at == section else b"")
+        return content[-self._kept :].decode(errors="replace")
 
     def last(self) -> str:
-        """The end of the newest section that is not empty: what a process printed last before it ended."""
+        """The end of the newest section that is not empty: the last output of a process before it ended."""
         with self._change:
-            found = next((s for _, s in sorted(self._sections.items(), reverse=True) if s.strip()), b"")
-            return bytes(found)[-self._kept :].decode(errors="replace")
+            content = next((s for _, s in sorted(self._sections.items(), reverse=True) if s.strip()), b"")
+            return bytes(content)[-self._kept :].decode(errors="replace")
 
     def _append(self, piece: bytes) -> None:
         section = self._sections[self._at]
@@ -59,7 +59,7 @@ class OutputTail:
             del section[: -self._kept]
 
     def _hold_back(self) -> None:
-        """Keep the beginning of a mark that has not fully arrived out of the section."""
+        """Hold back the beginning of a mark that has not fully arrived."""
         section, mark = self._sections[self._at], self._mark
         size = next((n for n in range(min(len(mark) - 1, len(section)), 0, -1) if section.endswith(mark[:n])), 0)
         self._carry = bytes(section[len(section) - size :])

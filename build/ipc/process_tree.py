@@ -1,4 +1,4 @@
-"""Process trees: all that a process has started, directly or not, also in sessions of its own."""
+"""Process trees: all descendants of a process, including those in other sessions."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _TURNS, _TURN_SECONDS = 1000, 0.002
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below one, from the top down.
+    """The descendants of a process, from the top down.
 
     >>> os.getpid() in descendants(os.getppid())
     True
     """
     children = _children if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _table().get
-    found: list[int] = []
+    pids: list[int] = []
     pending = [pid]
     while pending:
         below = children(pending.pop()) or []
-        found += below
+        pids += below
         pending += below
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
-    """The children of a process, by what the kernel lists for each of its threads."""
-    found: list[int] = []
+    """The children of a process, as the kernel lists them for each of its threads."""
+    pids: list[int] = []
     for path in glob.glob(f"/proc/{pid}/task/*/children"):
         with contextlib.suppress(OSError), open(path) as file:
-            found += map(int, file.read().split())
-    return found
+            pids += map(int, file.read().split())
+    return pids
 
 
 def _table() -> dict[int, list[int]]:
-    """The children of every process, where the kernel has no such lists."""
+    """The children of every process, for kernels without such lists."""
     children: dict[int, list[int]] = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
@@ -51,7 +51,7 @@ def _table() -> dict[int, list[int]]:
 
 
 def end_descendants(pid: int) -> None:
-    """Kill the processes below one, and those that they start meanwhile."""
+    """Kill the descendants of a process, and those that they start meanwhile."""
     for _ in range(_TURNS):
         if not sum(map(_kill, descendants(pid))):
             return
@@ -59,26 +59,26 @@ def end_descendants(pid: int) -> None:
 
 
 def reap() -> None:
-    """Forget the children of this process that have ended."""
+    """Reap the children of this process that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, so that they can be found."""
+    """Become the parent of descendants whose own parent ends, so that they can still be listed."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(parent: int, *, at_once: bool = True) -> None:
-    """Have the kernel end this process when its parent is gone, even in the middle of a compilation; or no longer."""
+    """Have the kernel end this process when its parent ends, even during a compilation; undo it if not ``at_once``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if at_once else 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _kill(pid: int) -> bool:
-    """Whether there was such a process, and it may be killed. One that has ended and waits for its parent is none."""
+    """Kill a process; False if there is none, it may not be killed, or it has ended and waits for its parent."""
     with contextlib.suppress(OSError, IndexError):
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
             return False

@@ -13,7 +13,7 @@ _MOST = 1 << 20
 
 
 class TimedPipe:
-    """Reads from a pipe until a deadline, and calls ``check`` now and then while it waits."""
+    """Reads from a pipe until a deadline, and calls ``check`` regularly while it waits."""
 
     def __init__(self, pipe: BinaryIO, seconds: float, check: Callable[[], None]) -> None:
         self._pipe, self._deadline, self._check = pipe, time.monotonic() + seconds, check

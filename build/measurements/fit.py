@@ -82,9 +82,9 @@ def completed(file: TuningFile, keys: Mapping[str, tuple[Key, ...]]) -> TuningFi
     What an op no longer takes stays as it is.
     """
     parts = [
-        _completed(replace(group, candidates=(one,)), keys[group.op])
+        _completed(replace(group, candidates=(candidate,)), keys[group.op])
         for group in file.groups
-        for one in group.candidates
+        for candidate in group.candidates
         if group.op in keys
     ]
     others = tuple(group for group in file.groups if group.op not in keys)
@@ -93,14 +93,14 @@ def completed(file: TuningFile, keys: Mapping[str, tuple[Key, ...]]) -> TuningFi
 
 def _completed(group: Group, keys: tuple[Key, ...]) -> Group:
     """A group of one candidate."""
-    (one,) = group.candidates
+    (candidate,) = group.candidates
     try:
-        config = complete(keys, {**group.config, **one.tuned}, op=group.op)
+        config = complete(keys, {**group.config, **candidate.tuned}, op=group.op)
     except ConfigError:  # the op has lost a key, or a choice
         return group
     tuned = {key.name: config[key.name] for key in keys if key.tuned}
     meaning = {name: value for name, value in config.items() if name not in tuned}
-    return replace(group, config=meaning, candidates=(replace(one, tuned=tuned),))
+    return replace(group, config=meaning, candidates=(replace(candidate, tuned=tuned),))
 
 
 def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], str] | None = None) -> Fitted:
@@ -112,27 +112,27 @@ def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], 
     tilings: dict[str, dict[tuple[str, str], Tiling]] = {}  # by op, then by GPU and artifact
     candidates = left_out = earlier = 0
     measured = {group.op for group in file.groups}
-    found = {op: _by_config(listed.artifacts) for op, listed in ops.items() if op in measured}
+    by_config = {op: _by_config(listed.artifacts) for op, listed in ops.items() if op in measured}
     for group in file.groups:
-        for one in group.candidates:
-            config = config_json({**group.config, **one.tuned})
-            artifacts = found.get(group.op, {}).get(_identity(str(group.target), config), ())
+        for candidate in group.candidates:
+            config = config_json({**group.config, **candidate.tuned})
+            artifacts = by_config.get(group.op, {}).get(_identity(str(group.target), config), ())
             if not artifacts:
                 left_out += 1
                 continue
             candidates += 1
-            earlier += code is not None and all(code(artifact) != one.code for artifact in artifacts)
-            if one.tiling is not None:
-                told = tilings.setdefault(group.op, {})
-                told.update({(group.gpu, artifact.key): one.tiling for artifact in artifacts})
+            earlier += code is not None and all(code(artifact) != candidate.code for artifact in artifacts)
+            if candidate.tiling is not None:
+                known_tilings = tilings.setdefault(group.op, {})
+                known_tilings.update({(group.gpu, artifact.key): candidate.tiling for artifact in artifacts})
             table = tables.setdefault(group.op, {})
-            for sizes, time in one.times.items():
+            for sizes, time in candidate.times.items():
                 table.setdefault((group.gpu, sizes), {}).update({a.key: time for a in artifacts})
     rows = {op: _rows(table, gpus, tilings.get(op, {})) for op, table in sorted(tables.items())}
-    for op, found_rows in rows.items():
-        if len(found_rows) > TUNING_LIMIT:
-            raise FormatError(f"{op} has {len(found_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
-    times = sum(len(row.times) for found_rows in rows.values() for row in found_rows)
+    for op, op_rows in rows.items():
+        if len(op_rows) > TUNING_LIMIT:
+            raise FormatError(f"{op} has {len(op_rows)} measured problems, and a cache may have {TUNING_LIMIT}")
+    times = sum(len(row.times) for op_rows in rows.values() for row in op_rows)
     return Fitted(rows=rows, times=times, candidates=candidates, left_out=left_out, earlier=earlier)
 
 
@@ -144,21 +144,21 @@ def _rows(
     rows = []
     for (gpu, sizes), times in table.items():
         problem = dict(sizes)
-        told = {key: tilings[gpu, key] for key in times if (gpu, key) in tilings}
-        told = {key: tiling for key, tiling in told.items() if tiling.cuts(problem)}
+        row_tilings = {key: tilings[gpu, key] for key in times if (gpu, key) in tilings}
+        row_tilings = {key: tiling for key, tiling in row_tilings.items() if tiling.cuts(problem)}
         capability = gpus[gpu].capability
-        rows.append(Measured(gpu=gpu, capability=capability, problem=problem, times=times, tilings=told))
+        rows.append(Measured(gpu=gpu, capability=capability, problem=problem, times=times, tilings=row_tilings))
     return tuple(sorted(rows, key=lambda row: row.place))
 
 
 def _by_config(artifacts: Iterable[Artifact]) -> dict[bytes, list[Artifact]]:
     """Artifacts that can be measured, by target and config: there is one for each host, and for each of several GPUs,
     of which the loader considers only the one that fits."""
-    found: dict[bytes, list[Artifact]] = {}
+    by_config: dict[bytes, list[Artifact]] = {}
     for artifact in artifacts:
         if artifact.kind == "object":
-            found.setdefault(_identity(str(artifact.target), config_json(artifact.config)), []).append(artifact)
-    return found
+            by_config.setdefault(_identity(str(artifact.target), config_json(artifact.config)), []).append(artifact)
+    return by_config
 
 
 def _identity(target: str, config: Mapping[str, Any]) -> bytes:

@@ -42,20 +42,20 @@ def _state(gpu: Gpu) -> tuple[str, bytes]:
 
 def _joined(groups: Sequence[Group]) -> Group:
     candidates: dict[bytes, list[Candidate]] = {}
-    for one in (one for group in groups for one in group.candidates):
-        candidates.setdefault(one.identity, []).append(one)
+    for candidate in (candidate for group in groups for candidate in group.candidates):
+        candidates.setdefault(candidate.identity, []).append(candidate)
     return replace(groups[0], candidates=tuple(_newest(candidates[identity]) for identity in sorted(candidates)))
 
 
-def _age(one: Candidate) -> tuple[str, str, bytes]:
-    return one.date, one.code, canonical(one.tiling.to_json() if one.tiling else None)
+def _age(candidate: Candidate) -> tuple[str, str, bytes]:
+    return candidate.date, candidate.code, canonical(candidate.tiling.to_json() if candidate.tiling else None)
 
 
 def _newest(measured: Sequence[Candidate]) -> Candidate:
     """One candidate as several files have it: the code that was measured last, with its least times."""
     newest = max(measured, key=_age)
     times: dict[Sizes, float] = {}
-    for one in measured:
-        if one.code == newest.code:
-            times.update({sizes: min(time, times.get(sizes, time)) for sizes, time in one.times.items()})
+    for candidate in measured:
+        if candidate.code == newest.code:
+            times.update({sizes: min(time, times.get(sizes, time)) for sizes, time in candidate.times.items()})
     return replace(newest, times=times)

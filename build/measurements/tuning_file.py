@@ -64,9 +64,9 @@ class Gpu:
 
     def to_json(self) -> dict[str, Any]:
         clocks = {"sm_mhz": self.sm_mhz, "memory_mhz": self.memory_mhz}
-        known = {name: mhz for name, mhz in clocks.items() if mhz}
+        known_clocks = {name: mhz for name, mhz in clocks.items() if mhz}
         capability = str(self.capability)
-        return {"name": self.name, "capability": capability, "driver": self.driver, "date": self.date, **known}
+        return {"name": self.name, "capability": capability, "driver": self.driver, "date": self.date, **known_clocks}
 
     @classmethod
     def parse(cls, value: object) -> Gpu:
@@ -119,7 +119,7 @@ class Group:
     @property
     def problems(self) -> tuple[Sizes, ...]:
         """The problems that any candidate has a time for, sorted."""
-        return tuple(sorted({sizes for one in self.candidates for sizes in one.times}))
+        return tuple(sorted({sizes for candidate in self.candidates for sizes in candidate.times}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class TuningFile:
     @property
     def count(self) -> int:
         """How many times were measured."""
-        return sum(len(one.times) for group in self.groups for one in group.candidates)
+        return sum(len(candidate.times) for group in self.groups for candidate in group.candidates)
 
     def encode(self) -> bytes:
         """The bytes of the file.
@@ -187,17 +187,17 @@ def config_json(config: Config) -> dict[str, Any]:
 
 
 def _groups(ops: fields.Object, op: str, gpus: set[str]) -> tuple[Group, ...]:
-    found = fields.items(ops, op, lambda value: _parse_group(op, value, gpus), most=_GROUPS)
-    if len({group.identity for group in found}) < len(found):
+    groups = fields.items(ops, op, lambda value: _parse_group(op, value, gpus), most=_GROUPS)
+    if len({group.identity for group in groups}) < len(groups):
         raise FormatError("one config stands twice for one target and GPU", op)
-    return found
+    return groups
 
 
 def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
     data = fields.known(fields.as_object(value), ("gpu", "target", "config", "candidates", "rows"))
     config = parse_config(data)
     candidates = fields.items(data, "candidates", lambda v: _parse_candidate(v, config), most=_CANDIDATES)
-    if len({one.identity for one in candidates}) < len(candidates):
+    if len({candidate.identity for candidate in candidates}) < len(candidates):
         raise FormatError("a candidate stands twice", "candidates")
     gpu = fields.get(data, "gpu", str)
     if gpu not in gpus:
@@ -212,7 +212,7 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
         for table, time in zip(tables, times, strict=True):
             if time is not None:
                 table[sizes] = time
-    filled = (replace(one, times=table) for one, table in zip(candidates, tables, strict=True))
+    filled = (replace(candidate, times=table) for candidate, table in zip(candidates, tables, strict=True))
     return Group(
         op=op,
         config=config,
@@ -257,9 +257,10 @@ def _time(value: object) -> float | None:
 def _group(group: Group) -> str:
     """The text of one group: its facts and each candidate and problem on a line."""
     ordered = sorted(group.candidates, key=lambda c: c.identity)
-    candidates = [_line(_candidate(one)) for one in ordered]
+    candidates = [_line(_candidate(candidate)) for candidate in ordered]
     rows = [
-        _line({"problem": dict(sizes), "times": [one.times.get(sizes) for one in ordered]}) for sizes in group.problems
+        _line({"problem": dict(sizes), "times": [candidate.times.get(sizes) for candidate in ordered]})
+        for sizes in group.problems
     ]
     facts = {"gpu": group.gpu, "target": str(group.target), "config": config_json(group.config)}
     lines = [f"    {_line(name)}: {_line(value)}" for name, value in facts.items()]
@@ -267,9 +268,9 @@ def _group(group: Group) -> str:
     return "{\n" + ",\n".join(lines) + "\n   }"
 
 
-def _candidate(one: Candidate) -> dict[str, Any]:
-    told = {"tiling": one.tiling.to_json()} if one.tiling else {}
-    return {"code": one.code, "date": one.date, "tuned": config_json(one.tuned), **told}
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    tiling = {"tiling": candidate.tiling.to_json()} if candidate.tiling else {}
+    return {"code": candidate.code, "date": candidate.date, "tuned": config_json(candidate.tuned), **tiling}
 
 
 def _list(items: list[str], indent: int) -> str:

@@ -54,15 +54,15 @@ class Launched:
         """Read what the process says."""
         data = fields.as_object(value)
         sizes = fields.parsed(data, "problem", fields.as_object)
-        made = cls(
+        launched = cls(
             problem={name: fields.count(sizes, name, most=2**63 - 1) for name in sizes},
             timing=fields.parsed(data, "timing", Timing.parse, None),
             refused=fields.get(data, "refused", str, ""),
             healthy=fields.get(data, "healthy", bool, True),
         )
-        if bool(made.refused) == bool(made.timing):
+        if bool(launched.refused) == bool(launched.timing):
             raise FormatError("expected either a timing or why there is none")
-        return made
+        return launched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +128,12 @@ class Launches:
         """
         options = {"problems": problems, "launches": launches, "extras": list(extras)}
         try:
-            found = self._ask({"op": op, "key": key, **options}, _timings)
+            results = self._ask({"op": op, "key": key, **options}, _timings)
         except Lost as error:
             return (Launched(problem={}, refused=str(error)),)
-        if not all(one.healthy for one in found):
+        if not all(result.healthy for result in results):
             self.end()  # the GPU does not work any more in it
-        return found
+        return results
 
     def trial(
         self,
@@ -152,10 +152,10 @@ class Launches:
         the candidate ended the process, or hung.
         """
         request = {"op": op, "key": key, "group": group, "launches": launches, "check": check, "enough": enough}
-        found = self._ask({**request, "problem": dict(problem)}, Trial.parse)
-        if not found.healthy:
+        result = self._ask({**request, "problem": dict(problem)}, Trial.parse)
+        if not result.healthy:
             self.end()
-        return found
+        return result
 
     def clocks(self) -> dict[str, int]:
         """The clocks of the GPU in MHz under the load of the last trial; none where they are not known."""
@@ -181,12 +181,12 @@ class Launches:
         """What ``verify`` says of an artifact. That it ended its process, or hung, is a fault like others."""
         request = {"op": op, "key": key, "seed": seed, "problem": problem, "most": most, "huge": huge}
         try:
-            found, healthy = self._ask(request, _checks)
+            results, healthy = self._ask(request, _checks)
         except Lost as error:
             return (Check(problem=problem or {}, output="", error=math.inf, fault=str(error)),)
         if not healthy:
             self.end()
-        return found
+        return results
 
     def _ask(self, request: Mapping[str, object], read: Callable[[Mapping[str, object]], T]) -> T:
         """The answer to a request, read; Lost where there is none."""

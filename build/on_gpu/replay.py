@@ -18,11 +18,11 @@ from precast.loader.resolve.cache import Cache
 
 def find_cache(dump: Dump, path: Path | None) -> Cache:
     """The cache that holds the kernel of a dump: the one at a path, or one that is found, by the artifact's key."""
-    caches = [Cache(path)] if path else [found.cache for found in current_session().caches() if found.cache]
+    caches = [Cache(path)] if path else [entry.cache for entry in current_session().caches() if entry.cache]
     holders = [
-        one
-        for one in caches
-        if dump.op in one.index.ops and any(found.key == dump.key for found in one.op(dump.op).artifacts)
+        cache
+        for cache in caches
+        if dump.op in cache.index.ops and any(entry.key == dump.key for entry in cache.op(dump.op).artifacts)
     ]
     if not holders:
         where = f"{path} does not hold" if path else "none of the caches that are found here holds"
@@ -30,7 +30,7 @@ def find_cache(dump: Dump, path: Path | None) -> Cache:
             f"{where} the kernel {dump.key[:12]} of op {dump.op!r}: give --cache CACHE, the one that the program had"
             f" ({dump.cache[:80]!r}, index {dump.digest[:12]})"
         )
-    return next((one for one in holders if one.digest == dump.digest), holders[0])
+    return next((cache for cache in holders if cache.digest == dump.digest), holders[0])
 
 
 def check_device(dump: Dump) -> None:

@@ -1,7 +1,7 @@
-"""The describer: a child process that says what kernels declare, and what their ``supports`` refuses.
+"""The describer: a child process that reads the declarations of kernels, and calls their ``supports``.
 
-Planning never imports a kernel's module in its own process: that would start the DSL, or run an author's code, where
-everything else runs. A module may print, hang or crash without harm to the plan.
+Planning never imports a kernel's module in its own process: that would start the DSL, or run an author's code. A module
+may print, hang or crash without harm to the plan.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _PRINTED = 2000
 
 
 class Describer:
-    """The child process, ready to answer. Use ``describing`` to have one that always ends."""
+    """The child process, started. ``describing`` makes one that always ends."""
 
     def __init__(self, child: ChildProcess, limit: float) -> None:
         self._child, self._limit = child, limit
 
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
-        """What each kernel declares. A module that cannot be imported affects its own kernels alone."""
-        wanted = list(dict.fromkeys(kernels))
-        rows = self._request("describe", [{"op": one.op, "source": one.source} for one in wanted])
-        return dict(zip(wanted, map(_description, rows), strict=True))
+        """The declaration of each kernel. A module that cannot be imported affects only its own kernels."""
+        unique = list(dict.fromkeys(kernels))
+        rows = self._request("describe", [{"op": kernel.op, "source": kernel.source} for kernel in unique])
+        return dict(zip(unique, map(_description, rows), strict=True))
 
     def refusals(self, variants: Sequence[Variant]) -> tuple[str | None, ...]:
-        """For each variant, why its kernel's ``supports`` refuses it, or None."""
+        """For each variant, the reason why its kernel's ``supports`` refuses it, or None."""
         return tuple(_reason(row) for row in self._request("check", [_row(v) for v in variants]))
 
     def size_names(self, variants: Sequence[Variant]) -> tuple[frozenset[str], ...]:
-        """For each variant, the names of the sizes of its kernel's problems; none where it declares no problems."""
+        """For each variant, the names of the sizes in its kernel's problems; none if it declares no problems."""
         return tuple(_names(row) for row in self._request("sizes", [_row(v) for v in variants]))
 
     def _request(self, kind: str, rows: list[dict[str, Any]]) -> list[Any]:
@@ -61,13 +61,13 @@ class Describer:
         except ChildLost as lost:
             printed = f"; it last printed:\n{lost.output.strip()[-_PRINTED:]}\n" if lost.output.strip() else ""
             raise DescribeError(
-                f"{lost}{printed}; import them with Python to see why, one 'compile:' at a time"
+                f"{lost}{printed}; import the modules in Python, one 'compile:' at a time, to find the cause"
             ) from None
         if "error" in reply:
             raise DescribeError(f"describing the kernels failed: {reply['error']}\n{reply.get('traceback', '')}")
         answers = reply.get("rows")
         if not isinstance(answers, list) or len(answers) != len(rows):
-            raise DescribeError(f"the {_NAME} did not send {len(rows)} answers: report this")
+            raise DescribeError(f"the {_NAME} did not send {len(rows)} results: report this")
         return answers
 
 
@@ -82,7 +82,7 @@ def describing(
 ) -> Iterator[Describer]:
     """A child process that imports from ``search`` as if it compiled for ``target`` under ``env``.
 
-    ``limit`` is how many seconds one answer may take. The process ends with the block.
+    ``limit`` is the number of seconds that one request may take. The process ends with the block.
     """
     with ChildProcess(
         "describer_main",
@@ -115,11 +115,11 @@ def _names(row: object) -> frozenset[str]:
     if isinstance(row, str):
         raise DescribeError(row)
     if not isinstance(row, list) or not all(isinstance(name, str) and NAME.admits(name) for name in row):
-        raise DescribeError(f"the {_NAME} gave sizes that are no names: report this")
+        raise DescribeError(f"the {_NAME} sent invalid names of sizes: report this")
     return frozenset(row)
 
 
 def _reason(row: object) -> str | None:
     if row is None or isinstance(row, str):
         return row
-    raise DescribeError(f"the {_NAME} gave a reason that is not text: report this")
+    raise DescribeError(f"the {_NAME} sent a reason that is not text: report this")

@@ -1,4 +1,4 @@
-"""Descriptions: what a kernel says of itself, without being compiled."""
+"""Descriptions: what a kernel declares, read without compiling it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from precast.loader.errors import FormatError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What is known of a kernel without compiling it.
+    """The declaration of a kernel.
 
-    ``declared`` is False for a plain function: its manifest says which keys are tuned. ``has_supports`` is True for a
-    kernel whose ``supports`` must be asked about each variant. ``parts`` names the objects of one that has several.
-    ``speed_only`` names the facts of the GPU that it may be told wrongly, ``imports`` the modules that it imports when
+    ``declared`` is False for a plain function: its manifest then names the tuned keys. ``has_supports`` is True for a
+    kernel whose ``supports`` must be called for each variant. ``parts`` names the objects of a kernel with several.
+    ``speed_only`` names the facts of the GPU that only affect its speed, ``imports`` the modules that it imports when
     it compiles.
     """
 
@@ -37,7 +37,7 @@ class Description:
 
     @classmethod
     def parse(cls, value: object) -> Description:
-        """Read what the child says."""
+        """Read what the child process sent."""
         data = fields.as_object(value)
         return cls(
             op=fields.matching(data, "op", OP_NAME, "a name of an op"),
@@ -73,7 +73,7 @@ def _fact(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NotDescribed:
-    """Why a kernel could not be described, ending in what to do."""
+    """The reason why a kernel could not be described, which ends in what to do."""
 
     reason: str
 

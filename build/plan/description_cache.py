@@ -1,4 +1,4 @@
-"""Descriptions of kernels and refusals by ``supports``, asked for once and noted under the digest of their sources."""
+"""Descriptions of kernels and refusals by ``supports``, kept in the memo under the digest of their sources."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _IN_A_TOOLCHAIN = "; what is missing in the manifest's toolchain goes into its '
 
 
 class DescriptionCache:
-    """Answers about kernels. A child process imports them only where the notes do not hold the answer.
+    """Descriptions of kernels. A child process imports a kernel only if the memo has no description of it.
 
-    An entry's ``env:`` must be there when its kernel is imported: each environment has a child process of its own.
+    An entry's ``env:`` must be set when its kernel is imported: each environment has its own child process.
     """
 
     def __init__(
@@ -46,16 +46,15 @@ class DescriptionCache:
         search: Sequence[Path],
         target: Target,
         *,
-        limit: float,
         notes: Memo | None,
         interpreter: Interpreter = HERE,
     ) -> None:
-        self._search, self._target, self._limit, self._notes = search, target, limit, notes
+        self._search, self._target, self._notes = search, target, notes
         self._interpreter = interpreter
         self._sources = SourceDigests(search, notes, interpreter)
         self._stack = ExitStack()
         self._children: dict[Environment, Describer] = {}
-        self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the notes, or ""
+        self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the memo, or ""
         self._described: dict[str, str] = {}  # the same of every source
         self._readers: list[Any] = []
 
@@ -68,33 +67,33 @@ class DescriptionCache:
         self._stack.__exit__(kind, error, trace)
 
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
-        """What each kernel declares."""
-        wanted = list(dict.fromkeys(kernels))
-        keys = {one: self._key(one) for one in wanted}
-        found: dict[KernelRef, Description | NotDescribed] = {
-            one: noted for one, key in keys.items() if key and (noted := self._noted(key)) is not None
+        """The declaration of each kernel."""
+        unique = list(dict.fromkeys(kernels))
+        keys = {kernel: self._key(kernel) for kernel in unique}
+        descriptions: dict[KernelRef, Description | NotDescribed] = {
+            kernel: noted for kernel, key in keys.items() if key and (noted := self._noted(key)) is not None
         }
-        for env, group in _by_env((one, one.env) for one in wanted if one not in found).items():
-            for one, answer in self._child(env).describe(group).items():
+        for env, group in _by_env((kernel, kernel.env) for kernel in unique if kernel not in descriptions).items():
+            for kernel, answer in self._child(env).describe(group).items():
                 if self._interpreter.isolated and isinstance(answer, NotDescribed):
                     answer = NotDescribed(f"{answer.reason}{_IN_A_TOOLCHAIN}")
-                found[one] = answer
-                if self._notes and keys[one] and isinstance(answer, Description):
-                    self._notes.put("kernels", keys[one], _to_json(answer))
-        for one, answer in found.items():
+                descriptions[kernel] = answer
+                if self._notes and keys[kernel] and isinstance(answer, Description):
+                    self._notes.put("kernels", keys[kernel], _to_json(answer))
+        for kernel, answer in descriptions.items():
             if isinstance(answer, Description):
                 before = self._described.get(answer.source)
-                self._described[answer.source] = memo_key(before, keys[one]) if keys[one] else ""
+                self._described[answer.source] = memo_key(before, keys[kernel]) if keys[kernel] else ""
                 if answer.has_supports:
                     self._keys[answer.source] = self._described[answer.source]
-        return found
+        return descriptions
 
     def refusals(self, variants: Sequence[Variant]) -> list[str | None]:
-        """For each variant, why its kernel's ``supports`` refuses it, or None."""
+        """For each variant, the reason why its kernel's ``supports`` refuses it, or None."""
         reasons: list[str | None] = [None] * len(variants)
-        places = [(n, (v.source, environment_of(v.env))) for n, v in enumerate(variants) if v.source in self._keys]
+        positions = [(n, (v.source, environment_of(v.env))) for n, v in enumerate(variants) if v.source in self._keys]
         groups: dict[tuple[str, Environment], list[int]] = {}
-        for number, group in places:
+        for number, group in positions:
             groups.setdefault(group, []).append(number)
         for (source, env), numbers in sorted(groups.items()):
             answers = self._refusals(source, env, [variants[n] for n in numbers])
@@ -103,7 +102,7 @@ class DescriptionCache:
         return reasons
 
     def size_names(self, variants: Sequence[Variant]) -> list[frozenset[str]]:
-        """For each variant, the names of the sizes that its kernel's problems have; none where it declares none."""
+        """For each variant, the names of the sizes in its kernel's problems; none if it declares no problems."""
         return [self._size_names(variant) for variant in variants]
 
     def _size_names(self, variant: Variant) -> frozenset[str]:
@@ -124,23 +123,23 @@ class DescriptionCache:
         if isinstance(noted, list) and len(noted) == len(rows) and all(isinstance(r, (str, type(None))) for r in noted):
             return noted
         answer = list(self._child(env).refusals(variants))
-        # A refusal may depend on what is installed, which the key does not hold: it is asked for again next time.
+        # A refusal may depend on installed packages, which the key does not cover: it is not kept.
         if self._notes and key and not any(answer):
             self._notes.put("supports", key, answer)
         return answer
 
     def _key(self, kernel: KernelRef) -> str:
-        """The key of a description; empty for a kernel that cannot be found: the child says why."""
+        """The key of a description; empty for a kernel that cannot be found: the child process reports the reason."""
         if self._notes is None:
             return ""
         try:
-            place = str(
+            function = str(
                 FunctionRef.parse(kernel.source)
                 if kernel.source
                 else find(kernel.op or "", self._interpreter.entry_points(KERNELS))
             )
-            digest = self._sources.digest(place)
-            return memo_key(kernel.op, place, kernel.env, digest, str(self._target), self._reading())
+            digest = self._sources.digest(function)
+            return memo_key(kernel.op, function, kernel.env, digest, str(self._target), self._reading())
         except (PrecastError, OSError):
             return ""
 
@@ -162,10 +161,8 @@ class DescriptionCache:
 
     def _child(self, env: Environment) -> Describer:
         if env not in self._children:
-            made = describing(
-                self._search, self._target, env=dict(env), limit=self._limit, interpreter=self._interpreter
-            )
-            self._children[env] = self._stack.enter_context(made)
+            child = describing(self._search, self._target, env=dict(env), interpreter=self._interpreter)
+            self._children[env] = self._stack.enter_context(child)
         return self._children[env]
 
 

@@ -1,4 +1,4 @@
-"""Manifests: what a person asks to be built, read and checked, not yet expanded.
+"""Manifests: files that list the kernels to build, read and checked, not yet expanded.
 
     version: 1
     name: acme-norms
@@ -80,11 +80,11 @@ def environment_of(env: Mapping[str, str]) -> Environment:
 class Entry:
     """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
 
-    An entry with a ``program`` has neither: ``precast.build.plan.program_recorder`` puts entries of the kernels that it
-    asks for in its place.
+    An entry with a ``program`` has neither: ``precast.build.plan.program_recorder`` replaces it by entries of the
+    kernels that the program requests.
 
-    ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes. Whether a value is right is
-    known only with the op's keys, and an error then points at the value.
+    ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes: values are checked against the
+    op's keys later, and an error then points at the value.
     """
 
     op: str | None
@@ -101,7 +101,7 @@ class Entry:
     speed_only: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     problems_at: Location | None = None
-    gpus: tuple[str, ...] = ()  # by their profiles: those on which a program asked for it; all if empty
+    gpus: tuple[str, ...] = ()  # the profiles for which a program requested the kernel; all if empty
     skip_unsupported: bool = False
     program: Program | None = None
 
@@ -110,7 +110,7 @@ class Entry:
         return {name: fill_in_facts(value, target, profile) for name, value in self.env.items()}
 
     def assumed(self, profile: Profile) -> dict[str, Answer]:
-        """The facts of a GPU that ``env`` takes in."""
+        """The facts of a GPU that ``env`` uses."""
         return profile.answers(name for value in self.env.values() for name in facts_behind(value))
 
     @property
@@ -120,7 +120,7 @@ class Entry:
 
 
 class TuningPath(NamedTuple):
-    """A file of measurements that a manifest names, and where it does."""
+    """A file of measurements that a manifest names, and the location of the name."""
 
     path: Path
     at: Location
@@ -140,7 +140,7 @@ class Manifest:
     search: tuple[Path, ...] = ()
     profiles: tuple[str, ...] = ()
     tuning: tuple[TuningPath, ...] = ()
-    toolchain: ToolchainSpec | None = None  # that of the build, where there is none
+    toolchain: ToolchainSpec | None = None  # None: what is installed where the build runs
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -170,7 +170,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     root = yaml_fields.mapping(node, ROOT_KEYS)
     version = yaml_fields.required(root, "version", node)
     if version.value != VERSION or isinstance(version.value, bool):
-        raise ManifestError(f"version {version.plain()!r} is not known: write 'version: {VERSION}'", version.at)
+        raise ManifestError(f"version {version.plain()!r} is not supported: write 'version: {VERSION}'", version.at)
     targets = _targets(root["targets"]) if "targets" in root else ()
     kernels = yaml_fields.required(root, "kernels", node)
     entries = tuple(_entry(item, targets, path.parent) for item in yaml_fields.items(kernels))
@@ -224,17 +224,17 @@ def _entry(node: Node, inherited: tuple[Target, ...], folder: Path) -> Entry:
 
 
 def _kind(data: Nodes, node: Node) -> str:
-    """Which of the kinds of entries it is; every field must go with it."""
+    """The kind of an entry, by the field that only this kind has; every other field must be allowed for it."""
     kinds = [kind for kind in FIELDS_OF_KIND if kind in data]
     if len(kinds) != 1:
         raise ManifestError(
-            "an entry has one of 'kernel', 'compile', 'call' and 'script': write just one of them", node.at
+            "an entry has one of 'kernel', 'compile', 'call' and 'script': write exactly one of them", node.at
         )
     for name, value in data.items():
         if name not in FIELDS_OF_KIND[kinds[0]]:
             others = [repr(kind) for kind, fields in FIELDS_OF_KIND.items() if name in fields]
             raise ManifestError(
-                f"{name!r} goes with {' and '.join(others)}, not with {kinds[0]!r}: remove it", value.named_at
+                f"{name!r} is a field of {' and '.join(others)}, not of {kinds[0]!r}: remove it", value.named_at
             )
     return kinds[0]
 
@@ -250,7 +250,7 @@ def _config(node: Node) -> dict[str, Node]:
 
 def _check_value(node: Node) -> None:
     if isinstance(node.value, dict):
-        raise ManifestError("a mapping is no config value: write a plain value or a list of them", node.at)
+        raise ManifestError("a config value cannot be a mapping: write a plain value or a list of them", node.at)
     for item in node.value if isinstance(node.value, tuple) else ():
         _check_value(item)
 
@@ -290,35 +290,30 @@ def _part(node: Node) -> str:
 
 
 def _tuning(node: Node, base: Path) -> tuple[TuningPath, ...]:
-    """The files under ``tuning``. That they exist is known when they are read: a first one is yet to be measured."""
+    """The files under ``tuning``. A file need not exist yet: it may be the one that is to be measured."""
     yaml_fields.some(node, yaml_fields.text)
     nodes = node.value if isinstance(node.value, tuple) else (node,)
-    return tuple(TuningPath(base / yaml_fields.text(one), one.at) for one in nodes)
+    return tuple(TuningPath(base / yaml_fields.text(item), item.at) for item in nodes)
 
 
 def _folder(node: Node, base: Path) -> Path:
     """A folder of ``path``, relative to the manifest; ``${NAME}`` in it is a variable of the environment."""
 
     def value(match: re.Match[str]) -> str:
-        found = dict(os.environ).get(match[1])
-        if not found:
+        variable = dict(os.environ).get(match[1])
+        if not variable:
             raise ManifestError(
-                f"{text!r} names the variable {match[1]}, which is not set: set it to the folder that is meant, "
+                f"{text!r} uses the variable {match[1]}, which is not set: set it to a folder, "
                 f"such as {match[1]}=/path/to/folder",
                 node.at,
             )
-        return found
+        return variable
 
     text = yaml_fields.text(node)
     text = _VARIABLE.sub(value, text)
-    folder = base / text
-    try:
-        found = folder.is_dir()
-    except OSError:  # a name too long, or a folder that may not be searched
-        found = False
-    if not found:
-        raise ManifestError(f"{text!r} is not a folder beside the manifest: create it or correct the path", node.at)
-    return folder.resolve()
+    return yaml_fields.existing_path(
+        base / text, Path.is_dir, f"{text!r} is not a folder beside the manifest: create it or correct the path", node
+    )
 
 
 def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
@@ -330,7 +325,7 @@ def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
             raise ManifestError(f"{name} cannot be set: {reason}", value.named_at)
         if isinstance(value.value, bool):
             raise ManifestError(
-                f'{name} is true or false, and a variable is text: write "1", "0" or "true" in quotes', value.at
+                f'{name} is a truth value, and variables are text: write "1", "0" or "true" in quotes', value.at
             )
         if isinstance(value.value, (int, float)):
             result[name] = str(value.value)

@@ -1,4 +1,4 @@
-"""The fields of a manifest, each with its description: the one reference of the format."""
+"""The fields of a manifest, each with its description: the reference of the format."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
         "name": "The name of the cache, in lower-case letters, digits and single dashes. Required.",
         "targets": "The targets of every entry that has no `targets` itself: one, such as `sm_90a`, or a list.",
         "profiles": (
-            "The GPUs whose facts a kernel gets if it asks for the GPU while it compiles: one, such as `H200`, or a "
-            "list. A kernel that gets different answers from several GPUs of one compute capability is built for each. "
-            "Every capability without one has its usual GPU."
+            "The GPUs whose facts a kernel gets if it queries the GPU while it compiles: one, such as `H200`, or a "
+            "list. A kernel for which several GPUs of one compute capability have different facts is built for each. "
+            "Every capability without one has its default GPU."
         ),
         "path": (
             "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
             "them first. `${NAME}` in one is a variable of the environment."
         ),
         "tuning": (
-            "Files of measurements, relative to the manifest: one, or a list. Every build puts what they say of its "
-            "variants into the cache. `precast tune` writes them."
+            "Files of measurements, relative to the manifest: one, or a list. Every build puts the measurements of its "
+            "variants into the cache. `precast tune` writes such files."
         ),
         "toolchain": (
-            "The compiler and the libraries that its kernels are built with, in an environment of their own: a mapping "
-            "with the fields below. What is installed where the build runs if left out."
+            "The compiler and the libraries that its kernels are built with, in a separate environment: a mapping "
+            "with the fields below. If left out, those that are installed where the build runs."
         ),
         "kernels": "The entries: a list with at least one. Required.",
     }
@@ -40,8 +40,8 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "compile": "`module:function`: any function that ends in `cute.compile`.",
         "call": (
-            "`module:function`: a function that is called with sample tensors. Every kernel that the call asks an "
-            "attached library for is built."
+            "`module:function`: a function that is called with sample tensors. Every kernel that the call requests "
+            "from an attached library is built."
         ),
         "with": (
             "The arguments of `call` by name: plain values, lists, and tensors. A tensor is a mapping with `dtype` and "
@@ -50,13 +50,13 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "backward": "`true` also runs the backward pass of what `call` returns. `false` if left out.",
         "script": (
-            "A Python file, relative to the manifest, that is run. Every kernel that it asks an attached library for "
-            "is built."
+            "A Python file, relative to the manifest, that is run. Every kernel that it requests from an attached "
+            "library is built."
         ),
         "arguments": "The arguments of `script`: a list of texts and numbers.",
         "libraries": (
-            "The libraries to attach for `call` or `script`: one, such as `quack`, or a list. All that ship with "
-            "precast and are installed if left out."
+            "The libraries to attach for `call` or `script`: one, such as `quack`, or a list. If left out, all "
+            "installed libraries that precast supports."
         ),
         "op": "The name of the op, with `compile` only. Required unless the function declares an op.",
         "config": (

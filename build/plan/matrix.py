@@ -31,7 +31,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One full config, in the order of the op's keys, and the place that asks for it."""
+    """One full config, in the order of the op's keys, and the location that lists it."""
 
     config: dict[str, Value]
     at: Location
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The checked lists of one entry: countable before anything is multiplied."""
+    """The checked lists of one entry. The rows can be counted before the lists are multiplied."""
 
     entry: Entry
     op: str
@@ -50,12 +50,12 @@ class Matrix:
 
     @property
     def count(self) -> int:
-        """How many rows there are at most."""
+        """The largest possible number of rows."""
         alone = not self.axes and bool(self.include)
         return len(self.include) + (0 if alone else math.prod(map(len, self.axes.values())))
 
     def rows(self) -> Iterator[Row]:
-        """Every row: the matrix less what is excluded, then what is included."""
+        """Every row: those of the matrix that are not excluded, then those of ``include``."""
         if self.axes or not self.include:
             yield from self._kept()
         yield from self.include
@@ -72,10 +72,10 @@ class Matrix:
             kept += not any(matched)
         for count, (at, _) in zip(dropped, self.exclude, strict=True):
             if not count:
-                raise ManifestError("this drops no row of the matrix: correct its values, or remove it", at)
+                raise ManifestError("this item of 'exclude' matches no row: correct its values, or remove it", at)
         if not kept and not self.include:
             raise ManifestError(
-                f"'exclude' drops every row of {self.op!r}, so nothing is built: narrow it, or remove the entry",
+                f"'exclude' drops every row of {self.op!r}, so that nothing is built: narrow it, or remove the entry",
                 self.exclude[0][0],
             )
 
@@ -103,7 +103,7 @@ def matrix_of(entry: Entry, described: Description) -> Matrix:
 
 
 def _keys(entry: Entry, described: Description) -> tuple[Key, ...]:
-    """The op's keys. A declaration says itself which are tuned; for a plain function the manifest does."""
+    """The op's keys. A declaration names the tuned ones itself; for a plain function the manifest does."""
     table = {k.name: k for k in described.keys}
     for name, node in entry.tuned.items():
         key = _known(table, described.op, name, node)
@@ -127,19 +127,19 @@ def _known(table: Table, op: str, name: str, node: Node) -> Key:
 
 
 def _axis(key: Key, node: Node) -> tuple[Value, ...]:
-    """The values a key takes, by the rule for lists."""
+    """The values of a key, by the rule for lists."""
     if not (isinstance(node.value, tuple) and _depth(node) > key.type.count("list[")):
         return (_value(key, node),)
-    found: dict[bytes, Value] = {}
+    values: dict[bytes, Value] = {}
     for item in node.value:
         value = _value(key, item)
         text = canonical(to_json(value))
-        if text in found:
+        if text in values:
             raise ManifestError(f"{key.name}: {to_json(value)!r} is listed twice: keep one", item.at)
-        found[text] = value
-    if not found:
+        values[text] = value
+    if not values:
         raise ManifestError(f"{key.name}: an empty list makes no variants: give at least one value", node.at)
-    return tuple(found.values())
+    return tuple(values.values())
 
 
 def _value(key: Key, node: Node) -> Value:
@@ -163,13 +163,13 @@ def _included(row: Node, table: Table, axes: Mapping[str, tuple[Value, ...]], op
     single = {name: values for name, values in axes.items() if len(values) == 1 or name in given}
     several = [name for name in axes if name not in single and not table[name].has_default]
     if several:
-        raise ManifestError(f"the matrix has more than one value for {several[0]!r}: give this row its own", row.at)
+        raise ManifestError(f"the matrix has several values for {several[0]!r}: add a value to this row", row.at)
     base = _defaults(table.values(), {**single, **dict.fromkeys(given, ())}, op, row.at)
     return Row({**base, **{name: values[0] for name, values in single.items() if values}, **given}, row.at)
 
 
 def _defaults(keys: Iterable[Key], given: Mapping[str, Sequence[Value]], op: str, at: Location) -> dict[str, Value]:
-    """A config in the order of the keys, holding the defaults; what has none must be given."""
+    """A config of the defaults, in the order of the keys; a key without a default must be given."""
     result: dict[str, Value] = {}
     for key in keys:
         if key.name not in given and not key.has_default:

@@ -1,4 +1,4 @@
-"""The plan: every variant that the manifests ask for, in a fixed order, fully decided."""
+"""The plan: every variant that the manifests list, in a fixed order, with everything that its build needs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ LIMIT = 200_000
 _SHOWN = 10
 
 Refusals = Callable[[Sequence["Variant"]], Sequence["str | None"]]
-"""For each variant, why its kernel's ``supports`` refuses it, or None."""
+"""For each variant, the reason why its kernel's ``supports`` refuses it, or None."""
 
 SizeNames = Callable[[Sequence["Variant"]], Sequence["frozenset[str]"]]
-"""For each variant, the names of the sizes that its kernel's problems have; none where it declares no problems."""
+"""For each variant, the names of the sizes in its kernel's problems; none if it declares no problems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPlan:
-    """What the index says of an op beside its artifacts."""
+    """The entries of the index about an op, beside its artifacts."""
 
     keys: tuple[Key, ...]
     doc: str = ""
@@ -41,7 +41,7 @@ class OpPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A variant that was asked for and cannot be built, in an entry that says ``skip_unsupported: true``."""
+    """A listed variant that cannot be built, in an entry with ``skip_unsupported: true``."""
 
     variant: Variant
     reason: str
@@ -49,9 +49,9 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that one build makes. ``search`` holds the folders that workers import users' modules from.
+    """Everything that one build makes. ``search`` has the folders that workers import users' modules from.
 
-    All is compiled by one ``interpreter``'s compiler: manifests with different toolchains make a plan each.
+    All variants are compiled by the compiler of one ``interpreter``: each toolchain has its own plan.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Plan:
     search: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     profiles: Profiles = field(default_factory=Profiles)
-    tuning: TuningFile = field(default_factory=TuningFile)  # what was measured of its variants, for the index
+    tuning: TuningFile = field(default_factory=TuningFile)  # measurements of its variants, for the index
     interpreter: Interpreter = HERE
 
 
@@ -76,8 +76,8 @@ def make_plan(
 ) -> Plan:
     """Expand manifests into one plan, or raise ManifestError at the line that cannot be built.
 
-    ``targets`` keeps those targets alone. Without a ``name``, the plan has the first manifest's. ``profiles`` take the
-    place of those that the manifests name for the same capability.
+    ``targets`` keeps only those targets. Without a ``name``, the plan has the first manifest's. ``profiles`` replace
+    those that the manifests name for the same capability.
     """
     check_targets(manifests, targets)
     chosen = profiles.chosen if profiles else ()
@@ -112,13 +112,13 @@ class _Draft:
 
 
 def check_targets(manifests: Sequence[Manifest], targets: Sequence[Target]) -> None:
-    """Raise TargetError for a target that is unknown, or that no entry builds for."""
-    known = {t for m in manifests for e in m.entries for t in e.targets}
+    """Raise TargetError for a target that is unknown, or that no entry lists."""
+    targets_of_entries = {t for m in manifests for e in m.entries for t in e.targets}
     for target in targets:
         profile_of(target)
-        if target not in known:
-            listed = ", ".join(map(str, sorted(known)))
-            raise TargetError(f"no manifest builds for {target}: ask for one of {listed}, or add it to 'targets'")
+        if target not in targets_of_entries:
+            listed = ", ".join(map(str, sorted(targets_of_entries)))
+            raise TargetError(f"no manifest builds for {target}: choose one of {listed}, or add it to 'targets'")
 
 
 def _check_used(profiles: Sequence[Profile], variants: Sequence[Variant]) -> None:
@@ -126,31 +126,31 @@ def _check_used(profiles: Sequence[Profile], variants: Sequence[Variant]) -> Non
     for profile in profiles:
         if variants and not any(t.capability == profile.capability for t in targets):
             raise TargetError(
-                f"{profile.name} is of capability {profile.capability}, and this build is for "
-                f"{', '.join(map(str, targets))}: leave its profile out, or add a target that it can run"
+                f"{profile.name} has capability {profile.capability}, and this build is for "
+                f"{', '.join(map(str, targets))}: remove its profile, or add a target that it can run"
             )
 
 
 def _description(entry: Entry, described: Described) -> Description:
-    found = described[entry.ref]
-    if isinstance(found, NotDescribed):
-        raise ManifestError(found.reason, entry.location)
-    if entry.speed_only and found.declared:
+    description = described[entry.ref]
+    if isinstance(description, NotDescribed):
+        raise ManifestError(description.reason, entry.location)
+    if entry.speed_only and description.declared:
         raise ManifestError(
-            f"{found.source} declares itself what only costs speed: remove 'speed_only' here", entry.location
+            f"{description.source} declares its own 'speed_only': remove 'speed_only' here", entry.location
         )
-    return found
+    return description
 
 
 def _check_size(matrices: Iterable[tuple[Matrix, Description]], targets: Sequence[Target]) -> None:
-    """Refuse a plan that is too large before anything of it is multiplied."""
+    """Refuse a plan that is too large before its lists are multiplied."""
     total = 0
     for matrix, _ in matrices:
         count = matrix.count * len(_chosen(matrix.entry, targets))
         total += count
         if total > LIMIT:
             raise ManifestError(
-                f"{count} variants of {matrix.op!r} here, and more than {LIMIT} in the plan: list fewer values",
+                f"the plan has more than {LIMIT} variants, {count} of them of {matrix.op!r} here: list fewer values",
                 matrix.entry.location,
             )
 
@@ -187,10 +187,10 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
 
 
 def _on_each_gpu(draft: _Draft, profiles: Profiles) -> Iterator[Variant]:
-    """The variant for each GPU that its target is built for. One for several has its name."""
+    """The variant for each GPU that its target is built for. It has the GPU's name if there are several."""
     variant, entry = draft.variant, draft.entry
     several = profiles.all_of(variant.target)
-    for profile in (one for one in several if not entry.gpus or one.name in entry.gpus):
+    for profile in (gpu for gpu in several if not entry.gpus or gpu.name in entry.gpus):
         yield replace(
             variant,
             profile=profile.name if len(several) > 1 else "",
@@ -205,7 +205,7 @@ def _check_duplicates(variants: Iterable[Variant]) -> None:
         for op in variant.produces:
             first = seen.setdefault(identity(op, variant), variant.location)
             if first is not variant.location:
-                raise ManifestError(f"{variant} is asked for twice, first at {first}: remove one", variant.location)
+                raise ManifestError(f"{variant} is listed twice, first at {first}: remove one", variant.location)
 
 
 def _ranked(drafts: Sequence[_Draft]) -> list[_Draft]:
@@ -222,7 +222,7 @@ def _ranked(drafts: Sequence[_Draft]) -> list[_Draft]:
 
 
 def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tuple[list[_Draft], list[Skipped]]:
-    """What is built, and what an entry allows to be skipped. Any other refusal is an error."""
+    """The supported drafts, and those that an entry allows to be skipped. Any other refusal is an error."""
     open_ = [d.variant for d in drafts if d.refusal is None]
     reasons = iter(refusals(open_) if refusals else [None] * len(open_))
     checked = [d if d.refusal else replace(d, refusal=next(reasons)) for d in drafts]
@@ -237,8 +237,7 @@ def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tup
                     f"{errors[0].variant} cannot be built: {errors[0].refusal}",
                     *lines,
                     *more,
-                    "exclude it, or drop the target; or say 'skip_unsupported: true' in its entry to have it listed, "
-                    "and not built",
+                    "exclude it, or drop the target; or add 'skip_unsupported: true' to its entry to skip it",
                 ]
             ),
             errors[0].variant.location,
@@ -249,14 +248,14 @@ def _check_supported(drafts: Sequence[_Draft], refusals: Refusals | None) -> tup
 
 
 def _check_problems(drafts: Sequence[_Draft], size_names: SizeNames) -> None:
-    """Refuse a problem with a size that its kernel does not know. One variant of an entry stands for all."""
+    """Refuse a problem with a size that its kernel does not have. One variant of each entry is checked."""
     first = {id(d.entry): d for d in reversed(drafts) if d.entry.problems}
-    asked = list(first.values())
-    for draft, known in zip(asked, size_names([d.variant for d in asked]), strict=True):
+    representatives = list(first.values())
+    for draft, names in zip(representatives, size_names([d.variant for d in representatives]), strict=True):
         for name in dict.fromkeys(name for problem in draft.entry.problems for name in problem):
-            if known and name not in known:
+            if names and name not in names:
                 raise ManifestError(
-                    f"the problems of {draft.variant.op!r} have no size {name!r}{suggest(name, known)}",
+                    f"the problems of {draft.variant.op!r} have no size {name!r}{suggest(name, names)}",
                     draft.entry.problems_at or draft.entry.location,
                 )
 
@@ -264,17 +263,17 @@ def _check_problems(drafts: Sequence[_Draft], size_names: SizeNames) -> None:
 def _ops(matrices: Iterable[tuple[Matrix, Description]]) -> dict[str, OpPlan]:
     """Every op and its keys; entries of one op must agree on them."""
     plans: dict[str, OpPlan] = {}
-    places: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     for matrix, described in matrices:
         plan = OpPlan(keys=matrix.keys, doc=described.doc)
         for op in [f"{matrix.op}.{part}" for part in matrix.entry.parts or described.parts] or [matrix.op]:
             if plans.setdefault(op, plan).keys != plan.keys:
                 raise ManifestError(
-                    f"op {op!r} has other config keys here than at {places[op]}: "
-                    "give one of them another op, or both the same 'tuned'",
+                    f"op {op!r} has different config keys here and at {locations[op]}: "
+                    "rename one op, or give both the same 'tuned'",
                     matrix.entry.location,
                 )
-            places.setdefault(op, matrix.entry.location)
+            locations.setdefault(op, matrix.entry.location)
     return plans
 
 
@@ -283,7 +282,7 @@ def _order(variant: Variant) -> tuple[Any, ...]:
 
 
 def _sortable(value: Value) -> tuple[Any, ...]:
-    """Values of different types have an order too: nothing, numbers, texts, lists."""
+    """A sort key for values of any type: null, then numbers, texts and lists."""
     if value is None:
         return (0,)
     if isinstance(value, tuple):

@@ -13,7 +13,6 @@ from precast.build.gpu.profile import Profiles, profile_of
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
-from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
@@ -33,9 +32,11 @@ def read_manifests(
     emit: Sequence[str] = (),
     retarget: Sequence[str] = (),
 ) -> list[Manifest]:
-    """Read manifests that are to be built together; ``name`` is checked, and ``passed`` added to every entry's env.
+    """Read manifests that are built together; ``name`` is checked, and ``passed`` is added to every entry's env.
 
-    ``emit`` has the kinds of artifact to make of all, in place of those that they name. ``retarget`` changes targets.
+    What an entry's own ``env`` sets takes precedence over ``passed``. ``emit`` has the kinds of artifact, in place of
+    those that the manifests name. ``retarget`` has texts such as ``sm_100a=sm_103a``: what the manifests list for the
+    first target is planned for the second, and nothing else is.
     """
     if not paths:
         raise FormatError("no manifest is given: name at least one")
@@ -51,27 +52,25 @@ def plan_of(
     *,
     targets: Sequence[Target] = (),
     name: str = "",
-    limit: float = TIME_LIMIT,
     profiles: Profiles | None = None,
     notes: Memo | None = None,
     interpreter: Interpreter = HERE,
 ) -> Plan:
-    """The plan of manifests that have been read. Their programs are run first, without a GPU.
+    """The plan of manifests. Their programs are run first, without a GPU.
 
-    Kernels are described, and are to be compiled, by this ``interpreter``.
+    Kernels are described and compiled by this ``interpreter``. ``profiles`` are the GPUs to build for, in place of
+    those that the manifests name. A kernel that ``notes`` describe is not imported.
     """
-    for one in manifests:
-        if one.toolchain is not None and not interpreter.isolated:
-            raise ManifestError("it names a toolchain, and is planned without one: report this", one.toolchain.location)
+    for manifest in manifests:
+        if manifest.toolchain is not None and not interpreter.isolated:
+            raise ManifestError("this toolchain was not used for the plan: report this", manifest.toolchain.location)
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    manifests = record_programs(
-        manifests, targets=targets, profiles=assumed, limit=limit, notes=notes, interpreter=interpreter
-    )
+    manifests = record_programs(manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter)
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, limit=limit, notes=notes, interpreter=interpreter) as descriptions:
+    with DescriptionCache(search, first, notes=notes, interpreter=interpreter) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(
             manifests,
@@ -86,34 +85,34 @@ def plan_of(
 
 
 def read_retarget(texts: Sequence[str]) -> dict[Target, Target]:
-    """Read ``sm_100a=sm_103a``: the target to build for, by the one that manifests list.
+    """Read ``sm_100a=sm_103a``: the target to build for, by the target that manifests list.
 
     >>> {str(listed): str(wanted) for listed, wanted in read_retarget(["sm_100a=sm_103a"]).items()}
     {'sm_100a': 'sm_103a'}
     """
     moved: dict[Target, Target] = {}
     for text in texts:
-        listed, _, wanted = text.partition("=")
-        if not wanted:
-            raise TargetError(f"{text!r} names no two targets: write LISTED=WANTED, such as sm_100a=sm_103a")
-        before, after = Target.parse(listed), Target.parse(wanted)
+        listed, _, replacement = text.partition("=")
+        if not replacement:
+            raise TargetError(f"{text!r} does not name two targets: write LISTED=WANTED, such as sm_100a=sm_103a")
+        before, after = Target.parse(listed), Target.parse(replacement)
         profile_of(after)
         if before in moved or after in moved.values():
-            raise TargetError(f"{text!r} names a target that another such option names: give each once")
+            raise TargetError(f"{text!r} names a target that another --retarget names: name each target once")
         moved[before] = after
     return moved
 
 
 def retargeted(manifests: Sequence[Manifest], moved: Mapping[Target, Target]) -> list[Manifest]:
-    """Manifests with other targets in place of those that they list. What an op refuses there is skipped, and told.
+    """Manifests with other targets in place of those that they list. Unsupported variants are skipped and reported.
 
-    Entries for none of the listed targets are left out, and so are measurements, which are of the listed targets.
+    Entries without any of the listed targets are left out, and so are measurements, which are of the listed targets.
     """
     listed = {target for m in manifests for e in m.entries for target in e.targets}
     for target in moved:
         if target not in listed:
-            known = ", ".join(map(str, sorted(listed)))
-            raise TargetError(f"no manifest builds for {target}: name one of {known} before the '='")
+            alternatives = ", ".join(map(str, sorted(listed)))
+            raise TargetError(f"no manifest builds for {target}: name one of {alternatives} before the '='")
     result = []
     for manifest in manifests:
         entries = tuple(
@@ -127,8 +126,8 @@ def retargeted(manifests: Sequence[Manifest], moved: Mapping[Target, Target]) ->
 
 
 def read_tuning(manifests: Sequence[Manifest]) -> TuningFile:
-    """What the files say that manifests name under ``tuning``, joined; raises ManifestError at the name of a file."""
-    return join(_read_tuning(*one) for one in dict.fromkeys(named for m in manifests for named in m.tuning))
+    """The files that manifests name under ``tuning``, joined; raises ManifestError at the name of a file."""
+    return join(_read_tuning(*path) for path in dict.fromkeys(named for m in manifests for named in m.tuning))
 
 
 def _read_tuning(path: Path, at: Location) -> TuningFile:

@@ -1,9 +1,9 @@
-"""Problems: the sizes that an entry's variants are measured at, read from its ``problems``.
+"""Problems: the sizes at which an entry's variants are measured, read from its ``problems``.
 
 Each item is a mapping whose lists multiply, the last one fastest. A key may name several sizes that go together:
 ``"n,k": [[6144, 4096], [4096, 14336]]`` are two layers. A problem that occurs twice is measured once.
 
-What is measured decides nothing of what is compiled: no problem is part of a variant's key.
+Problems do not affect what is compiled: they are not part of a variant's key.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.patterns import NAME
 
 LIMIT = 10_000
-"""Problems of one entry."""
+"""The largest number of problems of one entry."""
 
 _SIZES = 32
 _LARGEST = 2**63 - 1
 
 Problem = Mapping[str, int]
 Column = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]
-"""Names, and the sizes that they take together."""
+"""Names, and the rows of sizes that they have together."""
 
 
 def parse_problems(node: Node) -> tuple[Problem, ...]:
@@ -36,19 +36,19 @@ def parse_problems(node: Node) -> tuple[Problem, ...]:
     >>> [dict(p) for p in parse_problems(read_yaml(b'[{m: [1, 16], "n,k": [[6144, 4096]]}]', "m.yaml"))]
     [{'m': 1, 'n': 6144, 'k': 4096}, {'m': 16, 'n': 6144, 'k': 4096}]
     """
-    found: dict[tuple[tuple[str, int], ...], Problem] = {}
+    problems: dict[tuple[tuple[str, int], ...], Problem] = {}
     for item in yaml_fields.items(node):
         columns = [_column(name, value) for name, value in yaml_fields.mapping(item).items()]
         _check(item, columns)
         names = [name for group, _ in columns for name in group]
         for row in itertools.product(*(sizes for _, sizes in columns)):
             problem = dict(zip(names, itertools.chain.from_iterable(row), strict=True))
-            found.setdefault(tuple(sorted(problem.items())), MappingProxyType(problem))
-        if len(found) > LIMIT:
+            problems.setdefault(tuple(sorted(problem.items())), MappingProxyType(problem))
+        if len(problems) > LIMIT:
             raise ManifestError(f"more than {LIMIT} problems: list fewer sizes", item.at)
-    if not found:
+    if not problems:
         raise ManifestError("no problem is listed: add one such as {m: [1, 16], n: 4096}", node.at)
-    return tuple(found.values())
+    return tuple(problems.values())
 
 
 def _check(item: Node, columns: list[Column]) -> None:
@@ -67,7 +67,7 @@ def _column(key: str, node: Node) -> Column:
     for name in names:
         if not NAME.admits(name):
             raise ManifestError(
-                f'{key[:80]!r} is no name of a size: write m, or "n,k" for several that go together', node.named_at
+                f'{key[:80]!r} is not the name of a size: write m, or "n,k" for sizes that go together', node.named_at
             )
     if len(names) == 1:
         values = yaml_fields.items(node) if isinstance(node.value, tuple) else (node,)
@@ -75,7 +75,7 @@ def _column(key: str, node: Node) -> Column:
     else:
         rows = tuple(_together(names, value) for value in yaml_fields.items(node))
     if not rows:
-        raise ManifestError(f"{key[:80]}: an empty list makes no problem: give at least one size", node.at)
+        raise ManifestError(f"{key[:80]}: the list is empty: give at least one size", node.at)
     return names, rows
 
 

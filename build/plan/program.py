@@ -1,4 +1,4 @@
-"""Programs: entries that are run. Every kernel that they ask an attached library for is built.
+"""Programs: entries that are run. Every kernel that they request from an attached library is built.
 
     - call: "quack:softmax"
       with: {x: {dtype: dtype, shape: [rows, N], requires_grad: true}, scale: "${scale}"}
@@ -39,7 +39,7 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The call of a function, ``module:function``, with sample arguments; with ``backward``, its backward pass too."""
+    """The call of a function, ``module:function``, with sample arguments, and optionally its backward pass."""
 
     place: str
     arguments: Nodes
@@ -52,7 +52,7 @@ class Call:
         return tuple(sorted({name for node in self.arguments.values() for name in _names(node)}))
 
     def request(self, values: Values) -> dict[str, Any]:
-        """What a child process is to run, for one value of each name."""
+        """The request to a child process, for one value of each name."""
         arguments = {name: _form(node, values) for name, node in self.arguments.items()}
         return {"call": self.place, "arguments": arguments, "backward": self.backward}
 
@@ -74,7 +74,7 @@ class Script:
         return ()
 
     def request(self, values: Values) -> dict[str, Any]:
-        """What a child process is to run."""
+        """The request to a child process."""
         return {"script": str(self.path), "arguments": list(self.arguments)}
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def parse_program(kind: str, data: Nodes, folder: Path) -> Program:
         _check(node, keys)
     named = {name for node in given.values() for name in _names(node)}
     for name in keys.keys() - named:
-        raise ManifestError(f"no argument in 'with' names {name!r}: name it there, or remove it", keys[name].named_at)
+        raise ManifestError(f"no argument in 'with' uses {name!r}: use it there, or remove it", keys[name].named_at)
     return Call(
         place=yaml_fields.matching(data["call"], PLACE, "'module:function': write it like 'quack:softmax'"),
         arguments=given,
@@ -120,14 +120,9 @@ def _word(node: Node) -> str:
 
 
 def _file(node: Node, folder: Path) -> Path:
-    path = folder / yaml_fields.text(node)
-    try:
-        found = path.is_file()
-    except (OSError, ValueError):  # a name too long, or of characters that no file has
-        found = False
-    if not found:
-        raise ManifestError(f"{yaml_fields.text(node)!r} is not a file beside the manifest: correct the path", node.at)
-    return path.resolve()
+    text = yaml_fields.text(node)
+    reason = f"{text!r} is not a file beside the manifest: correct the path"
+    return yaml_fields.existing_path(folder / text, Path.is_file, reason, node)
 
 
 def _keys(data: Nodes) -> dict[str, Node]:
@@ -138,7 +133,7 @@ def _keys(data: Nodes) -> dict[str, Node]:
 
 
 def _check(node: Node, keys: Nodes) -> None:
-    """Refuse an argument that is wrong whatever the values of its names are."""
+    """Refuse an argument that is invalid for any values of its names."""
     if isinstance(node.value, dict):
         _check_tensor(node, keys)
     elif isinstance(node.value, tuple):
@@ -156,9 +151,9 @@ def _check_tensor(node: Node, keys: Nodes) -> None:
     if ("shape" in data) == ("values" in data):
         raise ManifestError("a tensor has either 'shape' or 'values': write one of them", node.at)
     if "values" in data and "strides" in data:
-        raise ManifestError("'strides' goes with 'shape': remove it", data["strides"].at)
+        raise ManifestError("'strides' is only allowed with 'shape': remove it", data["strides"].at)
     if "strides" in data and len(_items(data, "strides")) != len(_items(data, "shape")):
-        raise ManifestError("as many strides as sizes are needed: correct one of the lists", data["strides"].at)
+        raise ManifestError("'strides' and 'shape' differ in length: correct one of the lists", data["strides"].at)
     checks = {"shape": _size, "strides": _size, "values": _number, "requires_grad": _truth}
     for name, field in data.items():
         for leaf in _leaves(field) if name in checks else ():
@@ -174,9 +169,9 @@ def _check_tensor(node: Node, keys: Nodes) -> None:
 
 def _check_name(name: str | None, node: Node, keys: Nodes) -> None:
     if name is None:
-        raise ManifestError("a name stands alone: write '${name}' and nothing beside it", node.at)
+        raise ManifestError("a name must be the whole text: write '${name}' and nothing else", node.at)
     if name not in keys:
-        raise ManifestError(f"{name[:80]!r} is no key of 'config'{suggest(name[:80], keys)}: give it a value", node.at)
+        raise ManifestError(f"'config' has no key {name[:80]!r}{suggest(name[:80], keys)}: add a value for it", node.at)
 
 
 def _items(data: Nodes, name: str) -> tuple[Node, ...]:
@@ -245,14 +240,14 @@ def _filled(node: Node, values: Values, check: Callable[[Any, Node], Any]) -> An
 def _size(value: Any, node: Node) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
         raise ManifestError(
-            f"{_shown(value, node)} is no size: give an integer of 0 or more, or a key of 'config'", node.at
+            f"{_shown(value, node)} is not a size: give an integer of 0 or more, or a key of 'config'", node.at
         )
     return value
 
 
 def _number(value: Any, node: Node) -> int | float | bool:
     if not isinstance(value, (int, float)):
-        raise ManifestError(f"{_shown(value, node)} is no number: give one, or a key of 'config'", node.at)
+        raise ManifestError(f"{_shown(value, node)} is not a number: give one, or a key of 'config'", node.at)
     return value
 
 

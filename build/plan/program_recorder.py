@@ -1,7 +1,7 @@
-"""Programs recorded: each is run without a GPU, and entries of the kernels that it asked for take its place.
+"""The program recorder: runs programs without a GPU, and replaces them by entries of the kernels that they request.
 
-A program runs in a child process of its own for each target, so that what it asks for depends on nothing else. What a
-call asked for is noted under the digest of its sources. A script is run each time, since it may read anything.
+A program runs in its own child process for each target, so that its requests depend on nothing else. The requests of a
+call are kept in the memo under the digest of its sources. A script is run each time, since it may read anything.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from precast.loader.errors import FormatError, PrecastError
 
 _NAME = "process that runs the program"
 _PRINTED = 2000
+_SECONDS = 300.0  # for one call or script
 # The code that decides what is recorded: when it changes, so may a recording.
 _READERS = ("precast.build.child.program_main", "precast.loader.attach.attachment", "precast.loader.attach.hooks")
 
@@ -57,13 +58,13 @@ class Run:
 
     @property
     def requests(self) -> tuple[dict[str, Any], ...]:
-        """What its child process is asked, one request for each row."""
+        """The requests to its child process, one for each row."""
         return tuple(self.program.request(row.config) for row in self.rows)
 
-    def shown(self, row: Row) -> str:
+    def label(self, row: Row) -> str:
         """The program with the values of one row, for messages."""
         values = ", ".join(f"{name}={to_json(value)}" for name, value in row.config.items())
-        return f"{self.program}{f' with {values}' if values else ''}, for {self.target},"
+        return f"{self.program}{f' with {values}' if values else ''} for {self.target}"
 
     @property
     def env(self) -> Environment:
@@ -76,36 +77,39 @@ def record_programs(
     *,
     targets: Sequence[Target],
     profiles: Profiles,
-    limit: float,
     notes: Memo | None,
     interpreter: Interpreter = HERE,
 ) -> list[Manifest]:
-    """Manifests whose programs have been replaced by entries of the kernels that they ask for.
+    """Manifests whose programs have been replaced by entries of the kernels that they request.
 
-    A kernel that several programs ask for is built once. ``limit`` is how many seconds one call or script may take.
+    A kernel that several programs request is built once.
     """
     runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles, interpreter)]
-    recordings = _recordings(runs, limit, notes) if runs else []
+    recordings = _recordings(runs, notes) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):
-        for one in recorded:
-            key = (run.target, environment_of(run.entry.env), one.key)
+        for kernel in recorded:
+            key = (run.target, environment_of(run.entry.env), kernel.key)
             gpus.setdefault(key, []).append(run.profile.name)
             before = entries.get(key)
-            # Of several calls that make one key, the least by its text, whichever program made it.
-            entries[key] = (one, run) if before is None else (min(one, before[0], key=lambda r: r.text), before[1])
-    ordered = sorted(entries.items(), key=lambda found: found[1][0].text)
-    made = [(run, replace(_entry(one, run), gpus=tuple(dict.fromkeys(gpus[key])))) for key, (one, run) in ordered]
-    return [replace(m, entries=tuple(_replaced(m, made))) for m in manifests]
+            # Of several calls with the same key, the first by its text, whichever program made it.
+            entries[key] = (
+                (kernel, run) if before is None else (min(kernel, before[0], key=lambda r: r.text), before[1])
+            )
+    ordered = sorted(entries.items(), key=lambda item: item[1][0].text)
+    replacements = [
+        (run, replace(_entry(kernel, run), gpus=tuple(dict.fromkeys(gpus[key])))) for key, (kernel, run) in ordered
+    ]
+    return [replace(m, entries=tuple(_replaced(m, replacements))) for m in manifests]
 
 
-def _replaced(manifest: Manifest, made: Sequence[tuple[Run, Entry]]) -> Iterator[Entry]:
+def _replaced(manifest: Manifest, replacements: Sequence[tuple[Run, Entry]]) -> Iterator[Entry]:
     for entry in manifest.entries:
         if entry.program is None:
             yield entry
         else:
-            yield from (new for run, new in made if run.entry is entry)
+            yield from (new for run, new in replacements if run.entry is entry)
 
 
 def _runs(
@@ -131,7 +135,7 @@ def _runs(
 
 
 def _entry(recorded: Recorded, run: Run) -> Entry:
-    """The entry of one recorded kernel, at the place of its program."""
+    """The entry of one recorded kernel, at the location of its program."""
     config, tuned = (
         {name: _node(value, run.entry.location) for name, value in values.items()} for values in entry_values(recorded)
     )
@@ -144,23 +148,23 @@ def _node(value: Any, at: Location) -> Node:
     return Node(tuple(_node(item, at) for item in value) if isinstance(value, list) else value, at)
 
 
-def _recordings(runs: Sequence[Run], limit: float, notes: Memo | None) -> list[tuple[Recorded, ...]]:
-    """What each run asks for: noted, or by a child process of its own. As many run at a time as there is room for."""
+def _recordings(runs: Sequence[Run], notes: Memo | None) -> list[tuple[Recorded, ...]]:
+    """The requests of each run: from the memo, or from its own child process, several at a time."""
     keys = _note_keys(runs, notes)
-    found = {n: noted for n, key in enumerate(keys) if notes and key and (noted := _noted(notes, key)) is not None}
-    waiting = iter([n for n in range(len(runs)) if n not in found])
+    results = {n: noted for n, key in enumerate(keys) if notes and key and (noted := _noted(notes, key)) is not None}
+    waiting = iter([n for n in range(len(runs)) if n not in results])
     while batch := list(itertools.islice(waiting, default_jobs())):
         with ExitStack() as stack:
             children = [stack.enter_context(_start(runs[n])) for n in batch]
             for n, child in zip(batch, children, strict=True):
-                found[n] = _recorded(runs[n], child, limit)
+                results[n] = _recorded(runs[n], child)
                 if notes and keys[n]:
-                    notes.put("programs", keys[n], [one.to_json() for one in found[n]])
-    return [found[n] for n in range(len(runs))]
+                    notes.put("programs", keys[n], [kernel.to_json() for kernel in results[n]])
+    return [results[n] for n in range(len(runs))]
 
 
 def _start(run: Run) -> ChildProcess:
-    """A child process that has been asked for every row."""
+    """A child process, with the requests of all rows sent to it."""
     child = ChildProcess(
         "program_main",
         name=_NAME,
@@ -177,14 +181,14 @@ def _start(run: Run) -> ChildProcess:
     return child
 
 
-def _recorded(run: Run, child: ChildProcess, limit: float) -> tuple[Recorded, ...]:
-    """What a child process has recorded; raises ManifestError where the program failed or asked for nothing."""
+def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
+    """What a child process has recorded; raises ManifestError if the program failed or requested nothing."""
     at = run.entry.location
     try:
-        reply = child.receive(limit * len(run.rows)).header
+        reply = child.receive(_SECONDS * len(run.rows)).header
     except ChildLost as lost:
         printed = _indented(lost.output[-_PRINTED:])
-        raise ManifestError(f"{run.program}, for {run.target}, did not end: {lost}: correct it{printed}", at) from None
+        raise ManifestError(f"{run.program} failed for {run.target}: {lost}: correct it{printed}", at) from None
     try:
         if "row" in reply:
             _refuse(reply, run, run.rows[fields.get(reply, "row", int)])
@@ -197,14 +201,14 @@ def _recorded(run: Run, child: ChildProcess, limit: float) -> tuple[Recorded, ..
     reasons = _indented("\n".join(left_out))
     if not recorded:
         raise ManifestError(
-            f"{run.program} asked for no kernel of an attached library for {run.target}: call a function that compiles "
+            f"{run.program} requested no kernel of an attached library for {run.target}: call a function that compiles "
             f"one, or name its library with 'libraries'{reasons}",
             run.entry.location,
         )
     if left_out and not run.entry.skip_unsupported:
         raise ManifestError(
-            f"{run.program} asked for kernels that no manifest can hold, for {run.target}: "
-            f"add 'skip_unsupported: true' to build the others alone{reasons}",
+            f"{run.program} requested kernels for {run.target} that a manifest cannot hold: "
+            f"add 'skip_unsupported: true' to build only the others{reasons}",
             run.entry.location,
         )
     return recorded
@@ -214,8 +218,8 @@ def _refuse(reply: Mapping[str, Any], run: Run, row: Row) -> None:
     """Raise the error of one row."""
     frames = _indented(str(reply.get("traceback", "")))
     if "refused" in reply:
-        raise ManifestError(f"{run.shown(row)} cannot be recorded: {reply['refused']}{frames}", row.at)
-    error = f"{run.shown(row)} failed with {reply.get('error')}: correct it, or its entry"
+        raise ManifestError(f"{run.label(row)} cannot be recorded: {reply['refused']}{frames}", row.at)
+    error = f"{run.label(row)} failed with {reply.get('error')}: correct it, or its entry"
     raise ManifestError(f"{error}{frames}", row.at)
 
 
@@ -232,7 +236,7 @@ def _noted(notes: Memo, key: str) -> tuple[Recorded, ...] | None:
 
 
 def _note_keys(runs: Sequence[Run], notes: Memo | None) -> list[str]:
-    """The keys of recordings; empty for one that is made each time."""
+    """The keys of recordings in the memo; empty for a program that is run each time."""
     if notes is None:
         return [""] * len(runs)
     digests: dict[tuple[Any, ...], SourceDigests] = {}
@@ -249,16 +253,16 @@ def _note_key(run: Run, sources: SourceDigests) -> str:
     if isinstance(run.program, Script):
         return ""
     try:
-        digests = [sources.digest(place) for place in (run.program.place, *_READERS)]
+        digests = [sources.digest(source) for source in (run.program.place, *_READERS)]
         versions = _versions(run.interpreter)
-        guards = [] if run.interpreter.isolated else list(_guards(run.program.libraries))  # its lock says it all
+        guards = [] if run.interpreter.isolated else list(_guards(run.program.libraries))  # its lock covers them
     except (PrecastError, OSError):
-        return ""  # the child process says what is wrong
+        return ""  # the child process reports the error
     return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, versions, guards)
 
 
 def _versions(interpreter: Interpreter) -> list[str]:
-    """What compiles there, if anything does."""
+    """The versions of the compiler's packages; none if it is not installed."""
     if not interpreter.isolated and find_spec("cutlass") is None:
         return []
     versions = [interpreter.distribution(name).version for name in packages_for(find_cuda(interpreter))]
@@ -266,7 +270,7 @@ def _versions(interpreter: Interpreter) -> list[str]:
 
 
 def _guards(libraries: Iterable[str]) -> Iterator[list[str]]:
-    """What the attached libraries are: a recording holds their versions, and the digests of their sources."""
+    """The attached libraries with their versions and the digests of their sources, on which a recording depends."""
     for name in libraries or SHIPPED:
         try:
             guard = library_named(name).guard()

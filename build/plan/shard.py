@@ -39,8 +39,8 @@ class Shard:
 def part_of(plan: Plan, shard: Shard) -> Plan:
     """The plan of one shard: the same ops, and the variants of this shard alone.
 
-    Variants are dealt in turn, op by op and target by target, because those of one op cost about the same. Within an op
-    they are ordered by their digests, so that no shard gets all the large sizes. The result depends on the plan alone.
+    Variants are assigned in turn, op by op and target by target, because those of one op cost about the same. Within an
+    op they are ordered by their digests, so that no shard gets all large sizes. The result depends only on the plan.
     """
     dealt = sorted({v.identity: v for v in plan.variants}.values(), key=_order)  # one for all of its GPUs
     mine = {v.identity for v in dealt[shard.index - 1 :: shard.count]}

@@ -1,12 +1,12 @@
-"""What a manifest asks for under ``toolchain``: the compiler's version, the CUDA major, and the libraries beside them.
+"""The field ``toolchain`` of a manifest: the compiler's version, the CUDA major version, and the libraries.
 
     toolchain: {dsl: "4.7.1", cuda: 13, python: ">=3.12", requirements: [quack-kernels==0.6.5]}
 
-Or a lock, which has every distribution with its version and its digests:
+Or a lock, which lists every distribution with its version and its digests:
 
     toolchain: {lock: requirements.lock, python: "3.12"}
 
-What of it can be had is known only when the environment is made: see ``precast.build.toolchains``.
+Whether it can be installed is known only when the environment is created: see ``precast.build.toolchains``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CUDAS = (12, 13)
 DSL_VERSION = Pattern(r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,4})?")
 _NUMBER = r"3\.[0-9]{1,2}(?:\.[0-9]{1,2})?"
 PYTHON = Pattern(rf"{_NUMBER}|(?:~=|==|!=|<=|>=|<|>) ?{_NUMBER}(?: ?, ?(?:~=|==|!=|<=|>=|<|>) ?{_NUMBER}){{0,3}}")
-REQUIREMENT = Pattern(r"[A-Za-z0-9][^@]{0,1000}")  # what it says beside, packaging reads
+REQUIREMENT = Pattern(r"[A-Za-z0-9][^@]{0,1000}")  # packaging checks the rest
 _PLAIN_PYTHON = re.compile(_NUMBER)
 
 TOOLCHAIN_FIELDS: Mapping[str, str] = MappingProxyType(
@@ -57,7 +57,7 @@ TOOLCHAIN_FIELDS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolchainSpec:
-    """A toolchain as it was asked for. Two that ask for the same are equal, wherever they stand."""
+    """A toolchain as a manifest describes it. Two with the same fields are equal, wherever they are written."""
 
     dsl: str = ""
     cuda: int = CUDAS[0]
@@ -72,7 +72,7 @@ class ToolchainSpec:
         return ", ".join([f"DSL {self.dsl}" if self.dsl else "DSL", f"CUDA {self.cuda}", *self.requirements])
 
     def admits_python(self, version: str) -> bool:
-        """Whether a Python of this version will do.
+        """Whether a Python of this version can be used.
 
         >>> here = Location("m.yaml", 1, 1)
         >>> ToolchainSpec(python="3.12", location=here).admits_python("3.12.1")
@@ -90,9 +90,9 @@ def parse_toolchain(node: Node, folder: Path) -> ToolchainSpec:
     lock = data.get("lock")
     for name in ("dsl", "cuda", "requirements") if lock is not None else ():
         if name in data:
-            raise ManifestError(f"a lock says all versions: remove {name!r}, or 'lock'", data[name].named_at)
+            raise ManifestError(f"a lock has all versions already: remove {name!r}, or 'lock'", data[name].named_at)
     if not {"dsl", "requirements", "lock"} & data.keys():
-        raise ManifestError("it names no version: write 'dsl', 'requirements' or 'lock'", node.at)
+        raise ManifestError("the toolchain has no version: write 'dsl', 'requirements' or 'lock'", node.at)
     return ToolchainSpec(
         dsl=_version(data["dsl"]) if "dsl" in data else "",
         cuda=_cuda(data["cuda"]) if "cuda" in data else CUDAS[0],
@@ -107,27 +107,27 @@ def parse_toolchain(node: Node, folder: Path) -> ToolchainSpec:
 
 def _version(node: Node) -> str:
     if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-        raise ManifestError(f'{node.value} is a number here: write the version in quotes, such as "4.7.1"', node.at)
+        raise ManifestError(f'{node.value} is a number: write the version in quotes, such as "4.7.1"', node.at)
     return yaml_fields.matching(node, DSL_VERSION, 'a version of the DSL: write one like "4.7.1"')
 
 
 def _cuda(node: Node) -> int:
     if isinstance(node.value, bool) or node.value not in CUDAS:
-        known = " or ".join(map(str, CUDAS))
-        raise ManifestError(f"{node.plain()!r} is no CUDA version that the DSL comes for: write {known}", node.at)
+        allowed = " or ".join(map(str, CUDAS))
+        raise ManifestError(f"the DSL does not support CUDA {node.plain()!r}: write {allowed}", node.at)
     return int(str(node.value))
 
 
 def _requirement(node: Node) -> str:
     text = yaml_fields.text(node)
     try:
-        found = Requirement(text)
-        if found.url:
+        requirement = Requirement(text)
+        if requirement.url:
             raise ManifestError(
-                f"{text[:80]!r} names an address: write a version, and name the folder of its wheel with --find-links",
+                f"{text[:80]!r} has a URL: write a version, and name the folder of its wheel with --find-links",
                 node.at,
             )
-        return str(found)
+        return str(requirement)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ManifestError(
@@ -137,7 +137,7 @@ def _requirement(node: Node) -> str:
 
 def _python(node: Node) -> str:
     if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-        raise ManifestError(f'{node.value} is a number here: write the version in quotes, such as "3.12"', node.at)
+        raise ManifestError(f'{node.value} is a number: write the version in quotes, such as "3.12"', node.at)
     text = yaml_fields.matching(node, PYTHON, 'a version of Python: write it like "3.12" or ">=3.12"')
     try:
         if not _PLAIN_PYTHON.fullmatch(text):
@@ -148,15 +148,8 @@ def _python(node: Node) -> str:
 
 
 def _lock(node: Node, folder: Path) -> Path:
-    path = folder / yaml_fields.text(node)
-    try:
-        found = path.is_file()
-    except (OSError, ValueError):
-        found = False
-    if not found:
-        raise ManifestError(
-            f"{yaml_fields.text(node)!r} is not a file beside the manifest: write it with 'precast toolchains --lock', "
-            "or correct the path",
-            node.at,
-        )
-    return path.resolve()
+    text = yaml_fields.text(node)
+    reason = (
+        f"{text!r} is not a file beside the manifest: write it with 'precast toolchains --lock', or correct the path"
+    )
+    return yaml_fields.existing_path(folder / text, Path.is_file, reason, node)

@@ -12,14 +12,14 @@ from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.target import Target
 from precast.loader.machine.facts import Answer
 
-_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # of a variant, for people: how many values, and how many characters of each
+_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # in the label of a variant: the number of values, and characters of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """One call of a kernel function for one target: the unit that is compiled.
 
-    ``config`` is the full config, each value in its one form. ``rank`` is the author's order among variants that
+    ``config`` is the full config, each value in canonical form. ``rank`` is the author's order among variants that
     differ in tuned keys only: lower is preferred. A function that compiles several objects names them in ``parts``.
     """
 
@@ -32,21 +32,21 @@ class Variant:
     emit: tuple[str, ...] = ("object",)
     env: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
-    profile: str = ""  # the GPU, where the target is built for several
-    assumed: Mapping[str, Answer] = field(default_factory=dict)  # facts of the GPU that ``env`` takes in
-    speed_only: tuple[str, ...] = ()  # facts that the kernel may be told wrongly: it only gets slower
-    imports: tuple[str, ...] = ()  # what a worker imports once for all variants of the kernel
+    profile: str = ""  # the GPU, if the target is built for several
+    assumed: Mapping[str, Answer] = field(default_factory=dict)  # facts of the GPU that ``env`` uses
+    speed_only: tuple[str, ...] = ()  # facts that may differ where the kernel runs: it only gets slower
+    imports: tuple[str, ...] = ()  # modules that a worker imports once for all variants of the kernel
     rank: int = 0
-    registered: bool = False  # the manifest says ``kernel:``, so that naming the op is enough to build it
+    registered: bool = False  # the manifest has ``kernel:``, so that the name of the op is enough to build it
 
     @property
     def identity(self) -> str:
-        """What identifies the variant for its users, as canonical JSON: its op, its config, its target."""
+        """The identity of the variant for its users, as canonical JSON: its op, its config, its target."""
         return identity(self.op, self)
 
     @property
     def identity_on_gpu(self) -> str:
-        """What identifies it in a build for several GPUs: its identity, and the GPU."""
+        """The identity of the variant in a build for several GPUs: its identity, and the GPU."""
         return f"{self.identity} {self.profile}" if self.profile else self.identity
 
     @property
@@ -56,11 +56,11 @@ class Variant:
 
     @property
     def attached(self) -> bool:
-        """Whether its function is one of an attached library, which may compile several objects for one key."""
+        """Whether its function belongs to an attached library, and may compile several objects for one key."""
         return "@" in self.source
 
     def __str__(self) -> str:
-        """For people, and never the same for two variants: one that is cut ends with a digest of its identity."""
+        """A label that is unique to the variant: a shortened one ends with a digest of its identity."""
         whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]
         shown = [_cut(text) for text in whole[:_VALUES_SHOWN]]
         if shown != whole:
@@ -87,7 +87,7 @@ class Variant:
 
 
 def identity(op: str, variant: Variant) -> str:
-    """What identifies an artifact of a variant that is stored under an op, as canonical JSON."""
+    """The identity of an artifact of a variant that is stored under an op, as canonical JSON."""
     config = {name: to_json(value) for name, value in variant.config.items()}
     return canonical([op, config, str(variant.target)]).decode()
 

@@ -1,4 +1,4 @@
-"""A push to a folder: of this machine, or of a repository on the hub. Both get the same files."""
+"""A push to a folder on this machine, or to a repository on the hub. Both get the same files."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 
 
 def folder_files(layers: Sequence[tuple[Layer, bytes]]) -> dict[str, bytes]:
-    """The files of a folder that holds a cache in layers; the table that names the others is the last."""
+    """The files of a folder with a cache in layers; the last one is the table of the others."""
     files = {LAYER_FILES.format(layer.sha256): data for layer, data in layers}
     return {**files, TABLE_FILE: encode(layers_to_json([layer for layer, _ in layers]))}
 
 
 def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple[int, int]:
-    """Write the files that a folder lacks, and return how many bytes were written and how many were there.
+    """Write the files that a folder lacks, and return how many bytes were written and how many it had already.
 
-    Layers of caches that were pushed before stay: somebody may be reading them.
+    Layers of earlier pushes are kept: they may be in use.
     """
     root = Path(reference.path)
     if not reference.path:
-        raise PushError(f"{reference} cannot be written to: push to file:///FOLDER, and copy that to the web server")
+        raise PushError(f"{reference} is read-only: push to file:///FOLDER, and copy the folder to the web server")
     if root.is_dir() and any(root.iterdir()) and not (root / TABLE_FILE).is_file():
-        raise PushError(f"{root} holds other things than layers of caches: choose an empty or a new folder")
+        raise PushError(f"{root} has files that are not layers of caches: choose an empty or a new folder")
     kept = 0
     for name, data in files.items():
         path = root / name
@@ -47,10 +47,10 @@ def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple
 def push_to_hub(
     reference: HubReference, files: dict[str, bytes], *, endpoint: str | None, message: str
 ) -> tuple[str, int, int]:
-    """Commit the files that a folder of the hub lacks, in one step, and return the commit, and the bytes that were sent
-    and that were there. The repository and the branch must be there.
+    """Commit the files that a folder of the hub lacks, and return the commit, the number of bytes that were sent, and
+    the number that it had already. The repository and the branch must exist.
 
-    Layers of the cache that was there before are deleted: who reads it reads an older commit, which has them still.
+    Layers of the previous cache are deleted: its readers use an older commit, which still has them.
     """
     try:
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -58,15 +58,15 @@ def push_to_hub(
     except ImportError:
         raise PushError("huggingface_hub is not installed: pip install 'precast[hub]'") from None
     api: Any = HfApi(endpoint=endpoint, token=hub_token() or None)
-    place = {"repo_id": reference.name, "repo_type": reference.kind.removesuffix("s")}
+    repository = {"repo_id": reference.name, "repo_type": reference.kind.removesuffix("s")}
     prefix = f"{reference.folder}/" if reference.folder else ""
     try:
-        before = api.repo_info(**place, revision=reference.revision)
-        there = {one.rfilename.removeprefix(prefix) for one in before.siblings if one.rfilename.startswith(prefix)}
+        before = api.repo_info(**repository, revision=reference.revision)
+        there = {file.rfilename.removeprefix(prefix) for file in before.siblings if file.rfilename.startswith(prefix)}
         kept = {name for name in files if name in there and name != TABLE_FILE}
         old = {name for name in there - files.keys() if _LAYER.fullmatch(name)}
         done = api.create_commit(
-            **place,
+            **repository,
             revision=reference.revision,
             parent_commit=before.sha,
             operations=[
@@ -76,10 +76,12 @@ def push_to_hub(
             commit_message=message,
         )
     except HfHubHTTPError as error:
-        said = " ".join(str(error).split())[:300]
-        raise FetchError(f"{reference}: the hub refused ({said}): check the name, the revision and HF_TOKEN") from None
+        detail = " ".join(str(error).split())[:300]
+        raise FetchError(
+            f"{reference}: the hub refused ({detail}): check the name, the revision and HF_TOKEN"
+        ) from None
     except Exception as error:  # any exception that the library, or what it sends with, raises
-        said = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        raise FetchError(f"{reference}: it could not be pushed ({said}): try again") from None
+        detail = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        raise FetchError(f"{reference}: the push failed ({detail}): try again") from None
     there_already = sum(len(files[name]) for name in kept)
     return str(done.oid), sum(map(len, files.values())) - there_already, there_already

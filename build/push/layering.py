@@ -1,8 +1,8 @@
-"""A cache as layers: tar files of bounded size, and the table of what is where in them.
+"""A cache as layers: tar files of limited size, and the table of their contents.
 
-One layer for each blob would be a thousand requests; one for all would be sent again as a whole when a blob changes.
-So the first layer has the index and the ops, and blobs are distributed over as many layers as keep each at about
-``LAYER_SIZE``, by the first bits of their digests: a new blob changes one layer, and the others keep theirs.
+One layer for each blob would need a thousand requests; one layer for all would be sent again when any blob changes. So
+the first layer has the index and the ops, and the blobs are distributed over layers of about ``LAYER_SIZE``, by the
+first bits of their digests: a new blob changes one layer only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def layers_of(files: Mapping[str, bytes]) -> list[tuple[Layer, bytes]]:
 
 
 def _bits(size: int) -> int:
-    """The power of two of layers that keeps each below the size that is aimed at.
+    """The number of layers, as a power of two, that keeps each below ``LAYER_SIZE``.
 
     >>> _bits(0), _bits(LAYER_SIZE), _bits(LAYER_SIZE + 1), _bits(1 << 50)
     (0, 0, 1, 6)

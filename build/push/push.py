@@ -1,4 +1,4 @@
-"""A push, from a cache on disk to the reference that names exactly what was pushed."""
+"""A push of a cache on disk to a registry, a hub or a folder."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ def push_cache(
     progress: Progress | None = None,
     login: Callable[[str], Login | None] = registry_login,
 ) -> PushResult:
-    """Push a cache, of which every byte is checked first, to where a reference says.
+    """Check every byte of a cache, and push it to the destination of a reference.
 
-    The same cache gives the same layers, and what is there is not sent again.
+    The same cache gives the same layers, and layers that the destination has are not sent again.
 
     Raises:
         IntegrityError: the cache is damaged.
-        ConfigError: the reference is not one, or cannot be pushed to.
+        ConfigError: the reference is invalid, or cannot be pushed to.
         FetchError: the server refused, or could not be reached.
     """
-    found = read_reference(reference)
+    destination = read_reference(reference)
     contents = CacheContents.open(cache)
     layers = layers_of(contents.files())
     name, digest = contents.index.name, contents.cache.digest
     progress = progress or Progress()
     progress.expect(sum(layer.size for layer, _ in layers))
-    if isinstance(found, ImageReference):
+    if isinstance(destination, ImageReference):
         with Web(patience, progress.report) as web:
-            push = RegistryPush(web, Registry(web, found, login), mount, progress.advance)
+            push = RegistryPush(web, Registry(web, destination, login), mount, progress.advance)
             hosts = contents.hosts or tuple(PLATFORMS)
             exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})
         sent, kept = push.sent, push.kept
     else:
         files = folder_files(layers)
-        if isinstance(found, HubReference):
+        if isinstance(destination, HubReference):
             endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
             message = f"precast cache {name} {digest[:12]}"
-            commit, sent, kept = push_to_hub(found, files, endpoint=endpoint, message=message)
-            exact = HubReference(kind=found.kind, name=found.name, revision=commit, folder=found.folder)
+            commit, sent, kept = push_to_hub(destination, files, endpoint=endpoint, message=message)
+            exact = HubReference(
+                kind=destination.kind, name=destination.name, revision=commit, folder=destination.folder
+            )
         else:
-            sent, kept = push_to_folder(found, files)
-            exact = found
+            sent, kept = push_to_folder(destination, files)
+            exact = destination
     return PushResult(reference=str(exact), name=name, digest=digest, layers=len(layers), sent=sent, kept=kept)

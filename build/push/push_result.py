@@ -1,4 +1,4 @@
-"""What a push has done."""
+"""The result of a push."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushResult:
-    """``reference`` names exactly what was pushed, ``digest`` is that of the cache's index. ``sent`` counts the bytes
-    that went over the network, and ``kept`` those that were there before.
+    """``reference`` identifies exactly the cache that was pushed, ``digest`` is that of its index. ``sent`` counts the
+    bytes that were sent, and ``kept`` those that the destination had already.
     """
 
     reference: str

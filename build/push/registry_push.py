@@ -1,6 +1,6 @@
-"""A push to a registry: blobs that it lacks, then the manifest that names them, then the tag.
+"""A push to a registry: first the blobs that it lacks, then the manifest that names them, then the tag.
 
-A reader never sees half of it: a tag is moved last, in one step of the registry.
+A reader never sees an incomplete push: the registry moves the tag last, in one step.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from precast.loader.transport.web import Web
 
 _AT_ONCE = 4
 _BINARY = {"Content-Type": "application/octet-stream"}
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 class RegistryPush:
-    """What is sent to one repository. ``mount`` names another one of the registry that may have some of it."""
+    """A push to one repository. ``mount`` names another repository of the registry that may have some of the blobs."""
 
-    def __init__(self, web: Web, registry: Registry, mount: str = "", advance: Told = lambda number: None) -> None:
+    def __init__(self, web: Web, registry: Registry, mount: str = "", advance: Advance = lambda number: None) -> None:
         self._web, self._registry, self._mount, self._advance = web, registry, mount, advance
         self.sent = self.kept = 0
 
     def image(
         self, layers: Sequence[tuple[Layer, bytes]], hosts: Sequence[str], notes: dict[str, str]
     ) -> ImageReference:
-        """Push the image of a cache for these host processors, and return the reference that names exactly it."""
+        """Push the image of a cache for these host processors, and return a reference with its digest."""
         reference = self._registry.reference
         if reference.digest:
-            raise ConfigError(f"{reference} names a digest, which follows from the cache: push to a :TAG")
+            raise ConfigError(f"{reference} has a digest, but a push computes the digest: push to a :TAG")
         described = [layer for layer, _ in layers]
         configs = {host: encode_config(described, host) for host in hosts}
         self._blobs([*((layer.sha256, data) for layer, data in layers), *((digest(c), c) for c in configs.values())])
         manifests: list[Descriptor] = []
         top, kind = b"", MANIFEST_TYPE
         for host, config in configs.items():
-            one = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
-            top = encode_manifest(one, described, notes)
+            descriptor = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
+            top = encode_manifest(descriptor, described, notes)
             manifests.append(
                 Descriptor(kind=MANIFEST_TYPE, sha256=digest(top), size=len(top), architecture=PLATFORMS[host])
             )
@@ -77,7 +77,7 @@ class RegistryPush:
                 self.kept += 0 if sent else size
 
     def _blob(self, sha256: str, data: bytes) -> bool:
-        """Send a blob, and return False where the registry had it."""
+        """Send a blob, and return False if the registry had it already."""
 
         def once() -> bool:
             registry, url = self._registry, self._registry.blob_url(sha256)
@@ -90,9 +90,9 @@ class RegistryPush:
                 return False
             if begun.status != 202:
                 raise registry.refusal(begun, "push to it")
-            place = urljoin(uploads, begun.headers.get("location", ""))
-            joint = "&" if urlsplit(place).query else "?"
-            put = registry.request("PUT", f"{place}{joint}digest=sha256:{sha256}", _BINARY, body=data)
+            location = urljoin(uploads, begun.headers.get("location", ""))
+            joint = "&" if urlsplit(location).query else "?"
+            put = registry.request("PUT", f"{location}{joint}digest=sha256:{sha256}", _BINARY, body=data)
             if put.status != 201:
                 raise registry.refusal(put, "push a layer to it")
             return True
@@ -108,10 +108,8 @@ class RegistryPush:
             answer = self._registry.request("PUT", url, {"Content-Type": kind}, body=data)
             if answer.status not in (200, 201):
                 raise self._registry.refusal(answer, "push a manifest to it")
-            said = answer.headers.get("docker-content-digest", "")
-            if said and said != f"sha256:{digest(data)}":
-                raise FetchError(
-                    f"{self._registry.reference}: the registry has another manifest than was sent: try again"
-                )
+            stored = answer.headers.get("docker-content-digest", "")
+            if stored and stored != f"sha256:{digest(data)}":
+                raise FetchError(f"{self._registry.reference}: the registry stored a different manifest: try again")
 
         self._web.persist(str(self._registry.reference), once)

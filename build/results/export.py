@@ -127,15 +127,15 @@ def _kernel_script(op: str, artifact: Artifact) -> str:
 def _device_code(toolchain: Toolchain, content: bytes, artifact: Artifact) -> tuple[bytes, ...]:
     if artifact.kind == "cubin":
         return (content,)
-    found = tuple(c.code for fatbin in elf.embedded(content) for c in cubins_in(toolchain, fatbin))
-    if not found:
+    cubins = tuple(c.code for fatbin in elf.embedded(content) for c in cubins_in(toolchain, fatbin))
+    if not cubins:
         raise ObjectError("no device code is found in the library: build it again with this version")
-    return found
+    return cubins
 
 
 def _numbered(name: str, kind: str, contents: tuple[bytes, ...]) -> Iterator[tuple[str, bytes]]:
-    for place, content in enumerate(contents):
-        yield f"{name}.{kind}" if len(contents) == 1 else f"{name}.{place}.{kind}", content
+    for number, content in enumerate(contents):
+        yield f"{name}.{kind}" if len(contents) == 1 else f"{name}.{number}.{kind}", content
 
 
 def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] | str:
@@ -148,8 +148,8 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
             file.flush()
             done = subprocess.run([toolchain.nvdisasm, "-c", file.name], capture_output=True, check=False)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-300:]
-            return f"nvdisasm cannot read the device code: {said}; upgrade nvidia-cuda-nvdisasm"
+            detail = done.stderr.decode(errors="replace").strip()[-300:]
+            return f"nvdisasm cannot read the device code: {detail}; upgrade nvidia-cuda-nvdisasm"
         texts.append(done.stdout)
     return tuple(texts)
 
@@ -180,12 +180,12 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
                 "if its module is a user's own, name its manifest with --manifest"
             )
         ptx = tuple(path.read_bytes() for path in sorted(Path(folder).glob("*.ptx")))
-    (made,) = (one for one in outcome.objects if one.op == op)
-    cubins = tuple(cubin.code for cubin in read_cubins(toolchain, made.code))
+    (rebuilt,) = (item for item in outcome.objects if item.op == op)
+    cubins = tuple(cubin.code for cubin in read_cubins(toolchain, rebuilt.code))
     if len(outcome.objects) > 1:
         # The compiler names a file after its kernel, and the parts of one function may share kernels.
         ptx = tuple(text for text in ptx if any(r.kernel.encode() in text for r in artifact.resources))
-    return _Rebuilt(made.code, ptx, cubins)
+    return _Rebuilt(rebuilt.code, ptx, cubins)
 
 
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
@@ -214,5 +214,5 @@ def _profile(artifact: Artifact) -> Profile:
     """The GPU that the variant was built for, with the answers that it was given."""
     assumed = parse_answers(artifact.provenance.get("assumed", {}))
     usual = profile_of(artifact.target)
-    told = {name: Fact(answer, "the cache") for name, answer in assumed.items() if answer is not None}
-    return replace(usual, facts={**usual.facts, **told})
+    facts = {name: Fact(answer, "the cache") for name, answer in assumed.items() if answer is not None}
+    return replace(usual, facts={**usual.facts, **facts})

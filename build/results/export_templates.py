@@ -71,8 +71,8 @@ def readme(name: str, op: str, artifact: Artifact, files: Sequence[str], left_ou
     ]
     for file in files:
         runtime = file.startswith("libprecast-rt-")
-        said = "the runtime library that the kernel needs" if runtime else _KINDS["." + file.rpartition(".")[2]]
-        lines.append(f"| `{file}` | {said} |")
+        purpose = "the runtime library that the kernel needs" if runtime else _KINDS["." + file.rpartition(".")[2]]
+        lines.append(f"| `{file}` | {purpose} |")
     lines += ["", *(f"Not here: {kind}: {reason}" for kind, reason in left_out.items())]
     for used in artifact.resources:
         lines.append(

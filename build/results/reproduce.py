@@ -124,18 +124,18 @@ def reproduce(
 
 def _asking(plan: Plan, held: Mapping[ArtifactId, Artifact], host: str) -> dict[ArtifactId, Variant]:
     """For each artifact the variant that asks for it: of those for several GPUs, one whose GPU it was built for."""
-    asked: dict[ArtifactId, list[Variant]] = {}
+    by_artifact: dict[ArtifactId, list[Variant]] = {}
     for variant in plan.variants:
         for whole in artifact_ids(variant, (host,)):
-            asked.setdefault(whole, []).append(variant)
-    found = {}
+            by_artifact.setdefault(whole, []).append(variant)
+    variants_of = {}
     for name, artifact in held.items():
-        variants = asked.get(name.whole, [])
+        variants = by_artifact.get(name.whole, [])
         answers = asked_by(artifact)
         fitting = [v for v in variants if plan.profiles.of(v.target, v.profile).gives(answers)]
         if len(variants) == 1 or fitting:  # a single one is built in any case, to say what differs
-            found[name] = (fitting or variants)[0]
-    return found
+            variants_of[name] = (fitting or variants)[0]
+    return variants_of
 
 
 def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Variant]:
@@ -145,14 +145,15 @@ def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Var
 
 
 def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> None:
-    hosts_made = by_host(cache.index)
-    made = hosts_made.get(host, hosts_made.get(""))
-    if made is None:
+    versions_by_host = by_host(cache.index)
+    versions = versions_by_host.get(host, versions_by_host.get(""))
+    if versions is None:
         hosts = ", ".join(r.host.arch for r in cache.index.runtimes) or "no host"
         raise StoreError(f"{cache} is for {hosts}, and this machine is {host}: run this on such a machine")
-    found = differences({t: v for t, v in toolchain.versions.items() if t in made or t not in PROGRAMS}, made)
-    if found:
-        lines = "\n".join(f"  {line}" for line in found)
+    here = {tool: version for tool, version in toolchain.versions.items() if tool in versions or tool not in PROGRAMS}
+    differing = differences(here, versions)
+    if differing:
+        lines = "\n".join(f"  {line}" for line in differing)
         raise StoreError(
             f"{cache} was made by other versions than those installed here, which give other bytes:\n{lines}\n"
             "Install the versions that made it, and run this again."
@@ -176,21 +177,21 @@ def _compare(
     different: dict[str, str] = {}
     remaining = dict(expected)
     parts: Counter[ArtifactId] = Counter()
-    for one in built:
-        whole = ArtifactId.of(one.op, one.artifact)
+    for artifact in built:
+        whole = ArtifactId.of(artifact.op, artifact.artifact)
         name = replace(whole, part=parts[whole])
         parts[whole] += 1
         held = remaining.pop(name, None)
         if held is None:
             different[str(name)] = "it is not in the cache"
             continue
-        facts = [fact for fact in differing_facts(held, one.artifact) if fact != "evidence"]
-        if "bytes" not in facts and cache.read(held.blob) != one.content:
+        facts = [fact for fact in differing_facts(held, artifact.artifact) if fact != "evidence"]
+        if "bytes" not in facts and cache.read(held.blob) != artifact.content:
             facts.append("bytes")
         if not name.host and facts == ["key"]:
             facts = []  # device code that was built on another host
         if facts:
-            different[str(name)] = f"{', '.join(facts)}: {_first_difference(held, one.content, cache)}"
+            different[str(name)] = f"{', '.join(facts)}: {_first_difference(held, artifact.content, cache)}"
         else:
             same.append(name)
     different.update({str(name): "it was not built again" for name in remaining})

@@ -55,10 +55,12 @@ def _toolchain() -> Schema:
         "python": text_of(PYTHON, "The version of Python, such as 3.12 or >=3.12."),
         "lock": {**line(), "description": "A file with every distribution, its version and its digests."},
     }
-    one = object_of(parts, optional=tuple(parts))
-    one["anyOf"] = [{"required": [name]} for name in ("dsl", "requirements", "lock")]
-    one["dependentSchemas"] = {"lock": {"not": {"anyOf": [{"required": [n]} for n in ("dsl", "cuda", "requirements")]}}}
-    return {**one, "description": "The compiler and the libraries to build with, in an environment of their own."}
+    schema = object_of(parts, optional=tuple(parts))
+    schema["anyOf"] = [{"required": [name]} for name in ("dsl", "requirements", "lock")]
+    schema["dependentSchemas"] = {
+        "lock": {"not": {"anyOf": [{"required": [n]} for n in ("dsl", "cuda", "requirements")]}}
+    }
+    return {**schema, "description": "The compiler and the libraries to build with, in an environment of their own."}
 
 
 def _entry() -> Schema:
@@ -101,9 +103,9 @@ def _arguments() -> Schema:
     argument, numbers = {"$ref": "#/$defs/argument"}, {"$ref": "#/$defs/numbers"}
     sizes = list_of({"anyOf": [text_of(NAME), {"type": "integer", "minimum": 0}]}, yaml_fields.MOST)
     flag = {"anyOf": [text_of(NAME), {"type": "boolean"}]}
-    known = {"dtype": line(), "requires_grad": flag}
-    shaped = object_of({**known, "shape": sizes, "strides": sizes}, optional=("strides", "requires_grad"))
-    of_values = object_of({**known, "values": numbers}, optional=("requires_grad",))
+    common = {"dtype": line(), "requires_grad": flag}
+    shaped = object_of({**common, "shape": sizes, "strides": sizes}, optional=("strides", "requires_grad"))
+    of_values = object_of({**common, "values": numbers}, optional=("requires_grad",))
     plain = {"type": ["string", "number", "boolean", "null"]}
     return {
         "argument": {"anyOf": [plain, list_of(argument, yaml_fields.MOST), shaped, of_values]},

@@ -1,7 +1,7 @@
-"""Costs: how long each variant took to compile the last time, whatever its key was; the longest are compiled first.
+"""Costs: how long each variant took to compile the last time, with any key; the longest are compiled first.
 
-Saves: the idle workers at the end of a build, when one is still at a long variant that it began last: with variants of
-0.3 s and one of 15 s, up to 15 s. It may go when all variants of a plan take about as long as each other.
+It avoids idle workers at the end of a build, while one compiles a long variant that it began last: with variants of
+0.3 s and one of 15 s, up to 15 s. It can be removed when all variants of a plan take about the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KIND = "costs"
 
 
 class Costs:
-    """Seconds by variant, one table an op and target. Concurrent builds may lose entries, which only affect order."""
+    """Seconds by variant, in a table for each op and target. Concurrent builds may lose entries, which affect order."""
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
@@ -25,22 +25,22 @@ class Costs:
     def of(self, variants: Iterable[Variant]) -> dict[str, float]:
         """The known seconds of these variants, by identity."""
         tables: dict[str, dict[str, float]] = {}
-        known: dict[str, float] = {}
+        seconds_of: dict[str, float] = {}
         for variant in variants:
             key = _table_key(variant)
             if key not in tables:
                 tables[key] = self._table(key)
             seconds = tables[key].get(_name(variant))
             if seconds is not None:
-                known[variant.identity] = seconds
-        return known
+                seconds_of[variant.identity] = seconds
+        return seconds_of
 
     def add(self, variant: Variant, seconds: float) -> None:
         """Add the seconds of one variant."""
         self._new.setdefault(_table_key(variant), {})[_name(variant)] = round(seconds, 3)
 
     def save(self) -> None:
-        """Write what was added to the memo."""
+        """Write the added seconds to the memo."""
         for key, table in self._new.items():
             self._memo.put(_KIND, key, {**self._table(key), **table})
 

@@ -95,7 +95,7 @@ def _flat(parts: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, value in parts.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": str(one) for inner, one in value.items()}
+            flat |= {f"{name}.{inner}": str(part) for inner, part in value.items()}
         else:
             flat[name] = value if isinstance(value, str) else canonical(value).decode()
     return flat

@@ -1,7 +1,7 @@
-"""Pruning: what a store holds, and the removal of what no build has used for long.
+"""Pruning: the files of a store, and the removal of those that no build has used for long.
 
-It is safe beside running builds: a build reads a record at once and keeps it, takes one that is gone as absent, and
-compiles that variant again. Temporary files of running builds are left alone.
+It is safe during builds: a build reads a record at once and keeps it, treats a removed one as absent, and compiles that
+variant again. Temporary files of running builds are not removed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StoreUsage:
 
 def stored_files(store: Store) -> list[StoredFile]:
     """The files of a store, without temporary ones."""
-    found = []
+    files = []
     for path in [*store.path.glob("??/*"), *store.notes.path.glob("*/*")]:
         if path.name.startswith("."):
             continue
@@ -53,14 +53,14 @@ def stored_files(store: Store) -> list[StoredFile]:
             facts = path.stat()
         except OSError:  # another build or another pruning removed it
             continue
-        found.append(StoredFile(path=path, size=facts.st_size, used=facts.st_mtime))
-    return found
+        files.append(StoredFile(path=path, size=facts.st_size, used=facts.st_mtime))
+    return files
 
 
 def select_unused(
     files: Iterable[StoredFile], now: float, *, older_than: float | None = None, keep: int | None = None
 ) -> list[StoredFile]:
-    """The files to remove: those not used for ``older_than`` seconds, then the longest unused beyond ``keep`` bytes.
+    """The files to remove: those unused for ``older_than`` seconds, then the longest unused ones above ``keep`` bytes.
 
     >>> files = [StoredFile(path=Path(f"ab/{n}.record"), size=10, used=n) for n in range(4)]
     >>> [f.path.stem for f in select_unused(files, 100, older_than=99)]
@@ -80,14 +80,11 @@ def select_unused(
     return selected
 
 
-def prune(
-    store: Store, *, older_than: float | None = None, keep: int | None = None, now: float | None = None
-) -> StoreUsage:
-    """Remove what ``select_unused`` selects and what killed builds left; returns what was removed."""
+def prune(store: Store, *, older_than: float | None = None, keep: int | None = None) -> StoreUsage:
+    """Remove the files that ``select_unused`` selects and those of killed builds; returns the usage of the former."""
     store.sweep()
     removed = []
-    moment = time.time() if now is None else now
-    for file in select_unused(stored_files(store), moment, older_than=older_than, keep=keep):
+    for file in select_unused(stored_files(store), time.time(), older_than=older_than, keep=keep):
         try:
             if file.path.stat().st_mtime > file.used:
                 continue  # a build has used it since

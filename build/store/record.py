@@ -1,4 +1,4 @@
-"""Records: everything that a build keeps of a variant, so that it need not be compiled again."""
+"""Records: the results of compiling a variant, kept so that it need not be compiled again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGEST = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One object of a variant, from the compiler's bytes to the library: all that its artifacts are made of.
+    """One object of a variant, from the compiler's bytes to the library: everything that its artifacts need.
 
     ``rehearsed`` is true if the object's host code was run to find out how a cubin of it is launched. ``program`` is
     the result; if there is none, ``unlaunchable`` is the reason.
@@ -47,13 +47,13 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A variant as it was built.
+    """A built variant.
 
-    ``assumed`` has the facts that it asked of its GPU, ``inputs`` what it read of its author's, both with the answers;
-    the key covers them. ``installed`` has what else it read, which must be as it was. ``unsteady`` says what it asked
-    that no key can cover. ``seconds`` is for reports. ``returns`` is what a compile function of an attached library
-    returned, if not the object itself; ``native`` has the defaults of a call where that library calls it in the DSL's
-    native convention.
+    ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files and variables that it read,
+    both with their values; the key covers them. ``installed`` has its other inputs, which must be unchanged.
+    ``unsteady`` lists requests that no key can cover. ``seconds`` is for reports. ``returns`` is what a compile
+    function of an attached library returned, if not the object itself; ``native`` has the defaults of a call if that
+    library calls it in the DSL's native convention.
     """
 
     key: str
@@ -67,7 +67,7 @@ class Record:
     native: Mapping[str, Any] | None = None
 
     def serves(self, kinds: Iterable[str]) -> bool:
-        """Whether artifacts of these kinds can be made of it: how a cubin is launched must have been rehearsed."""
+        """Whether artifacts of these kinds can be made from it: a cubin needs a rehearsed launch."""
         return "cubin" not in kinds or all(p.rehearsed for p in self.products)
 
     def encode(self) -> bytes:
@@ -105,14 +105,14 @@ class Record:
 
     @classmethod
     def decode(cls, data: bytes, *, key: str) -> Record:
-        """Read a record, which must be the one of this key; anything else is a FormatError."""
+        """Read the record of this key; raises FormatError."""
         digest, body = data[:_DIGEST], data[_DIGEST:]
         if hashlib.sha256(body).digest() != digest:
             raise FormatError("the record's digest does not match its content")
         message = Message.decode(body)
         header = message.header
         if fields.get(header, "key", str) != key:
-            raise FormatError("the record is of another key", "key")
+            raise FormatError("the record has another key", "key")
         parts = list(message.parts)
         products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
         return cls(

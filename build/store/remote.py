@@ -1,7 +1,7 @@
-"""The remote cache: records that many machines share, in any place that fsspec can reach.
+"""The remote cache: records that many machines share, in any storage that fsspec supports.
 
-It only saves work. What comes from it is checked like the files of the local store, and where it fails, the build
-continues without it and warns once.
+It only saves work. Its files are checked like those of the local store, and if it fails, the build continues without it
+and warns once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _S3 = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds to wait: for one file, and for what is still being sent when the build is done."""
+    """Seconds to wait: for one file, and at the end of the build for files that are still being sent."""
 
     file: float = 60.0
     end: float = 120.0
 
 
 class Remote:
-    """Files by name below a URL. ``warn`` is called once, with the reason, when it is not used any more."""
+    """Files by name below a URL. After an error it is disabled, and ``warn`` is called once with the reason."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Remote:
         return str(self._files.unstrip_protocol(self._root))
 
     def fetch(self, name: str) -> bytes | None:
-        """A file, or None where it is absent or the remote is not used any more. One too large is a FormatError."""
+        """A file, or None if it is absent or the remote is disabled. A file that is too large is a FormatError."""
         if self._down.is_set():
             return None
         future = self._threads.submit(lambda: self._read(f"{self._root}/{name}"))
@@ -78,16 +78,16 @@ class Remote:
         return data
 
     def names(self) -> frozenset[str] | None:
-        """The names of all files, or None where the remote is not used any more."""
+        """The names of all files, or None if the remote is disabled."""
         if self._down.is_set():
             return None
         try:
-            found = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
-            return frozenset("/".join(str(path).split("/")[-2:]) for path in found)
+            paths = self._threads.submit(lambda: self._files.find(self._root)).result(self._patience.file)
+            return frozenset("/".join(str(path).split("/")[-2:]) for path in paths)
         except FileNotFoundError:
             return frozenset()
         except TooLate:
-            self._disable(f"what is there could not be listed in {self._patience.file:g} s")
+            self._disable(f"its files could not be listed in {self._patience.file:g} s")
         except Exception as error:
             self._disable(_first_line(error))
         return None
@@ -97,13 +97,13 @@ class Remote:
         if self.read_only or self._down.is_set() or len(data) > LIMIT:
             return
         if not self._room.acquire(timeout=self._patience.file):
-            self._disable(f"nothing has arrived there for {self._patience.file:g} s")
+            self._disable(f"no file was sent in {self._patience.file:g} s")
             return
         self._sent = [f for f in self._sent if not f.done()]
         self._sent.append(self._threads.submit(lambda: self._write(f"{self._root}/{name}", data)))
 
     def finish(self) -> None:
-        """Wait for what is being sent, and send nothing more."""
+        """Wait for the files that are being sent."""
         deadline = time.monotonic() + self._patience.end
         for future in self._sent:
             if self._down.is_set():
@@ -111,7 +111,7 @@ class Remote:
             try:
                 future.result(max(0.0, deadline - time.monotonic()))
             except TooLate:
-                self._disable(f"some files had not arrived there {self._patience.end:g} s after the build")
+                self._disable(f"some files were not sent {self._patience.end:g} s after the build")
 
     def _read(self, path: str) -> bytes:
         try:
@@ -140,11 +140,11 @@ class Remote:
             first = not self._down.is_set()
             self._down.set()
         if first:
-            self._warn(f"the remote cache {self} is not used any more in this build: {reason}")
+            self._warn(f"the remote cache {self} is disabled for this build: {reason}")
 
 
 class _Threads:
-    """Threads that the process does not wait for at its end: one may hang on a server that never answers."""
+    """Threads that the process does not wait for at exit: one may hang on a server that never responds."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
@@ -170,8 +170,8 @@ def _open(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise RemoteError("fsspec is not installed: pip install 'precast[remote]'") from None
-    scheme, found, rest = url.partition("://")
-    if not found or not rest.strip("/"):
+    scheme, separator, rest = url.partition("://")
+    if not separator or not rest.strip("/"):
         raise ConfigError(
             f"{url!r} is not the URL of a folder: write it like s3://bucket/folder or file:///shared/precast"
         )
@@ -186,8 +186,8 @@ def _open(url: str) -> tuple[Any, str]:
 
 
 def _protocols(files: Any) -> tuple[str, ...]:
-    found = files.protocol
-    return (found,) if isinstance(found, str) else tuple(found)
+    protocol = files.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
 
 def _first_line(error: BaseException) -> str:

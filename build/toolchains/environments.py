@@ -73,9 +73,9 @@ class Environments:
                     sweep(folder.parent, _MAKING)
                     _make(folder, lock, digest, python, sources)
                 _hold(handle, fcntl.LOCK_SH)  # as long as this process lives
-        found = _opened(folder)
+        environment = _opened(folder)
         todo = f"remove it with 'precast toolchains --remove {folder.name[:12]}', and it is made again"
-        if found is None or found.digest != digest or found.versions != _installed(folder):
+        if environment is None or environment.digest != digest or environment.versions != _installed(folder):
             raise ToolchainError(f"{folder} is not what was made of its lock: something has changed it; {todo}")
         try:
             seen = inspect_interpreter(str(_program(folder)), own_code)
@@ -89,13 +89,16 @@ class Environments:
             path=seen.path,
             precast=str(own_code),
             lock=digest,
-            locked=tuple(sorted(found.versions.items())),
+            locked=tuple(sorted(environment.versions.items())),
         )
 
     def made(self) -> list[Environment]:
         """Every environment that is complete, the one used last first."""
-        found = map(_opened, sorted((self.root / "made").glob("*")))
-        return sorted((one for one in found if one is not None), key=lambda one: (-one.used, one.digest))
+        opened = map(_opened, sorted((self.root / "made").glob("*")))
+        return sorted(
+            (environment for environment in opened if environment is not None),
+            key=lambda environment: (-environment.used, environment.digest),
+        )
 
     def remove(self, environment: Environment) -> bool:
         """Remove one, unless a build is using it; whether it is gone."""
@@ -116,34 +119,34 @@ class Environments:
 
 def _make(folder: Path, lock: Lock, digest: str, python: str, sources: Sources) -> None:
     with scratch_folder(folder.parent, _MAKING) as scratch:
-        made, listed = scratch / "environment", scratch / "lock.txt"
+        environment, listed = scratch / "environment", scratch / "lock.txt"
         listed.write_text(str(lock))
-        run_uv("venv", "--no-project", "--python", python, made)
+        run_uv("venv", "--no-project", "--python", python, environment)
         try:
             strict = ("--require-hashes", "--no-build")
-            run_uv("pip", "sync", *strict, "--python", _program(made), *sources.options, listed)
+            run_uv("pip", "sync", *strict, "--python", _program(environment), *sources.options, listed)
         except ToolchainError as error:
             raise ToolchainError(
                 f"what is locked cannot be installed:\n{error}\n"
                 "Name the folder that holds these files with --find-links; or write the lock again with "
                 "'precast toolchains --lock'"
             ) from None
-        versions = _installed(made)
+        versions = _installed(environment)
         if len(versions) > MOST:
             raise ToolchainError(
                 f"it holds {len(versions)} distributions, and an index names {MOST} at most: leave some requirements "
                 "out, or move kernels to a manifest with a toolchain of its own"
             )
-        listed.rename(made / "lock.txt")
+        listed.rename(environment / "lock.txt")
         data = {
             "digest": digest,
-            "python": inspect_interpreter(str(_program(made))).version,
+            "python": inspect_interpreter(str(_program(environment))).version,
             "versions": versions,
-            "size": sum(facts.st_blocks * 512 for facts in _files(made)),
+            "size": sum(facts.st_blocks * 512 for facts in _files(environment)),
         }
-        (made / _MARK).write_text(json.dumps(data, sort_keys=True, indent=1) + "\n")
+        (environment / _MARK).write_text(json.dumps(data, sort_keys=True, indent=1) + "\n")
         try:
-            os.rename(made, folder)
+            os.rename(environment, folder)
         except OSError:  # where the file system has no locks, another build may have been first
             if _opened(folder) is None:
                 raise
@@ -176,7 +179,7 @@ def _program(folder: Path) -> Path:
 
 def _installed(folder: Path) -> dict[str, str]:
     """The distributions in an environment, by what its folders say."""
-    infos = sorted(one.name for one in folder.glob("lib/python3*/site-packages/*.dist-info"))
+    infos = sorted(info.name for info in folder.glob("lib/python3*/site-packages/*.dist-info"))
     rows = (name.removesuffix(".dist-info").rpartition("-") for name in infos)
     return {canonicalize_name(name): version for name, _, version in rows}
 
@@ -197,7 +200,7 @@ def _opened(folder: Path) -> Environment | None:
 
 
 def _files(folder: Path) -> Iterator[os.stat_result]:
-    for place, _, names in os.walk(folder):
+    for path, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                yield os.lstat(os.path.join(place, name))
+                yield os.lstat(os.path.join(path, name))

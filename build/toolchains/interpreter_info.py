@@ -63,5 +63,5 @@ def inspect_interpreter(program: str, own_code: Path | None = None) -> Interpret
             fields.items(data, "path", fields.text, most=1000),
         )
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, FormatError) as error:
-        said = getattr(error, "stderr", "") or error
-        raise ToolchainError(f"{program} does not run: {str(said).strip()[-500:]}") from None
+        detail = getattr(error, "stderr", "") or error
+        raise ToolchainError(f"{program} does not run: {str(detail).strip()[-500:]}") from None

@@ -35,7 +35,9 @@ class Locked:
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
-        return " \\\n    ".join([f"{self.name}=={self.version}{marker}", *(f"--hash={one}" for one in self.digests)])
+        return " \\\n    ".join(
+            [f"{self.name}=={self.version}{marker}", *(f"--hash={digest}" for digest in self.digests)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +52,35 @@ class Lock:
     distributions: tuple[Locked, ...]
 
     @classmethod
-    def parse(cls, text: str, place: str) -> Lock:
+    def parse(cls, text: str, file: str) -> Lock:
         """Read a lock; raises ToolchainError with the line that is wrong."""
-        found: dict[tuple[str, str], Locked] = {}
+        distributions: dict[tuple[str, str], Locked] = {}
         for number, line in _lines(text):
-            one = _locked(line, f"{place}:{number}")
-            if (one.name, one.marker) in found:
-                raise ToolchainError(f"{place}:{number}: {one.name} is listed twice: write the lock again")
-            found[one.name, one.marker] = one
-        if not found:
-            raise ToolchainError(f"{place}: it locks nothing: write it with 'precast toolchains --lock'")
-        if len(found) > _MOST:
-            raise ToolchainError(f"{place}: {len(found)} distributions, more than {_MOST}: split the toolchain")
-        return cls(tuple(sorted(found.values())))
+            distribution = _locked(line, f"{file}:{number}")
+            if (distribution.name, distribution.marker) in distributions:
+                raise ToolchainError(f"{file}:{number}: {distribution.name} is listed twice: write the lock again")
+            distributions[distribution.name, distribution.marker] = distribution
+        if not distributions:
+            raise ToolchainError(f"{file}: it locks nothing: write it with 'precast toolchains --lock'")
+        if len(distributions) > _MOST:
+            raise ToolchainError(f"{file}: {len(distributions)} distributions, more than {_MOST}: split the toolchain")
+        return cls(tuple(sorted(distributions.values())))
 
     @property
     def versions(self) -> dict[str, str]:
         """The version of each distribution; of several for different machines, the last."""
-        return {one.name: one.version for one in self.distributions}
+        return {distribution.name: distribution.version for distribution in self.distributions}
 
     def digest(self, python: str) -> str:
         """What identifies an environment made of it, on a machine like this one, for a version of Python."""
-        rows = [[one.name, one.version, one.marker, list(one.digests)] for one in self.distributions]
+        rows = [
+            [distribution.name, distribution.version, distribution.marker, list(distribution.digests)]
+            for distribution in self.distributions
+        ]
         return hashlib.sha256(canonical([python, platform.machine(), rows])).hexdigest()
 
     def __str__(self) -> str:
-        return "".join(f"{one}\n" for one in self.distributions)
+        return "".join(f"{distribution}\n" for distribution in self.distributions)
 
 
 def _lines(text: str) -> Iterable[tuple[int, str]]:
@@ -93,22 +98,22 @@ def _lines(text: str) -> Iterable[tuple[int, str]]:
         yield begun, whole.strip()
 
 
-def _locked(line: str, place: str) -> Locked:
+def _locked(line: str, location: str) -> Locked:
     pin, *hashes = re.split(r"\s+--hash=", line)
     match = _PIN.fullmatch(pin.strip())
     if match is None:
         raise ToolchainError(
-            f"{place}: {pin.strip()[:80]!r} is not NAME==VERSION: a lock holds nothing else; "
+            f"{location}: {pin.strip()[:80]!r} is not NAME==VERSION: a lock holds nothing else; "
             "write it with 'precast toolchains --lock', and name folders of wheels with --find-links"
         )
     name, version, marker = canonicalize_name(match[1]), match[2], (match[3] or "").strip()
-    digests = tuple(sorted(one.strip() for one in hashes))
-    if not digests or not all(_HASH.fullmatch(one) for one in digests):
+    digests = tuple(sorted(digest.strip() for digest in hashes))
+    if not digests or not all(_HASH.fullmatch(digest) for digest in digests):
         raise ToolchainError(
-            f"{place}: {name} has no SHA-256 digests: write the lock with 'precast toolchains --lock', "
+            f"{location}: {name} has no SHA-256 digests: write the lock with 'precast toolchains --lock', "
             "or with 'uv pip compile --generate-hashes'"
         )
     try:
         return Locked(name, version, str(Marker(marker)) if marker else "", digests)
     except InvalidMarker:
-        raise ToolchainError(f"{place}: {marker[:80]!r} is not a marker: write the lock again") from None
+        raise ToolchainError(f"{location}: {marker[:80]!r} is not a marker: write the lock again") from None

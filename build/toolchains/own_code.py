@@ -22,17 +22,17 @@ DISTRIBUTIONS = ("precast", "precast-loader")
 def link_own_code(parent: Path) -> Path:
     """A folder below ``parent`` with links to precast's packages, and to what registers its kernels."""
     links = {f"precast/{room}": _package(room) for room in ROOMS} | dict(map(_metadata, DISTRIBUTIONS))
-    folder = parent / memo_key({name: str(place) for name, place in links.items()})[:16]
+    folder = parent / memo_key({name: str(path) for name, path in links.items()})[:16]
     if _holds(folder, links):
         return folder
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(parent, ".making-") as made:
-            (made / "precast").mkdir()
-            for name, place in links.items():
-                (made / name).symlink_to(place)
+        with scratch_folder(parent, ".making-") as scratch:
+            (scratch / "precast").mkdir()
+            for name, path in links.items():
+                (scratch / name).symlink_to(path)
             try:
-                os.rename(made, folder)
+                os.rename(scratch, folder)
             except OSError:  # another build was first
                 if not _holds(folder, links):
                     raise
@@ -55,6 +55,6 @@ def _metadata(name: str) -> tuple[str, Path]:
 
 def _holds(folder: Path, links: dict[str, Path]) -> bool:
     try:
-        return all(Path(os.readlink(folder / name)) == place for name, place in links.items())
+        return all(Path(os.readlink(folder / name)) == path for name, path in links.items())
     except OSError:
         return False

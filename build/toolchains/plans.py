@@ -12,7 +12,6 @@ from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError, OutputError
 from precast.build.gpu.profile import Profiles
 from precast.build.interpreter import HERE, Interpreter
-from precast.build.plan.describer import TIME_LIMIT
 from precast.build.plan.manifest import Manifest
 from precast.build.plan.plan import Plan, check_targets
 from precast.build.plan.planner import plan_of, read_manifests
@@ -92,7 +91,6 @@ class Group:
         self,
         toolchains: Toolchains,
         *,
-        limit: float = TIME_LIMIT,
         profiles: Profiles | None = None,
         notes: Memo | None = None,
     ) -> Plan:
@@ -101,7 +99,6 @@ class Group:
             self.manifests,
             targets=self.targets,
             name=self.name,
-            limit=limit,
             profiles=profiles,
             notes=notes,
             interpreter=toolchains.interpreter(self.spec),
@@ -119,8 +116,8 @@ def groups_of_files(
 ) -> tuple[Group, ...]:
     """Read manifests, and put those of one toolchain together, in their order. What no target asks for is left out."""
     manifests = read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget)
-    wanted = [Target.parse(target) for target in targets]
-    check_targets(manifests, wanted)
+    selected = [Target.parse(target) for target in targets]
+    check_targets(manifests, selected)
     by_spec: dict[ToolchainSpec | None, list[Manifest]] = {}
     for manifest in manifests:
         by_spec.setdefault(manifest.toolchain, []).append(manifest)
@@ -128,9 +125,9 @@ def groups_of_files(
         _check_names(list(by_spec.values()), name)
     groups = []
     for several in by_spec.values():
-        known = {target for one in several for entry in one.entries for target in entry.targets}
-        mine = tuple(target for target in wanted if target in known)
-        if mine or not wanted:
+        built = {target for m in several for entry in m.entries for target in entry.targets}
+        mine = tuple(target for target in selected if target in built)
+        if mine or not selected:
             groups.append(Group(manifests=tuple(several), targets=mine, name=name or several[0].name))
     return tuple(groups)
 
@@ -169,12 +166,12 @@ def _check_names(groups: Sequence[Sequence[Manifest]], name: str) -> None:
     if name:
         raise FormatError("--name names one cache, and these manifests have several toolchains: leave it out")
     seen: dict[str, Manifest] = {}
-    for one, *_ in groups:
-        first = seen.setdefault(one.name, one)
-        spec = one.toolchain or first.toolchain
-        if first is not one and spec is not None:
+    for manifest, *_ in groups:
+        first = seen.setdefault(manifest.name, manifest)
+        spec = manifest.toolchain or first.toolchain
+        if first is not manifest and spec is not None:
             raise ManifestError(
-                f"each toolchain gets a cache of its own, and {first.path} and {one.path} are both named "
+                f"each toolchain gets a cache of its own, and {first.path} and {manifest.path} are both named "
                 f"{first.name!r}: give one another 'name'",
                 spec.location,
             )

@@ -46,19 +46,19 @@ class Resolver:
             return noted
         offline = ["--offline"] if self.sources.offline else []
         try:
-            found = self._found(spec, *offline)
+            program = self._found(spec, *offline)
         except ToolchainError:
             try:
                 run_uv("python", "install", *offline, spec.python)
-                found = self._found(spec, *offline)
+                program = self._found(spec, *offline)
             except ToolchainError as error:
                 raise ManifestError(
                     f"no Python {spec.python} is installed, and uv cannot bring one:\n{error}\n"
                     "Install one and put it on the PATH, or ask for one that is there ('uv python list')",
                     spec.location,
                 ) from None
-        notes.put("pythons", key, found)
-        return found
+        notes.put("pythons", key, program)
+        return program
 
     def _fits(self, spec: ToolchainSpec, program: str) -> bool:
         """Whether a program that was found before is still there, and will do."""
@@ -77,16 +77,16 @@ class Resolver:
         """The lock of a toolchain: its file, or what its requirements were resolved to at the first time."""
         if spec.lock is not None:
             return read_lock(spec.lock)
-        asked = [spec.dsl, spec.cuda, list(spec.requirements), _ffi()]
-        kept = self.root / "locks" / f"{memo_key(asked, inspect_interpreter(python).version)}.txt"
+        request = [spec.dsl, spec.cuda, list(spec.requirements), _ffi()]
+        kept = self.root / "locks" / f"{memo_key(request, inspect_interpreter(python).version)}.txt"
         try:
             return read_lock(kept)
         except ToolchainError:
-            found = self.resolve(spec, python)
+            lock = self.resolve(spec, python)
         with contextlib.suppress(ToolchainError):
             return read_lock(kept)  # another build has chosen meanwhile
-        write_atomically(kept, str(found).encode())
-        return found
+        write_atomically(kept, str(lock).encode())
+        return lock
 
     def resolve(self, spec: ToolchainSpec, python: str) -> Lock:
         """Choose the versions now; raises ManifestError at the toolchain, with uv's own words."""
@@ -102,11 +102,11 @@ class Resolver:
                 if read_lock(path).digest(python) == digest:
                     path.unlink()
 
-    def _compiled(self, spec: ToolchainSpec, python: str, wanted: Iterable[str]) -> Lock:
+    def _compiled(self, spec: ToolchainSpec, python: str, lines: Iterable[str]) -> Lock:
         others = [name for cuda, name in LIBRARIES.items() if cuda != spec.cuda]
         with temporary_folder() as folder:
             (folder / "none-of").write_text(words_of([f'{name}; python_version < "0"' for name in others]))
-            (folder / "wanted").write_text(words_of(wanted))
+            (folder / "wanted").write_text(words_of(lines))
             try:
                 text = run_uv(
                     "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate", "--no-build", "--quiet",
@@ -125,11 +125,11 @@ def requirements(spec: ToolchainSpec, dsl: str = "") -> tuple[str, ...]:
     """What is asked of uv: the DSL for one CUDA, its runtime, TVM-FFI, and the manifest's own requirements."""
     extra = "" if spec.cuda == min(LIBRARIES) else f"[cu{spec.cuda}]"
     pinned = f"=={spec.dsl}" if spec.dsl else ""
-    found = [f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements]
+    lines = [f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements]
     if dsl:
-        made = release_of(dsl).cuda.get(spec.cuda)
-        found.append(f"{RUNTIMES[spec.cuda]}=={made or spec.cuda}.*")
-    return tuple(found)
+        cuda = release_of(dsl).cuda.get(spec.cuda)
+        lines.append(f"{RUNTIMES[spec.cuda]}=={cuda or spec.cuda}.*")
+    return tuple(lines)
 
 
 def read_lock(path: Path) -> Lock:
@@ -147,7 +147,7 @@ def read_lock(path: Path) -> Lock:
 def _ffi() -> str:
     """What precast itself asks of TVM-FFI."""
     for text in HERE.distribution("precast").requires or ():
-        one = Requirement(text)
-        if canonicalize_name(one.name) == _FFI:
-            return str(one)
+        requirement = Requirement(text)
+        if canonicalize_name(requirement.name) == _FFI:
+            return str(requirement)
     return _FFI

@@ -43,10 +43,10 @@ def find_uv() -> Path:
     try:
         return Path(importlib.import_module("uv").find_uv_bin())
     except (ImportError, OSError):
-        found = shutil.which("uv")
-    if found is None:
+        program = shutil.which("uv")
+    if program is None:
         raise ToolError("a manifest's 'toolchain' needs uv, which is not installed: pip install 'precast[toolchains]'")
-    return Path(found)
+    return Path(program)
 
 
 def run_uv(*words: str | Path) -> str:
@@ -83,4 +83,4 @@ def words_of(requirements: Iterable[str]) -> str:
     >>> words_of(["a==1", "b"])
     'a==1\\nb\\n'
     """
-    return "".join(f"{one}\n" for one in requirements)
+    return "".join(f"{requirement}\n" for requirement in requirements)

@@ -76,18 +76,18 @@ def contests(
 
     The problems are those of the entries. A contest has none where no entry gives any.
     """
-    asked = _asked(cache, manifests)
-    found: list[Contest] = []
-    for op in sorted({op for op, _, _ in asked}):
+    requested = _asked(cache, manifests)
+    result: list[Contest] = []
+    for op in sorted({op for op, _, _ in requested}):
         keys = cache.op(op).keys
         groups: dict[str, list[tuple[Artifact, tuple[Problem, ...]]]] = {}
         for artifact in cache.op(op).artifacts:
-            place = (op, str(artifact.target), canonical(config_json(artifact.config)))
-            if artifact.kind == "object" and place in asked and not obstacle(artifact):
+            variant = (op, str(artifact.target), canonical(config_json(artifact.config)))
+            if artifact.kind == "object" and variant in requested and not obstacle(artifact):
                 meaning = canonical([config_json(_meaning(artifact.config, keys)), str(artifact.target)]).decode()
-                groups.setdefault(meaning, []).append((artifact, asked[place]))
-        found += [_contest(cache, op, keys, groups[name], cut) for name in sorted(groups)]
-    return found
+                groups.setdefault(meaning, []).append((artifact, requested[variant]))
+        result += [_contest(cache, op, keys, groups[name], cut) for name in sorted(groups)]
+    return result
 
 
 def matrices_of(entry: Entry, cache: Cache) -> Iterator[Matrix]:
@@ -101,13 +101,13 @@ def matrices_of(entry: Entry, cache: Cache) -> Iterator[Matrix]:
 
 def _asked(cache: Cache, manifests: Iterable[Manifest]) -> dict[tuple[str, str, bytes], tuple[Problem, ...]]:
     """Every variant that the manifests ask for, with the problems of its entry."""
-    found: dict[tuple[str, str, bytes], tuple[Problem, ...]] = {}
+    problems: dict[tuple[str, str, bytes], tuple[Problem, ...]] = {}
     for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
         for matrix in matrices_of(entry, cache):
             for row, target in product(matrix.rows(), entry.targets):
-                place = (matrix.op, str(target), canonical(config_json(row.config)))
-                found[place] = (*found.get(place, ()), *entry.problems)
-    return found
+                variant = (matrix.op, str(target), canonical(config_json(row.config)))
+                problems[variant] = (*problems.get(variant, ()), *entry.problems)
+    return problems
 
 
 def _ops(entry: Entry, cache: Cache) -> list[str]:
@@ -140,16 +140,16 @@ def _contest(
     meaning = _meaning(first.config, keys)
     contestants = (
         Contestant(
-            key=one.key,
-            tuned={name: value for name, value in one.config.items() if name not in meaning},
-            code=code_digest(cache.read(one.blob)),
-            rank=one.rank,
-            stored=one.blob.stored,
-            tiling=cut(op, one),
+            key=artifact.key,
+            tuned={name: value for name, value in artifact.config.items() if name not in meaning},
+            code=code_digest(cache.read(artifact.blob)),
+            rank=artifact.rank,
+            stored=artifact.blob.stored,
+            tiling=cut(op, artifact),
         )
-        for one, _ in ordered
+        for artifact, _ in ordered
     )
-    unique = {one.identity: one for one in contestants}
+    unique = {artifact.identity: artifact for artifact in contestants}
     return Contest(
         op=op,
         config=meaning,

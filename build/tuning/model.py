@@ -52,14 +52,16 @@ class Model:
     def group(self, contest: Contest, problems: Sequence[Problem], declaration: Declaration) -> Group | None:
         """The modelled times of a contest's candidates; None where the author tells neither tiles nor costs."""
         candidates = []
-        for one in contest.contestants:
-            config = {**contest.config, **one.tuned}
+        for contestant in contest.contestants:
+            config = {**contest.config, **contestant.tuned}
             tile = declaration.tile(config, contest.target) if declaration.tile else None
             tiling = tile.on(self.profile.answer) if tile else None
             if tile is None or tiling is None or declaration.cost is None:
                 return None
             times = self._times(declaration, config, problems, tile, tiling)
-            candidates.append(Candidate(tuned=one.tuned, code=one.code, date=_NEVER, times=times, tiling=tiling))
+            candidates.append(
+                Candidate(tuned=contestant.tuned, code=contestant.code, date=_NEVER, times=times, tiling=tiling)
+            )
         return Group(
             op=contest.op,
             config=contest.config,

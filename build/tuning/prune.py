@@ -70,12 +70,12 @@ class Pruned:
 
     @property
     def kept(self) -> tuple[Contestant, ...]:
-        return tuple(one for one in self.contest.contestants if one not in self.dropped)
+        return tuple(contestant for contestant in self.contest.contestants if contestant not in self.dropped)
 
     @property
     def stored(self) -> int:
         """The bytes that are saved."""
-        return sum(one.stored for one in self.dropped)
+        return sum(contestant.stored for contestant in self.dropped)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,8 +83,8 @@ class Pruned:
             "config": config_json(self.contest.config),
             "target": str(self.contest.target),
             "problems": self.problems,
-            "kept": [config_json(one.tuned) for one in self.kept],
-            "dropped": [config_json(one.tuned) for one in self.dropped],
+            "kept": [config_json(contestant.tuned) for contestant in self.kept],
+            "dropped": [config_json(contestant.tuned) for contestant in self.dropped],
             "stored": self.stored,
         }
 
@@ -103,16 +103,20 @@ def prune(contests: Iterable[Contest], file: TuningFile, *, within: float, small
 
 
 def _pruned(contest: Contest, groups: Sequence[Group], within: float, smallest: bool) -> Pruned:
-    here = {one.identity for one in contest.contestants}
+    here = {candidate.identity for candidate in contest.contestants}
     times: dict[object, dict[bytes, float]] = {}
     for group in groups:
-        for one in group.candidates:
-            for sizes, time in one.times.items() if one.identity in here else ():
-                times.setdefault((group.gpu, sizes), {})[one.identity] = time
+        for candidate in group.candidates:
+            for sizes, time in candidate.times.items() if candidate.identity in here else ():
+                times.setdefault((group.gpu, sizes), {})[candidate.identity] = time
     measured = {name for row in times.values() for name in row}
-    first = {min(contest.contestants, key=lambda one: one.rank).identity}
+    first = {min(contest.contestants, key=lambda candidate: candidate.rank).identity}
     needed = cover(times, within, first) if smallest else near_best(times, within) | first
-    dropped = tuple(one for one in contest.contestants if one.identity in measured and one.identity not in needed)
+    dropped = tuple(
+        candidate
+        for candidate in contest.contestants
+        if candidate.identity in measured and candidate.identity not in needed
+    )
     return Pruned(contest, len(times), dropped)
 
 
@@ -123,14 +127,14 @@ def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pru
     row goes for all targets of an entry, so it is listed only where each of them can do without it.
     """
     dropped = {
-        _place(one.contest.op, str(one.contest.target), {**one.contest.config, **contestant.tuned})
-        for one in pruned
-        for contestant in one.dropped
+        _place(contest.contest.op, str(contest.contest.target), {**contest.contest.config, **contestant.tuned})
+        for contest in pruned
+        for contestant in contest.dropped
     }
     lines: list[str] = []
     for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
-        told = _lines(entry, cache, dropped)
-        lines += [f"# {entry.location}", *told] if told else []
+        entry_lines = _lines(entry, cache, dropped)
+        lines += [f"# {entry.location}", *entry_lines] if entry_lines else []
     return lines
 
 
@@ -142,8 +146,8 @@ def _lines(entry: Entry, cache: Cache, dropped: set[bytes]) -> list[str]:
     needed: dict[int, bool] = {}  # by the position of a row, over all ops and targets
     for matrix in matrices:
         for position, row in enumerate(matrix.rows()):
-            places = (_place(matrix.op, str(target), row.config) for target in entry.targets)
-            needed[position] = needed.get(position, False) or any(place not in dropped for place in places)
+            variants = (_place(matrix.op, str(target), row.config) for target in entry.targets)
+            needed[position] = needed.get(position, False) or any(variant not in dropped for variant in variants)
     if not any(needed.values()):
         return ["# nothing needs this entry: remove it"]
     matrix = matrices[0]

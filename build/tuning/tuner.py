@@ -177,12 +177,12 @@ class Tuner:
         times: dict[bytes, float] = {}
         left_out: list[LeftOut] = []
         lost: set[str] = set()
-        for one in members:
+        for contestant in members:
             best = min(filter(None, (best, *times.values())), default=0.0)
             try:
                 trial = self.timer.trial(
                     contest.op,
-                    one.key,
+                    contestant.key,
                     group=contest.name,
                     problem=problem,
                     launches=launches,
@@ -190,16 +190,16 @@ class Tuner:
                     enough=max(HOPELESS * best, LONG) if quick and best else 0.0,
                 )
             except Lost as error:
-                lost.add(one.key)
-                left_out.append(LeftOut(contest=contest, contestant=one, reason=str(error)))
+                lost.add(contestant.key)
+                left_out.append(LeftOut(contest=contest, contestant=contestant, reason=str(error)))
                 continue
             if trial.refused or not trial.microseconds > 0:
                 reason = trial.refused or "it has no time"
-                left_out.append(LeftOut(contest=contest, contestant=one, problem=problem, reason=reason))
+                left_out.append(LeftOut(contest=contest, contestant=contestant, problem=problem, reason=reason))
                 if not trial.healthy:
-                    lost.add(one.key)
+                    lost.add(contestant.key)
                 continue
-            times[one.identity] = round(trial.microseconds, 3)
+            times[contestant.identity] = round(trial.microseconds, 3)
         return _Timed(times, tuple(left_out), frozenset(lost))
 
     def _read_clocks(self) -> None:
@@ -225,19 +225,19 @@ class Tuner:
     def _keep(self, contest: Contest, sizes: Sizes, times: Mapping[bytes, float]) -> None:
         """Put times into the file, in one step. The first time of other code drops all times of the code before."""
         group = self._group(contest)
-        candidates = {one.identity: one for one in group.candidates}
-        for one in (one for one in contest.contestants if one.identity in times):
-            before = candidates.get(one.identity)
-            kept = before.times if before is not None and before.code == one.code else {}
-            candidates[one.identity] = Candidate(
-                tuned=one.tuned,
-                code=one.code,
+        candidates = {contestant.identity: contestant for contestant in group.candidates}
+        for contestant in (contestant for contestant in contest.contestants if contestant.identity in times):
+            before = candidates.get(contestant.identity)
+            kept = before.times if before is not None and before.code == contestant.code else {}
+            candidates[contestant.identity] = Candidate(
+                tuned=contestant.tuned,
+                code=contestant.code,
                 date=self.gpu.date,
-                times={**kept, sizes: times[one.identity]},
-                tiling=one.tiling,
+                times={**kept, sizes: times[contestant.identity]},
+                tiling=contestant.tiling,
             )
-        made = replace(group, candidates=tuple(candidates[name] for name in sorted(candidates)))
-        groups = {g.identity: g for g in (*self.file.groups, made)}
+        updated = replace(group, candidates=tuple(candidates[name] for name in sorted(candidates)))
+        groups = {g.identity: g for g in (*self.file.groups, updated)}
         gpus = {gpu.name: gpu for gpu in (*self.file.gpus, self.gpu)}
         self.file = TuningFile(
             tuple(gpus[name] for name in sorted(gpus)), tuple(groups[name] for name in sorted(groups))

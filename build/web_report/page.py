@@ -28,4 +28,4 @@ def page(data: PageData) -> str:
         "SCRIPT": (_HERE / "page.js").read_text(encoding="utf-8"),
         "DATA": text.replace("<", "\\u003c"),  # no text of a cache ends the element that holds it
     }
-    return _PLACE.sub(lambda found: parts[found[1]], (_HERE / "page.html").read_text(encoding="utf-8"))
+    return _PLACE.sub(lambda match: parts[match[1]], (_HERE / "page.html").read_text(encoding="utf-8"))

@@ -132,22 +132,22 @@ def page_data(
         The store of the build, which knows how long each variant took to compile.
     """
     blobs = contents.blobs.values()
-    found = difference(against, contents) if against else None
+    changed = difference(against, contents) if against else None
     listed = contents.artifacts
-    places = {artifact.key: place for place, artifact in enumerate(listed.values())}
-    contests = tuple(one for op, index in contents.ops.items() for one in _contests(op, index, places))
+    positions = {artifact.key: position for position, artifact in enumerate(listed.values())}
+    contests = tuple(one for op, index in contents.ops.items() for one in _contests(op, index, positions))
     wins, tried = _wins(contests)
     shares = _shares(bench) if bench else {}
     seconds = _seconds(store, contents) if store else {}
     variants = []
-    for place, (identity, artifact) in enumerate(listed.items()):
-        change, changes = _change(identity, found)
+    for position, (identity, artifact) in enumerate(listed.items()):
+        change, changes = _change(identity, changed)
         variants.append(
             Variant(
                 **_facts(identity.op, artifact, contents.ops[identity.op]),
                 seconds=seconds.get(artifact.key),
-                wins=wins.get(place, 0),
-                problems=tried.get(place, 0),
+                wins=wins.get(position, 0),
+                problems=tried.get(position, 0),
                 share=shares.get(artifact.key),
                 change=change,
                 changes=changes,
@@ -164,14 +164,14 @@ def page_data(
         variants=tuple(variants),
         contests=contests,
         against=against.cache.name if against else "",
-        removed=tuple(map(str, found.removed)) if found else (),
-        cache_changes=tuple(map(str, found.cache)) if found else (),
+        removed=tuple(map(str, changed.removed)) if changed else (),
+        cache_changes=tuple(map(str, changed.cache)) if changed else (),
     )
 
 
 def _facts(op: str, artifact: Artifact, index: OpReader) -> dict[str, Any]:
     used = artifact.resources
-    asked = [f"{name} {value}" for name, value in sorted(artifact.assumes.needs.items())] if artifact.assumes else []
+    needs = [f"{name} {value}" for name, value in sorted(artifact.assumes.needs.items())] if artifact.assumes else []
     checks = [entry for entry in artifact.evidence if entry.get("check") == CHECK]
     wrong = [str(text) for entry in checks for text in _texts(entry.get("failed"))]
     return {
@@ -187,7 +187,7 @@ def _facts(op: str, artifact: Artifact, index: OpReader) -> dict[str, Any]:
         "shared": max((one.shared for one in used), default=0),
         "spilled": max((one.local + one.stack for one in used), default=0),
         "kernels": len(used),
-        "assumes": ", ".join([*gpus_of(artifact), *asked]) if artifact.assumes else "",
+        "assumes": ", ".join([*gpus_of(artifact), *needs]) if artifact.assumes else "",
         "verified": "; ".join(sorted({_where(entry) for entry in checks})),
         "wrong": "; ".join(wrong),
         "get": get_line(op, artifact, index),
@@ -214,22 +214,22 @@ def _texts(value: object) -> Iterable[object]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _contests(op: str, index: OpReader, places: Mapping[str, int]) -> Iterator[Contest]:
+def _contests(op: str, index: OpReader, positions: Mapping[str, int]) -> Iterator[Contest]:
     tuned = {key.name for key in index.keys if key.tuned}
     meaning = {
         artifact.key: config_text({name: value for name, value in artifact.config.items() if name not in tuned})
         for artifact in index.artifacts
     }
-    found: dict[tuple[str, str], list[tuple[Mapping[str, int], tuple[tuple[int, float], ...]]]] = {}
+    problems_of: dict[tuple[str, str], list[tuple[Mapping[str, int], tuple[tuple[int, float], ...]]]] = {}
     for row in index.tuning:
         by_meaning: dict[str, list[tuple[int, float]]] = {}
         for key, time in row.times.items():
             if key in meaning:
-                by_meaning.setdefault(meaning[key], []).append((places[key], float(f"{time:.{_PLACES}g}")))
+                by_meaning.setdefault(meaning[key], []).append((positions[key], float(f"{time:.{_PLACES}g}")))
         for config, times in by_meaning.items():
             ordered = tuple(sorted(times, key=lambda one: one[1]))
-            found.setdefault((config, row.gpu), []).append((row.problem, ordered))
-    for (config, gpu), problems in sorted(found.items()):
+            problems_of.setdefault((config, row.gpu), []).append((row.problem, ordered))
+    for (config, gpu), problems in sorted(problems_of.items()):
         yield Contest(op=op, config=config, gpu=gpu, problems=tuple(sorted(problems, key=_sizes)))
 
 
@@ -244,8 +244,8 @@ def _wins(contests: Iterable[Contest]) -> tuple[dict[int, int], dict[int, int]]:
     for contest in contests:
         for _, times in contest.problems:
             wins[times[0][0]] = wins.get(times[0][0], 0) + 1
-            for place, _ in times:
-                tried[place] = tried.get(place, 0) + 1
+            for position, _ in times:
+                tried[position] = tried.get(position, 0) + 1
     return wins, tried
 
 
@@ -259,20 +259,20 @@ def _shares(bench: Report) -> dict[str, float]:
 
 def _seconds(store: Store, contents: CacheContents) -> dict[str, float]:
     """How long the variants took to compile that the store still has, by the key of the artifact."""
-    wanted = {artifact.key for artifact in contents.artifacts.values()}
+    keys = {artifact.key for artifact in contents.artifacts.values()}
     kinds = {(identity.op, identity.kind) for identity in contents.artifacts}
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for path in store.path.glob("??/*.record"):
         for op, kind in kinds:
             key = artifact_key(path.stem, op, kind)
-            if key in wanted and (record := store.read(path.stem)) is not None:
-                found[key] = round(record.seconds, 3)
-    return found
+            if key in keys and (record := store.read(path.stem)) is not None:
+                seconds[key] = round(record.seconds, 3)
+    return seconds
 
 
-def _change(identity: ArtifactId, found: Difference | None) -> tuple[str, tuple[str, ...]]:
-    if found is None:
+def _change(identity: ArtifactId, changed: Difference | None) -> tuple[str, tuple[str, ...]]:
+    if changed is None:
         return "", ()
-    if identity in found.changed:
-        return "changed", tuple(map(str, found.changed[identity]))
-    return ("added", ()) if identity in found.added else ("", ())
+    if identity in changed.changed:
+        return "changed", tuple(map(str, changed.changed[identity]))
+    return ("added", ()) if identity in changed.added else ("", ())

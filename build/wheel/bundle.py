@@ -1,4 +1,4 @@
-"""The bundle: cache wheels, the loader and all it depends on, in one folder that installs without a network."""
+"""The bundle: cache wheels, the loader and its dependencies, in one folder that installs without a network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 """
 
 README = """\
-Prebuilt kernels, their loader and all it depends on, for Python {python} on {platform}.
+Prebuilt kernels, their loader and its dependencies, for Python {python} on {platform}.
 
     sh install.sh                                      into the environment of python3; needs pip, no network
     PYTHON=/opt/venv/bin/python sh install.sh          into another one
@@ -63,7 +63,7 @@ class File:
         try:
             name, version, _, _ = parse_wheel_filename(path.name)
         except InvalidWheelFilename:
-            raise BundleError(f"{path} is no wheel: name a file that 'precast wheel' wrote") from None
+            raise BundleError(f"{path} is not a wheel: name a file that 'precast wheel' wrote") from None
         return cls(name, str(version), path)
 
     @property
@@ -74,7 +74,7 @@ class File:
 def bundle(
     wheels: Sequence[Path], folder: Path, *, python: str, platform: str = "", find_links: Sequence[Path] = ()
 ) -> tuple[File, ...]:
-    """Collect wheels and all that they need into a new or empty folder, and write what installs them.
+    """Collect wheels and their dependencies in a new or empty folder, and write a script that installs them.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def bundle(
     folder
         The folder for the wheels.
     python
-        The Python of the place of installation, such as ``3.12``.
+        The Python version of the target machine, such as ``3.12``.
     platform
         Its platform, such as ``manylinux_2_28_x86_64``; that of the first cache wheel if not given.
     find_links
@@ -103,31 +103,31 @@ def bundle(
     command += [word for abi in (tag, "abi3", "none") for word in ("--abi", abi)]
     command += [word for name in platforms(platform) for word in ("--platform", name)]
     if tuple(map(int, python.split("."))) < (3, 14):
-        command.append("zstandard>=0.23")  # pip asks whether this Python needs it, and not the one of the place
+        command.append("zstandard>=0.23")  # pip evaluates markers for this Python, not for that of the target machine
     command += [word for links in find_links for word in ("--find-links", str(links))]
     done = subprocess.run([*command, *(str(f.path) for f in files)], capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip()[-3000:]
+        detail = done.stderr.strip()[-3000:]
         raise BundleError(
-            f"pip could not collect the wheels for Python {python} on {platform}; it said:\n{said}\n"
-            "Give --find-links for what no index has, or another --python or --platform"
+            f"pip could not collect the wheels for Python {python} on {platform}:\n{detail}\n"
+            "Name folders of missing wheels with --find-links, or choose another --python or --platform"
         )
-    found = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))
-    _write(folder, found, python, platform)
-    return found
+    collected = tuple(sorted(File.of(path) for path in folder.glob("*.whl")))
+    _write(folder, collected, python, platform)
+    return collected
 
 
 def platform_of(wheel: Path) -> str:
-    """The platform of a cache wheel, and at least the oldest one that the loader's dependencies have wheels for."""
+    """The platform of a cache wheel, or the oldest one that the loader's dependencies support if that is newer."""
     *_, tags = parse_wheel_filename(wheel.name)
     for tag in sorted(tags, key=str):
-        if found := _PLATFORM.fullmatch(tag.platform):
-            return f"manylinux_2_{max(_OLDEST, int(found[1]))}_{found[2]}"
+        if match := _PLATFORM.fullmatch(tag.platform):
+            return f"manylinux_2_{max(_OLDEST, int(match[1]))}_{match[2]}"
     return f"manylinux_2_{_OLDEST}_x86_64"
 
 
 def platforms(platform: str) -> list[str]:
-    """A platform and all that it also runs, the newest first.
+    """A platform and all older ones that it can run, the newest first.
 
     >>> platforms("manylinux_2_18_x86_64")
     ['manylinux_2_18_x86_64', 'manylinux_2_17_x86_64', 'manylinux2014_x86_64']

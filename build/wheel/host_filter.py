@@ -1,4 +1,4 @@
-"""The host filter: what one host needs of a cache that was built for several."""
+"""The host filter: the part of a cache for several hosts that one of them needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from precast.loader.contract.format.tuning import joined
 
 
 def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> dict[str, bytes]:
-    """The files of the same cache without what runs on other hosts only. ``stored`` has its blobs as they are stored.
+    """The files of the cache without those for other hosts. ``stored`` has the bytes of its blobs' files.
 
-    Device code is for every host and stays.
+    Device code is for every host and is kept.
     """
     index = cache.index
     runtimes = tuple(r for r in index.runtimes if r.host.arch == host)

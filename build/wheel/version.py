@@ -1,4 +1,4 @@
-"""The version of a cache's wheel: given, or made of the time and the content of the cache."""
+"""The version of a cache's wheel: given, or made from the time and the content of the cache."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def given_version(text: str) -> Version:
 
 
 def default_version(seconds: int, digest: str) -> Version:
-    """The version of content that was made at a time, in seconds since 1970.
+    """The version for content of a time, in seconds since 1970.
 
-    It is ``0.YYYYMMDD.HHMMSS+DIGEST``, in UTC. pip compares the time first, so that it upgrades to what was built
-    later. The leading 0 keeps it below any release number that a user may give with ``--version`` one day. The digest
-    of the index tells different content apart, and says which content it is.
+    It is ``0.YYYYMMDD.HHMMSS+DIGEST``, in UTC. pip compares the time first, so that it upgrades to later builds. The
+    leading 0 keeps it below any release number that a user may give with ``--version``. The digest of the index
+    identifies the content.
 
     >>> str(default_version(1767571259, "97f7fe1f180b2c"))
     '0.20260105.59+97f7fe1f180b'
@@ -41,16 +41,16 @@ def default_version(seconds: int, digest: str) -> Version:
 
 
 def content_time(cache: Path) -> int:
-    """When the content of a cache was made: ``SOURCE_DATE_EPOCH`` where it is set, else when its index was written.
+    """The time of a cache's content: ``SOURCE_DATE_EPOCH`` if it is set, otherwise when its index was written.
 
-    A build with nothing to do leaves the index alone, so that the same cache packed twice has the same version.
+    A build with nothing to do does not write the index, so that the same cache packed twice has the same version.
     """
-    said = os.environ.get(EPOCH)
-    if said is None:
+    setting = os.environ.get(EPOCH)
+    if setting is None:
         return int((cache / "index.json").stat().st_mtime)
     try:
-        seconds = int(said)
+        seconds = int(setting)
         datetime.fromtimestamp(seconds, timezone.utc)
     except (ValueError, OverflowError, OSError):
-        raise WheelError(f"{EPOCH} is {said!r}: set it to a number of seconds since 1970, or unset it") from None
+        raise WheelError(f"{EPOCH} is {setting!r}: set it to a number of seconds since 1970, or unset it") from None
     return seconds

@@ -62,12 +62,11 @@ class Wheel:
 
 
 def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host: str | None = None) -> tuple[Path, ...]:
-    """Pack the cache at a path as wheels in a folder, one for each host it is for, and give their paths.
+    """Pack the cache at a path as wheels in a folder, one for each of its hosts, and return their paths.
 
     Every byte is read and checked first: a damaged cache is an IntegrityError, and no wheel is written. The wheels of
-    one cache have the same name and version, and pip takes the one of its platform, so that no machine downloads what
-    it cannot run. ``host`` asks for one of them. Where no version is given, it is made of the time and the content of
-    the cache (see ``default_version``).
+    one cache have the same name and version, and pip downloads only the one for its platform. ``host`` selects one of
+    them. The default version is made from the time and the content of the cache (see ``default_version``).
     """
     check_output_folder(folder)
     contents = CacheContents.open(cache)
@@ -75,18 +74,18 @@ def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host:
     chosen = given_version(version) if version else default_version(content_time(cache), contents.cache.digest)
     every_host = contents.hosts if platform_tag(_needed(contents)) != _ANY else ()
     if host and host not in every_host:
-        raise WheelError(f"{cache} holds nothing for {host}: it is for {', '.join(every_host) or 'any host'}")
+        raise WheelError(f"{cache} has no libraries for {host}: it is for {', '.join(every_host) or 'any host'}")
     wheels: dict[Path, bytes] = {}
-    for one in (host,) if host else every_host or (None,):
-        wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, one)))
-        wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, one))
+    for wheel_host in (host,) if host else every_host or (None,):
+        wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, wheel_host)))
+        wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, wheel_host))
     for path, data in wheels.items():
         write_atomically(path, data)
     return tuple(wheels)
 
 
 def _files_for(contents: CacheContents, files: Mapping[str, bytes], host: str | None) -> Mapping[str, bytes]:
-    """The files of a wheel for one host: those of the cache as they are, where it is for no other."""
+    """The files of a wheel for one host: all files of the cache if it is for no other host."""
     if host is None or contents.hosts == (host,):
         return files
     stored = {name.removeprefix("blobs/"): data for name, data in files.items() if name.startswith("blobs/")}
@@ -94,7 +93,7 @@ def _files_for(contents: CacheContents, files: Mapping[str, bytes], host: str | 
 
 
 def _needed(contents: CacheContents, host: str | None = None) -> list[Host]:
-    """What the libraries of a cache need, or those of one host; nothing, where there is device code alone."""
+    """The hosts that the libraries of a cache need, or those of one host; none if it has only device code."""
     libraries = [a.host for a in contents.artifacts.values() if a.host]
     return [h for h in (*libraries, *(r.host for r in contents.index.runtimes)) if host in (None, h.arch)]
 
@@ -148,7 +147,7 @@ def _metadata(wheel: Wheel) -> dict[str, bytes]:
 
 
 def _ordered(content: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """By name, with the metadata at the end, as the wheel format recommends."""
+    """Files by name, with the metadata at the end, as the wheel format recommends."""
     return iter(sorted(content.items(), key=lambda item: (".dist-info/" in item[0], item[0])))
 
 

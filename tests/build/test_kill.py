@@ -249,7 +249,7 @@ def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, s
     done = precast(store, "build", mine, "-o", cache, "-j", 1)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
-    assert "make room or choose another place" in done.stderr
+    assert "free disk space or choose another" in done.stderr
     assert "Traceback" not in done.stderr
     assert tree(cache) == before
     assert is_whole(cache)

@@ -79,9 +79,9 @@ def test_json_and_target(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["m.yaml", "--target", "sm_80"], "error: no manifest builds for sm_80: ask for one of sm_90a, sm_100a"),
+        (["m.yaml", "--target", "sm_80"], "error: no manifest builds for sm_80: choose one of sm_90a, sm_100a"),
         (["m.yaml", "--target", "hopper"], "error: 'hopper' is not a target"),
-        (["m.yaml", "-t", "sm_999"], "error: nothing is known of the GPU behind sm_999: build for one of sm_80, "),
+        (["m.yaml", "-t", "sm_999"], "error: there is no profile of a GPU for sm_999: build for one of sm_80, "),
         (["m.yaml", "--name", "My Cache"], "error: 'My Cache' is not a name"),
         (["none.yaml"], "error: none.yaml:1:1: cannot be read"),
         (["."], "error: .:1:1: is a folder: name a file"),
@@ -119,7 +119,7 @@ REQUESTS = (
 def test_a_manifest_of_requests_is_one_that_plan_takes(folder: Path) -> None:
     (folder / "requests.jsonl").write_text(REQUESTS)
     made = precast(folder, "plan", "--from-requests", "requests.jsonl", "--name", "mine")
-    assert made.returncode == 0 and made.stderr.startswith("warning: requests.jsonl: the last line is not complete")
+    assert made.returncode == 0 and made.stderr.startswith("warning: requests.jsonl: the last line is incomplete")
     (folder / "wanted.yaml").write_text(made.stdout.replace("\nkernels:", "\npath: .\nkernels:"))
     done = precast(folder, "plan", "wanted.yaml", "--json")
     variants = [(v["config"], v["target"]) for v in json.loads(done.stdout)["variants"]]
@@ -132,7 +132,7 @@ def test_a_manifest_of_requests_is_one_that_plan_takes(folder: Path) -> None:
 def test_the_grid_of_requests(folder: Path) -> None:
     (folder / "requests.jsonl").write_text(REQUESTS)
     done = precast(folder, "plan", "--from-requests", "requests.jsonl", "--grid")
-    assert done.stdout.endswith("problems:\n  acme.norm:\n    - {rows: 8}  # asked for 3 times\n")
+    assert done.stdout.endswith("problems:\n  acme.norm:\n    - {rows: 8}  # requested 3 times\n")
     data = json.loads(precast(folder, "plan", "--from-requests", "requests.jsonl", "--only", "used", "--json").stdout)
     assert data["problems"] == {"acme.norm": [{"problem": {"rows": 8}, "count": 3}]}
     assert [(one["used"], one["missing"]) for one in data["entries"]] == [(3, 0)]
@@ -160,11 +160,11 @@ def test_a_wrong_request_about_requests(folder: Path, words: list[str], message:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["sm_100a"], "names no two targets: write LISTED=WANTED, such as sm_100a=sm_103a"),
+        (["sm_100a"], "does not name two targets: write LISTED=WANTED, such as sm_100a=sm_103a"),
         (["sm_80=sm_120a"], "no manifest builds for sm_80: name one of sm_90a, sm_100a before the '='"),
         (["sm_100a=sm_90f"], "there is no sm_90f: families begin with sm_100f"),
-        (["sm_100a=sm_75"], "nothing is known of the GPU behind sm_75"),
-        (["sm_100a=sm_120a", "sm_90a=sm_120a"], "names a target that another such option names: give each once"),
+        (["sm_100a=sm_75"], "there is no profile of a GPU for sm_75"),
+        (["sm_100a=sm_120a", "sm_90a=sm_120a"], "names a target that another --retarget names: name each target once"),
     ],
 )
 def test_another_target_than_is_listed_must_make_sense(folder: Path, words: list[str], said: str) -> None:

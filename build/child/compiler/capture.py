@@ -60,7 +60,7 @@ class Catcher:
         @functools.wraps(compile_call)
         def record_compiled(callable_: Any, *args: Any, **kwargs: Any) -> Any:
             self._depth += 1
-            with _asked_for_tvm_ffi(callable_, kwargs.get("options")) as asked:
+            with _asked_for_tvm_ffi(callable_, kwargs.get("options")) as requested:
                 try:
                     self._specs = None
                     compiled = compile_call(callable_, *args, **kwargs)
@@ -76,7 +76,7 @@ class Catcher:
                     self._depth -= 1
             if self._depth == 0:
                 signature = None if self._specs is None else signature_of(self._specs, self._pointers)
-                self._caught.append(Caught(compiled, signature, None if asked else self._defaults))
+                self._caught.append(Caught(compiled, signature, None if requested else self._defaults))
             return compiled
 
         converter._tvm_ffi_args_spec_converter = record_specs
@@ -125,7 +125,7 @@ def _pointers(values: Mapping[str, Any], converter: Any) -> Iterator[tuple[str, 
     """The pointers among the arguments of a compilation: the name that the compiler gives each, dtype and alignment."""
     for name, value in values.items():
         if isinstance(value, (tuple, list)):
-            yield from _pointers({f"{name}[{i}]": one for i, one in enumerate(value)}, converter)
+            yield from _pointers({f"{name}[{i}]": item for i, item in enumerate(value)}, converter)
         elif isinstance(value, converter.Pointer):
             dtype = converter.NumericToTVMFFIDtype.get(value.dtype, "")
             yield name, (dtype, int(getattr(value, "_assumed_align", 0)))

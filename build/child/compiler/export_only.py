@@ -15,6 +15,6 @@ def compile_for_export_only() -> None:
     def no_gpu_here(dsl: object, runtime: str | None, compiled: str | None) -> bool:
         return False
 
-    for one in (BaseDSL, CutlassBaseDSL):
-        assert hasattr(one, "_runtime_can_run_compiled"), "the compiler asks by another name"
-        one._runtime_can_run_compiled = no_gpu_here
+    for dsl_class in (BaseDSL, CutlassBaseDSL):
+        assert hasattr(dsl_class, "_runtime_can_run_compiled"), "the compiler asks by another name"
+        dsl_class._runtime_can_run_compiled = no_gpu_here

@@ -43,21 +43,21 @@ def select_returned(caught: Sequence[Caught], returned: object, *, source: objec
     """
     if not caught:
         raise Refused(f"{source} compiled nothing: record it again, with the versions that are installed here")
-    form, objects = structure_of(returned, [one.compiled for one in caught])
+    form, objects = structure_of(returned, [item.compiled for item in caught])
     if len(objects) > MOST:
         raise Refused(f"{source} compiled {len(objects)} objects, and a key has at most {MOST}: remove this entry")
-    return tuple(next(c for c in caught if c.compiled is one) for one in objects), form
+    return tuple(next(c for c in caught if c.compiled is item) for item in objects), form
 
 
 def _returned(caught: Sequence[Caught], returned: object) -> tuple[Caught, ...]:
     """The caught objects that were returned, alone or in a tuple; none if the tuple holds anything else."""
-    found = []
-    for one in returned if isinstance(returned, (tuple, list)) else (returned,):
-        match = next((c for c in caught if c.compiled is one), None)
+    matches = []
+    for item in returned if isinstance(returned, (tuple, list)) else (returned,):
+        match = next((c for c in caught if c.compiled is item), None)
         if match is None:
             return ()
-        found.append(match)
-    return tuple(found)
+        matches.append(match)
+    return tuple(matches)
 
 
 def _message(source: object, caught: int, expected: int) -> str:

@@ -48,10 +48,10 @@ def place_of_code(frame: FrameType) -> str:
     if file.startswith("<"):
         if file.startswith("<frozen "):
             return LOOK_ON
-        found = frame.f_globals.get("__file__")
-        if not isinstance(found, str):
+        module_file = frame.f_globals.get("__file__")
+        if not isinstance(module_file, str):
             return LOOK_ON
-        file = found
+        file = module_file
     file = os.path.abspath(file)
     if file.startswith(_OBSERVE):
         return LOOK_ON

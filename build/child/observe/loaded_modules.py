@@ -83,10 +83,10 @@ def _file(module: object) -> str | None:
 def _attributes(module: object) -> dict[str, Any]:
     """What a module holds, asked for without its own ways to answer: some import more when they are asked."""
     try:
-        found = object.__getattribute__(module, "__dict__")
+        attributes = object.__getattribute__(module, "__dict__")
     except AttributeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def loaded_libraries() -> set[str]:
@@ -95,12 +95,12 @@ def loaded_libraries() -> set[str]:
     >>> all(path.startswith("/") for path in loaded_libraries())
     True
     """
-    found = set()
+    paths = set()
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         for line in file:
             start = line.find("/")
             if start > 0 and ".so" in line:
                 path = line[start:].rstrip("\n")
                 if not path.endswith("(deleted)") and not path.startswith(("/memfd:", "/dev/", "/SYSV")):
-                    found.add(path)
-    return found
+                    paths.add(path)
+    return paths

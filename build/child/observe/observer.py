@@ -76,9 +76,9 @@ class Observer:
 
     def note(self, kind: str, what: str) -> None:
         """Record that the code which is running asks for something."""
-        place = self._place()
-        if place is not None:
-            self._note(kind, what, *place)
+        location = self._place()
+        if location is not None:
+            self._note(kind, what, *location)
 
     def observed(self) -> dict[str, Any]:
         """What was recorded since the last call, as JSON can hold it, and what Python searches now.
@@ -95,19 +95,19 @@ class Observer:
         libraries = loaded_libraries() - self._libraries
         self._libraries |= libraries
         return {
-            "asked": [list(one) for one in sorted(self._new("asked", self._asked))],
+            "asked": [list(item) for item in sorted(self._new("asked", self._asked))],
             "stamps": {path: self._stamps[path] for path in sorted(self._new("stamps", self._stamps))},
-            "modules": [list(one) for one in modules],
+            "modules": [list(item) for item in modules],
             "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
             "libraries": sorted(libraries),
-            "path": [one for one in sys.path if isinstance(one, str) and self._texts(one)],
+            "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
             "complete": self._complete,
         }
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
         """What was recorded since the last call: a dictionary keeps its order, and nothing is taken out of these."""
-        told, self._told[name] = self._told[name], len(recorded)
-        return islice(list(recorded), told, None)
+        reported, self._told[name] = self._told[name], len(recorded)
+        return islice(list(recorded), reported, None)
 
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
         if len(self._asked) >= _MOST:
@@ -124,13 +124,13 @@ class Observer:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
-            place = self._places.get(code)
-            if place is None:
-                place = self._places[code] = place_of_code(frame)
-            if place is HIDDEN:
+            location = self._places.get(code)
+            if location is None:
+                location = self._places[code] = place_of_code(frame)
+            if location is HIDDEN:
                 return None
-            if place is not LOOK_ON:
-                return place, frame.f_lineno
+            if location is not LOOK_ON:
+                return location, frame.f_lineno
             frame = frame.f_back
         return None
 

@@ -70,7 +70,7 @@ def _watch_generator(module: ModuleType, draws: tuple[str, ...], watch: Callable
 
     @functools.wraps(seed)
     def watched_seed(*arguments: Any, **named: Any) -> Any:
-        if any(one is not None for one in (*arguments, *named.values())):
+        if any(value is not None for value in (*arguments, *named.values())):
             seeded.append(True)
         return seed(*arguments, **named)
 

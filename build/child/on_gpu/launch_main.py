@@ -76,11 +76,11 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: request[name] for name in ("seed", "problem", "most", "huge")}
     if options["problem"] and case.declaration.problems:
         options["problem"] = filled(options["problem"], case.declaration.problems(case.artifact.config))
-    for one in verify(case.kernel, case.declaration, case.artifact.config, **options):
-        checks.append(one)
-        if one.broke and not healthy():
-            return {"checks": [one.to_json() for one in checks], "healthy": False}
-    return {"checks": [one.to_json() for one in checks], "healthy": True}
+    for check in verify(case.kernel, case.declaration, case.artifact.config, **options):
+        checks.append(check)
+        if check.broke and not healthy():
+            return {"checks": [check.to_json() for check in checks], "healthy": False}
+    return {"checks": [check.to_json() for check in checks], "healthy": True}
 
 
 def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extra
     declared = benched(case.declaration, config) if case.declaration.problems or not given else []
     if given and (reason := misfit(given, declared)):
         return [{"refused": reason, "problem": {}, "healthy": True}]
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     compiled = functools.cache(lambda: just_in_time(case))
     for problem in given or declared:
         try:
@@ -116,13 +116,13 @@ def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extra
                 extras=extras,
                 just_in_time=compiled,
             )
-            found.append({"problem": dict(problem), "timing": replace(timing, problem=dict(problem)).to_json()})
+            results.append({"problem": dict(problem), "timing": replace(timing, problem=dict(problem)).to_json()})
         except Exception as error:
             refused = str(failure(error).header["error"])
-            found.append({"problem": dict(problem), "refused": refused, "healthy": healthy()})
-            if not found[-1]["healthy"]:
+            results.append({"problem": dict(problem), "refused": refused, "healthy": healthy()})
+            if not results[-1]["healthy"]:
                 break
-    return found
+    return results
 
 
 def just_in_time(case: Case) -> Callable[..., Any]:

@@ -25,16 +25,16 @@ def main() -> None:
 def answer(request: Mapping[str, Any]) -> Message:
     """The facts of device 0."""
     try:
-        found = CurrentDriver().get()
+        driver = CurrentDriver().get()
     except NoDriver as error:
         return Message({"error": f"there is no usable CUDA device here ({error})"})
-    return Message({"facts": facts(found)})
+    return Message({"facts": facts(driver)})
 
 
-def facts(found: Driver) -> dict[str, int | str]:
+def facts(driver: Driver) -> dict[str, int | str]:
     """What the driver says of device 0, by the names that profiles have; an older driver does not know them all."""
     names = (*_OTHERS, *ATTRIBUTES, *(f"{CLUSTERS}{size}" for size in range(1, _CLUSTERS + 1)))
-    return {name: value for name in names if (value := fact(found, 0, name)) is not None}
+    return {name: value for name in names if (value := fact(driver, 0, name)) is not None}
 
 
 if __name__ == "__main__":

@@ -97,13 +97,13 @@ class Trials:
 
             uuid = getattr(torch.cuda.get_device_properties(self._device), "uuid", None)
             words = [*_SMI, *([f"--id=GPU-{uuid}"] if uuid else [])]
-            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as asked:
-                while asked.poll() is None:
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                while process.poll() is None:
                     for _ in range(50):
                         self._run()
                     torch.cuda.synchronize(self._device)
-                said = asked.stdout.read() if asked.stdout else ""
-            sm, memory = (int(number) for number in said.splitlines()[0].split(","))
+                output = process.stdout.read() if process.stdout else ""
+            sm, memory = (int(number) for number in output.splitlines()[0].split(","))
         except (OSError, ValueError, IndexError, RuntimeError, AssertionError):
             return {}
         return {"sm_mhz": sm, "memory_mhz": memory}
@@ -174,9 +174,9 @@ class Trials:
         for name in names:
             if held.expected.get(name) is None:
                 continue
-            found = compare(held.values[name], held.expected[name], allowed)
-            if found.error > 1.0:
-                raise Wrong(f"{name} is not what {held.by} says: {found.fault}")
+            difference = compare(held.values[name], held.expected[name], allowed)
+            if difference.error > 1.0:
+                raise Wrong(f"{name} is not what {held.by} says: {difference.fault}")
 
     @property
     def _on_gpu(self) -> bool:

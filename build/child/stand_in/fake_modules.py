@@ -36,8 +36,8 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 def install_fake_modules(builders: Iterable[str]) -> None:
     """Have what builds or loads native modules, as ``module:Class.method``, give one that does nothing."""
-    for place in builders:
-        module, _, name = place.partition(":")
+    for builder in builders:
+        module, _, name = builder.partition(":")
         after_import({module: functools.partial(_replace, name)})
 
 

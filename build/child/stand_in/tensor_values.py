@@ -58,7 +58,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             args = (*owner, *self._with_sizes(args[len(owner) :]))
             kwargs = self._with_sizes(kwargs)
         tensors = tuple(_tensors((args, kwargs)))
-        known = all(self._known(one) is not None for one in tensors) and (bool(tensors) or function in _SOURCES)
+        known = all(self._known(tensor) is not None for tensor in tensors) and (bool(tensors) or function in _SOURCES)
         if known and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
             copied = _plainly(function, self._on_cpu(args), self._on_cpu(kwargs))
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
@@ -84,8 +84,8 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     def _with_sizes(self, value: Any) -> Any:
         """An argument with the integers that tensors of one element stand for."""
         if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.is_floating_point():
-            known = self._known(value)
-            return value if known is None else int(known)
+            values = self._known(value)
+            return value if values is None else int(values)
         if isinstance(value, dict):
             return {name: self._with_sizes(item) for name, item in value.items()}
         return tuple(map(self._with_sizes, value)) if type(value) in (tuple, list) else value
@@ -104,10 +104,10 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
 
     def _keep(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Do the same on the CPU, and keep the values beside what the call gave."""
-        made = [one for one in _tensors(result) if one.is_meta and one.numel() <= LIMIT]
+        results = [tensor for tensor in _tensors(result) if tensor.is_meta and tensor.numel() <= LIMIT]
         name = getattr(function, "__name__", "")
         unknown = function not in _SOURCES and any(word in name for word in _UNKNOWN)
-        if unknown or not (made or _writes(function, kwargs)):
+        if unknown or not (results or _writes(function, kwargs)):
             return
         if function is torch.Tensor.cuda:
             function, args, kwargs = torch.Tensor.clone, args[:1], {}
@@ -116,14 +116,14 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             values = list(_tensors(_plainly(function, self._on_cpu(args), placed)))
         except Exception:  # the CPU cannot do it: the values are not known
             return
-        if [one.shape for one in values] == [one.shape for one in made]:
-            copied = not all(one.is_meta for one in _tensors((args, kwargs)))
-            for one, value in zip(made, values, strict=True):
-                setattr(one, _VALUES, value.clone() if copied else value)
+        if [tensor.shape for tensor in values] == [tensor.shape for tensor in results]:
+            copied = not all(tensor.is_meta for tensor in _tensors((args, kwargs)))
+            for tensor, value in zip(results, values, strict=True):
+                setattr(tensor, _VALUES, value.clone() if copied else value)
 
     def _forget(self, written: Any) -> None:
-        for one in _tensors(written):
-            values = getattr(one, _VALUES, None)
+        for tensor in _tensors(written):
+            values = getattr(tensor, _VALUES, None)
             if values is not None:
                 self._overwritten[_storage(values)] = values.untyped_storage()
 
@@ -131,9 +131,9 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
 def _with_values(values: Any) -> Any:
     """Tensors without memory that have the values of others."""
     if isinstance(values, torch.Tensor):
-        made = _plainly(torch.empty_like, (values,), {"device": "meta"})
-        setattr(made, _VALUES, values)
-        return made
+        tensor = _plainly(torch.empty_like, (values,), {"device": "meta"})
+        setattr(tensor, _VALUES, values)
+        return tensor
     return type(values)(map(_with_values, values)) if isinstance(values, (tuple, list)) else values
 
 
@@ -158,9 +158,9 @@ def _storage(values: Any) -> int:
 
 
 def _to_cpu(function: Any, args: Any, kwargs: Any) -> bool:
-    asked = [*args[1:], *kwargs.values()]
+    arguments = [*args[1:], *kwargs.values()]
     return function is torch.Tensor.to and any(
-        str(one) == "cpu" for one in asked if isinstance(one, (str, torch.device))
+        str(argument) == "cpu" for argument in arguments if isinstance(argument, (str, torch.device))
     )
 
 

@@ -1,4 +1,4 @@
-"""A recording as a manifest: one entry a key, sorted, a value a line, so that people can review, merge and edit it."""
+"""A recording as a manifest: an entry for each key, a line for each value, so that it can be reviewed and edited."""
 
 from __future__ import annotations
 
@@ -44,19 +44,21 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
     <BLANKLINE>
     """
     lines = ["version: 1", f"name: {name}", f"targets: {value_text(list(targets))}", "kernels:"]
-    for one in merged(sorted(recorded, key=lambda one: one.text)):  # of two calls of one key, the first in order
+    for kernel in merged(
+        sorted(recorded, key=lambda kernel: kernel.text)
+    ):  # of two calls with one key, the first in order
         lines += [
-            f"  - compile: {value_text(f'{one.compile}@{one.library}')}",
-            f"    op: {library_named(one.library).op(one.compile)}",
+            f"  - compile: {value_text(f'{kernel.compile}@{kernel.library}')}",
+            f"    op: {library_named(kernel.library).op(kernel.compile)}",
         ]
-        for name, values in zip(("config", "tuned"), entry_values(one), strict=True):
+        for name, values in zip(("config", "tuned"), entry_values(kernel), strict=True):
             if values or name == "config":
                 lines += [f"    {name}:", *(f"      {key}: {value_text(value)}" for key, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
 def read_recorded_manifest(path: Path) -> RecordedManifest:
-    """Read a manifest back; ManifestError where an entry holds what a recording cannot."""
+    """Read a manifest back; raises ManifestError at an entry that a recording cannot hold."""
     manifest = read_manifest(path)
     if manifest.toolchain is not None:
         raise ManifestError(
@@ -66,27 +68,27 @@ def read_recorded_manifest(path: Path) -> RecordedManifest:
     return RecordedManifest(
         name=manifest.name,
         targets=tuple(map(str, manifest.targets)),
-        recorded=merged(one for entry in manifest.entries for one in _recorded(entry, manifest.targets)),
+        recorded=merged(kernel for entry in manifest.entries for kernel in _recorded(entry, manifest.targets)),
     )
 
 
 def _recorded(entry: Entry, targets: tuple[Any, ...]) -> Iterator[Recorded]:
-    place, _, library = (entry.source or "").partition("@")
+    function, _, library = (entry.source or "").partition("@")
     edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported or entry.program
-    if not library or edited or entry.targets != targets or entry.op != library_named(library).op(place):
+    if not library or edited or entry.targets != targets or entry.op != library_named(library).op(function):
         raise ManifestError(
-            "this entry is not as 'precast record' writes them, so that nothing can be added to this file: "
-            "record into another file, and build both",
+            "'precast record' did not write this entry, so it cannot add to this file: record into another file, and "
+            "build both",
             entry.location,
         )
     calls = [dict(call) for call in _choices(entry.tuned[_CALL])] if _CALL in entry.tuned else [None]
     axes = [[(name, form) for form in _choices(node)] for name, node in entry.config.items()]
     for values, call in itertools.product(itertools.product(*axes), calls):
-        yield Recorded(library=library, compile=place, config=dict(values), call=call)
+        yield Recorded(library=library, compile=function, config=dict(values), call=call)
 
 
 def _choices(node: Node) -> list[Any]:
-    """The values of a key: a list holds several."""
+    """The values of a key: a list has several."""
     plain = node.plain()
     return plain if isinstance(plain, list) else [plain]
 
@@ -98,5 +100,5 @@ def entry_values(recorded: Recorded) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _as_written(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as an entry has them. A list is one value here, and several in a manifest: so it stands in a list."""
+    """Values as an entry has them. A manifest reads a list as several values, so a value that is a list is nested."""
     return {name: [form] if isinstance(form, list) else form for name, form in sorted(values.items())}

@@ -1,4 +1,4 @@
-"""What a program asked for, as a manifest to build and as a grid of problems to measure."""
+"""The requests of a program, as a manifest to build and as a grid of problems to measure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONLY = ("missing", "used")
 
 @dataclass(slots=True)
 class Entry:
-    """One entry of the manifest: what to build, for which targets, and how often it was asked for."""
+    """One entry of the manifest: what to build, for which targets, and how often it was requested."""
 
     wanted: ManifestEntry
     targets: set[str] = field(default_factory=set)
@@ -34,14 +34,14 @@ class Entry:
 
 
 def read_request_files(paths: Iterable[Path]) -> tuple[tuple[RequestRecord, ...], tuple[str, ...]]:
-    """The requests of several files, each once with its counts added up; and a note for each file that was cut."""
+    """The requests of several files, each once with the sum of its counts; and a note for each truncated file."""
     requests: list[RequestRecord] = []
     notes = []
     for path in paths:
-        found = _read(path)
-        requests += found.requests
-        if found.cut:
-            notes.append(f"{path}: the last line is not complete, and was left out: its process was ended")
+        lines = _read(path)
+        requests += lines.requests
+        if lines.cut:
+            notes.append(f"{path}: the last line is incomplete and was skipped: the process was ended while writing it")
     return combined(requests), tuple(notes)
 
 
@@ -51,41 +51,39 @@ def _read(path: Path) -> RequestLines:
             data = file.read(FILE_LIMIT + 1)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read ({error.strerror}): name a file that PRECAST_REQUESTS named"
+            f"{path} cannot be read ({error.strerror}): name a file that PRECAST_REQUESTS wrote"
         ) from None
     if len(data) > FILE_LIMIT:
-        raise ConfigError(f"{path} has more than {FILE_LIMIT} bytes: this is no file of requests")
+        raise ConfigError(f"{path} has more than {FILE_LIMIT} bytes: name a file that PRECAST_REQUESTS wrote")
     try:
         return read_requests(data)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
 
 
-def entries_of(
-    requests: Iterable[RequestRecord], *, only: str | None = None, targets: Sequence[str] = ()
-) -> list[Entry]:
-    """The entries that build what was asked for, in one order.
+def entries_of(requests: Iterable[RequestRecord], *, only: str | None = None, targets: Sequence[str] = ()) -> list[Entry]:
+    """The entries that build the requested kernels, sorted.
 
-    ``only`` leaves in what was missing, or what was found. ``targets`` are built for in place of those asked for.
+    ``only`` keeps the requests that were missing, or those that were found. ``targets`` replace the requested ones.
     """
     table: dict[bytes, Entry] = {}
-    for one in requests:
-        if one.wanted is None or (only == "missing" and one.found) or (only == "used" and one.missing):
+    for request in requests:
+        if request.wanted is None or (only == "missing" and request.found) or (only == "used" and request.missing):
             continue
-        wanted = replace(one.wanted, target=None)
+        wanted = replace(request.wanted, target=None)
         entry = table.setdefault(canonical(wanted.to_json()), Entry(wanted))
-        entry.targets |= set(targets) or ({one.wanted.target} if one.wanted.target else set())
-        if one.found:
-            entry.used += one.count
+        entry.targets |= set(targets) or ({request.wanted.target} if request.wanted.target else set())
+        if request.found:
+            entry.used += request.count
         else:
-            entry.missing += one.count
+            entry.missing += request.count
     return [table[identity] for identity in sorted(table, key=lambda identity: (table[identity].wanted.op, identity))]
 
 
 def manifest_of(
     requests: Sequence[RequestRecord], *, name: str = "requested", only: str | None = None, targets: Sequence[str] = ()
 ) -> str:
-    """The text of a manifest that builds what was asked for; comments say how often, and what no entry would help.
+    """The text of a manifest that builds the requested kernels, with their counts and unbuildable requests as comments.
 
     >>> wanted = ManifestEntry(op="scale", config={"dtype": "float32"}, tuned={}, env={}, target="sm_90a")
     >>> one = RequestRecord(op="scale", config={}, missing="VariantNotFound: no variant fits", wanted=wanted, count=3)
@@ -93,7 +91,7 @@ def manifest_of(
     version: 1
     name: mine
     kernels:
-      # asked for 3 times, and missing
+      # requested 3 times, missing
       - kernel: scale
         config:
           dtype: float32
@@ -102,21 +100,24 @@ def manifest_of(
     """
     entries = entries_of(requests, only=only, targets=targets)
     if not entries:
-        raise ConfigError("no request here names a kernel to build: look at what the program asked for")
+        raise ConfigError("none of the requests names a kernel that can be built: check what the program requested")
     lines = ["version: 1", f"name: {name}", "kernels:"]
     for entry in entries:
         lines += _entry(entry)
-    helpless = [one for one in requests if one.wanted is None]
+    helpless = [request for request in requests if request.wanted is None]
     if helpless:
-        lines.append("# no entry would help with these:")
-        lines += [f"#   {one.op} {config_text(one.config)}: {one.missing} ({_times(one.count)})" for one in helpless]
+        lines.append("# no entry can build these requests:")
+        lines += [
+            f"#   {request.op} {config_text(request.config)}: {request.missing} ({_times(request.count)})"
+            for request in helpless
+        ]
     return "\n".join(lines) + "\n"
 
 
 def _entry(entry: Entry) -> list[str]:
     wanted = entry.wanted
     if not entry.targets:
-        raise ConfigError(f"no target is known for {wanted.op}, which was asked for without a device: give --target")
+        raise ConfigError(f"{wanted.op} was requested without a device, so its target is unknown: give --target")
     lines = [f"  # {_counts(entry)}"]
     if wanted.function is None:
         lines.append(f"  - kernel: {wanted.op}")
@@ -133,16 +134,16 @@ def _entry(entry: Entry) -> list[str]:
 
 
 def _form(value: Any) -> str:
-    """A value as an entry has it. A list is one value here, and several in a manifest: so it stands in a list."""
+    """A value as an entry has it. A manifest reads a list as several values, so a value that is a list is nested."""
     return value_text([value] if isinstance(value, (list, tuple)) else value)
 
 
 def _counts(entry: Entry) -> str:
     if not entry.missing:
-        return f"asked for {_times(entry.used)}"
+        return f"requested {_times(entry.used)}"
     if not entry.used:
-        return f"asked for {_times(entry.missing)}, and missing"
-    return f"asked for {_times(entry.used + entry.missing)}, and missing {_times(entry.missing)} of these"
+        return f"requested {_times(entry.missing)}, missing"
+    return f"requested {_times(entry.used + entry.missing)}, missing {_times(entry.missing)}"
 
 
 def _times(count: int) -> str:
@@ -157,11 +158,11 @@ def grid_of(requests: Iterable[RequestRecord]) -> dict[str, list[tuple[dict[str,
     {'gemm': [({'m': 8}, 7)]}
     """
     table: dict[str, dict[bytes, tuple[dict[str, int], int]]] = defaultdict(dict)
-    for one in requests:
-        if one.problem:
-            key = canonical(dict(one.problem))
-            before = table[one.op].get(key, ({}, 0))[1]
-            table[one.op][key] = (dict(one.problem), before + one.count)
+    for request in requests:
+        if request.problem:
+            key = canonical(dict(request.problem))
+            before = table[request.op].get(key, ({}, 0))[1]
+            table[request.op][key] = (dict(request.problem), before + request.count)
     return {
         op: [problems[key] for key in sorted(problems, key=lambda key: (-problems[key][1], key))]
         for op, problems in sorted(table.items())
@@ -175,7 +176,7 @@ def grid_text(grid: dict[str, list[tuple[dict[str, int], int]]]) -> str:
     # precast bench CACHE -o times.json --op gemm --problem m=8,n=64
     problems:
       gemm:
-        - {m: 8, n: 64}  # asked for 7 times
+        - {m: 8, n: 64}  # requested 7 times
     """
     if not grid:
         return "# no request named a problem\nproblems: {}"
@@ -186,7 +187,7 @@ def grid_text(grid: dict[str, list[tuple[dict[str, int], int]]]) -> str:
     lines = ["problems:"]
     for op, problems in grid.items():
         lines.append(f"  {op}:")
-        lines += [f"    - {config_text(problem)}  # asked for {_times(count)}" for problem, count in problems]
+        lines += [f"    - {config_text(problem)}  # requested {_times(count)}" for problem, count in problems]
     return "\n".join([*head, *lines])
 
 

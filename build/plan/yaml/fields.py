@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from precast.build.errors import ManifestError
@@ -15,18 +16,18 @@ MOST = 10_000
 TEXT = 4096
 
 
-def mapping(node: Node, known: tuple[str, ...] = ()) -> dict[str, Node]:
+def mapping(node: Node, names: tuple[str, ...] = ()) -> dict[str, Node]:
     """The entries of a mapping, which may have no other keys than these."""
     if not isinstance(node.value, dict):
         raise ManifestError(f"expected a mapping, not {node.kind}: write 'key: value' lines", node.at)
     for name, value in node.value.items():
-        if known and name not in known:
-            raise ManifestError(f"unknown key {name[:80]!r}{suggest(name[:80], known)}", value.named_at)
+        if names and name not in names:
+            raise ManifestError(f"unknown key {name[:80]!r}{suggest(name[:80], names)}", value.named_at)
     return node.value
 
 
 def required(data: Mapping[str, Node], name: str, node: Node) -> Node:
-    """The value under ``name``, which must be there."""
+    """The value under ``name``, which is required."""
     if name not in data:
         raise ManifestError(f"{name!r} is missing: add it", node.at)
     return data[name]
@@ -42,16 +43,16 @@ def items(node: Node) -> tuple[Node, ...]:
 
 
 def some(node: Node, parse: Callable[[Node], T]) -> tuple[T, ...]:
-    """One item or a list of them, none twice, at least one."""
-    found: list[T] = []
+    """One item, or a list of at least one, each only once."""
+    values: list[T] = []
     for item in items(node) if isinstance(node.value, tuple) else (node,):
         value = parse(item)
-        if value in found:
+        if value in values:
             raise ManifestError(f"{item.plain()!r} is listed twice: keep one", item.at)
-        found.append(value)
-    if not found:
+        values.append(value)
+    if not values:
         raise ManifestError("an empty list: give at least one item, or leave the key out", node.at)
-    return tuple(found)
+    return tuple(values)
 
 
 def text(node: Node) -> str:
@@ -82,8 +83,18 @@ def one_of(node: Node, allowed: tuple[str, ...]) -> str:
 def some_of(
     data: Mapping[str, Node], name: str, allowed: tuple[str, ...], otherwise: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """One or several texts out of a fixed list under a name, or what holds where there is none."""
+    """One or several texts out of a fixed list under a name, or ``otherwise`` if the name is missing."""
     return some(data[name], lambda node: one_of(node, allowed)) if name in data else otherwise
+
+
+def existing_path(path: Path, exists: Callable[[Path], bool], reason: str, node: Node) -> Path:
+    """The absolute form of a path that must exist as a file or a folder; raises ManifestError with the reason."""
+    try:
+        if exists(path):
+            return path.resolve()
+    except (OSError, ValueError):  # a name too long, with invalid characters, or in a folder without access
+        pass
+    raise ManifestError(reason, node.at) from None
 
 
 def boolean(node: Node) -> bool:

@@ -147,16 +147,16 @@ class _Reader:
     def _mapping(self, at: Location, depth: int, key: Location | None) -> Node:
         values: dict[str, Node] = {}
         for event in self._until(yaml.MappingEndEvent):
-            place = self._at(event)
-            _bare(event, place)
+            key_at = self._at(event)
+            _bare(event, key_at)
             if not isinstance(event, yaml.ScalarEvent):
-                raise ManifestError("a key must be plain text: write 'name: value'", place)
-            name = _clean(event.value, place)  # always text: no key is a number or a truth value
+                raise ManifestError("a key must be plain text: write 'name: value'", key_at)
+            name = _clean(event.value, key_at)  # always text: no key is a number or a truth value
             if name in values:
                 raise ManifestError(
-                    f"the key {name[:80]!r} appears twice, first in line {values[name].named_at.line}: keep one", place
+                    f"the key {name[:80]!r} appears twice, first in line {values[name].named_at.line}: keep one", key_at
                 )
-            values[name] = self._node(self._take(), depth + 1, place)
+            values[name] = self._node(self._take(), depth + 1, key_at)
         return Node(values, at, key)
 
     def _scalar(self, event: Any, at: Location) -> Content:

@@ -128,7 +128,7 @@ REFUSED_PLACES = [
     (_folder_of_sources, "is not a cache and not empty: choose an empty or a new folder"),
     (_below_a_file, "is not a folder: choose another path"),
     (_dangling_link, "is not a folder: choose another path"),
-    (lambda path: Path("/proc/precast/cache"), "cannot be written by this user: choose another place"),
+    (lambda path: Path("/proc/precast/cache"), "is not writable for this user: choose another folder"),
 ]
 
 
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_used_is_refused_before_anything_is_compiled(
 def test_a_read_only_file_system_is_refused(volume: Path) -> None:
     mount("-o", "remount,ro", volume)
     for place in (volume, volume / "cache", volume / "deeper" / "cache"):
-        with pytest.raises(StoreError, match="cannot be written by this user"):
+        with pytest.raises(StoreError, match="is not writable for this user"):
             check_output(place)
 
 

@@ -47,5 +47,5 @@ def test_what_did_not_change_keeps_its_bytes(tmp_path: Path) -> None:
 
 
 def test_a_cache_without_a_dictionary_gives_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="has no dictionary, as small caches have none: leave --dictionary out"):
+    with pytest.raises(ConfigError, match="has no dictionary, because it is too small: remove --dictionary"):
         dictionary_of(Built().write(tmp_path / "small"))

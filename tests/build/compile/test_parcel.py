@@ -64,7 +64,7 @@ def test_a_machine_with_other_code_says_so(folder: Path, tmp_path: Path) -> None
     there.mkdir()
     changed = replace(sent, files={**sent.files, (0, "mine/shapes.py"): b"SIZE = 2"})
     assert changed.unlike(changed.unpack(there)) == [
-        "the code of mine.kernels is not the same there: install the same version"
+        "the code of mine.kernels differs: install the same version on both machines"
     ]
     other = replace(sent, like={**this_builder(), "host": "riscv64"})
     assert other.unlike([]) == [f"host is riscv64 here and {this_builder()['host']} there"]
@@ -82,7 +82,7 @@ def test_a_file_cannot_leave_its_folder(folder: Path, path: str) -> None:
 def test_a_file_that_changed_on_the_way(folder: Path) -> None:
     message = Message.decode(parcel(folder).encode())
     forged = Message(message.header, (*message.parts[:-1], b"import os; os.abort()"))
-    with pytest.raises(FormatError, match="was changed on its way"):
+    with pytest.raises(FormatError, match="was changed during the transfer"):
         Parcel.decode(forged.encode())
     with pytest.raises(FormatError, match="files, not"):
         Parcel.decode(Message(message.header, message.parts[:-1]).encode())

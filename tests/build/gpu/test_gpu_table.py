@@ -52,5 +52,5 @@ def test_a_target_that_cuda_has_not_is_refused_with_one_that_it_has(target: str,
 
 
 def test_a_gpu_that_nothing_is_known_of() -> None:
-    with pytest.raises(TargetError, match="nothing is known of the GPU behind sm_75"):
+    with pytest.raises(TargetError, match="there is no profile of a GPU for sm_75"):
         profile_of(Target.parse("sm_75"))

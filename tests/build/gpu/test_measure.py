@@ -71,7 +71,7 @@ def test_a_device_of_another_architecture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
         "version: 1\nname: m\ntargets: [sm_100a]\nkernels:\n  - {kernel: scale, config: {dtype: float32}}\n"
     )
-    with pytest.raises(TargetError, match=r"NVIDIA H200 is of capability 9\.0, and this build is for sm_100a"):
+    with pytest.raises(TargetError, match=r"NVIDIA H200 has capability 9\.0, and this build is for sm_100a"):
         plan_files([tmp_path / "m.yaml"], profiles=Profiles().over([profile_from(reply())]))
 
 

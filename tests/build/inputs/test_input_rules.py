@@ -130,7 +130,7 @@ def test_a_file_that_changed_since_it_was_read_is_named(project: ObservedProject
     }
     counted(project, **observed)
     path.write_text("x = 2\n")
-    with pytest.raises(ChangedInputError, match=rf"{path} changed while it was being built: build again"):
+    with pytest.raises(ChangedInputError, match=rf"{path} changed during the build: build again"):
         counted(project, **observed)
 
 

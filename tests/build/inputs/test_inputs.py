@@ -72,9 +72,9 @@ def test_a_name_of_no_input_is_refused(name: str) -> None:
 def test_limits() -> None:
     with pytest.raises(FormatError, match="more than the"):
         parse_names(["python"] * (MOST + 1))
-    with pytest.raises(FormatError, match="an answer must be"):
+    with pytest.raises(FormatError, match="a value must be"):
         Inputs.parse({"python": "a" * 5000})
-    with pytest.raises(FormatError, match="an answer must be"):
+    with pytest.raises(FormatError, match="a value must be"):
         Inputs.parse({"python": 3})
 
 

@@ -130,7 +130,7 @@ def test_what_a_module_started_ends_with_the_process(start: Start) -> None:
 
 def test_a_process_that_cannot_start_says_why(start: Start) -> None:
     child = start(target="sm_999")
-    with pytest.raises(ChildLost, match="nothing is known of the GPU behind sm_999"):
+    with pytest.raises(ChildLost, match="there is no profile of a GPU for sm_999"):
         child.receive(60)
 
 

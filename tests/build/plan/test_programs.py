@@ -102,7 +102,7 @@ def test_what_a_call_asked_for_is_noted_until_its_sources_change(
 
     def sources() -> list[str | None]:
         made = record_programs(
-            [read_manifest(manifest)], targets=(), profiles=Profiles.named([]), limit=300.0, notes=notes
+            [read_manifest(manifest)], targets=(), profiles=Profiles.named([]), notes=notes
         )
         return [entry.source for entry in made[0].entries]
 
@@ -122,8 +122,8 @@ def test_what_a_call_asked_for_is_noted_until_its_sources_change(
         ("sys.exit(3)", ["it ended with sys.exit(3): correct the script"]),
         ("import os\nprint('last words', flush=True)\nos._exit(4)", ["ended with exit status 4", "last words"]),
         ("x = (", ["SyntaxError"]),
-        ("compiled_alone(object())", ["asked for no kernel", "a builtins.object has no form as a key"]),
-        ("compiled_alone(1)\ncompiled_alone(object())", ["add 'skip_unsupported: true' to build the others alone"]),
+        ("compiled_alone(object())", ["requested no kernel", "a builtins.object has no form as a key"]),
+        ("compiled_alone(1)\ncompiled_alone(object())", ["add 'skip_unsupported: true' to build only the others"]),
     ],
 )  # fmt: skip
 def test_an_error_names_the_entry_and_shows_the_authors_frames_alone(
@@ -210,8 +210,8 @@ def test_arguments_are_written_as_keys_are() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("shape: [n]", "x", "n is 'x', which is no size"), ("shape: [n]", -1, "n is -1, which is no size"),
-        ("values: [n]", "x", "n is 'x', which is no number"), ("shape: [1], requires_grad: n", 1, "not true or false"),
+        ("shape: [n]", "x", "n is 'x', which is not a size"), ("shape: [n]", -1, "n is -1, which is not a size"),
+        ("values: [n]", "x", "n is 'x', which is not a number"), ("shape: [1], requires_grad: n", 1, "not true or false"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_refused_where_it_is_named(field: str, value: Any, message: str) -> None:

@@ -97,7 +97,7 @@ def test_a_folder_keeps_what_others_may_be_reading(tmp_path: Path) -> None:
 def test_only_a_shelf_of_layers_is_written_to(tmp_path: Path) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "main.c").write_text("int main;")
-    with pytest.raises(PushError, match="holds other things than layers of caches"):
+    with pytest.raises(PushError, match="has files that are not layers of caches"):
         push_cache(many(tmp_path / "cache"), f"file://{tmp_path / 'sources'}")
-    with pytest.raises(PushError, match="cannot be written to: push to file:///FOLDER, and copy that"):
+    with pytest.raises(PushError, match="is read-only: push to file:///FOLDER, and copy the folder"):
         push_cache(many(tmp_path / "cache"), "https://files.example.com/kernels")

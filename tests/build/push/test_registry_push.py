@@ -169,7 +169,7 @@ def test_a_damaged_cache_is_not_pushed(front: Server, tmp_path: Path) -> None:
 
 
 def test_a_digest_cannot_be_pushed_to(front: Server, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="follows from the cache: push to a :TAG"):
+    with pytest.raises(ConfigError, match="a push computes the digest: push to a :TAG"):
         push_cache(many(tmp_path / "cache"), f"oci://{front.host}/kernels/a@sha256:{'0' * 64}", patience=QUICK)
 
 

@@ -62,7 +62,7 @@ def test_one_entry_has_the_targets_and_the_counts_of_all_who_asked() -> None:
     text = manifest_of(requests, name="mine")
     assert text == (
         "version: 1\nname: mine\nkernels:\n"
-        "  # asked for 8 times, and missing 2 times of these\n"
+        "  # requested 8 times, missing 2 times\n"
         '  - compile: "acme:norm"\n    op: acme.norm\n    config:\n      n: 8\n    tuned:\n      tile: 1\n'
         "    targets: [sm_100a, sm_90a]\n"
     )
@@ -75,7 +75,7 @@ def test_only_what_is_missing_or_used() -> None:
 
 
 def test_a_request_without_a_target_needs_one() -> None:
-    with pytest.raises(ConfigError, match=r"no target is known for acme.norm.*give --target"):
+    with pytest.raises(ConfigError, match=r"acme.norm was requested without a device.*give --target"):
         manifest_of([requested(1, target=None)])
     assert planned(manifest_of([requested(1, target=None)], targets=["sm_100a"])) == ['[1, 1, "sm_100a"]']
 
@@ -85,7 +85,7 @@ def test_what_no_entry_would_help_is_a_comment() -> None:
     text = manifest_of([requested(1), helpless])
     assert text.endswith('#   scale {a: "x # y"}: ConfigError: a is wrong (2 times)\n')
     parse_manifest(text.encode(), Path("m.yaml"))
-    with pytest.raises(ConfigError, match="no request here names a kernel to build"):
+    with pytest.raises(ConfigError, match="none of the requests names a kernel"):
         manifest_of([helpless])
 
 
@@ -119,7 +119,7 @@ def test_files_are_added_up_and_a_cut_one_is_told(tmp_path: Path) -> None:
     other.write_bytes(requested(1, count=4).line + b'{"op"')
     requests, notes = read_request_files([one, other])
     assert [each.count for each in requests] == [5]
-    assert len(notes) == 1 and notes[0].startswith(f"{other}: the last line is not complete")
+    assert len(notes) == 1 and notes[0].startswith(f"{other}: the last line is incomplete")
 
 
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
