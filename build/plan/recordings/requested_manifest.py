@@ -61,7 +61,9 @@ def _read(path: Path) -> RequestLines:
         raise FormatError(f"{path}: {error}") from None
 
 
-def entries_of(requests: Iterable[RequestRecord], *, only: str | None = None, targets: Sequence[str] = ()) -> list[Entry]:
+def entries_of(
+    requests: Iterable[RequestRecord], *, only: str | None = None, targets: Sequence[str] = ()
+) -> list[Entry]:
     """The entries that build the requested kernels, sorted.
 
     ``only`` keeps the requests that were missing, or those that were found. ``targets`` replace the requested ones.

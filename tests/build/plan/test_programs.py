@@ -101,9 +101,7 @@ def test_what_a_call_asked_for_is_noted_until_its_sources_change(
     notes = Memo(tmp_path / "notes")
 
     def sources() -> list[str | None]:
-        made = record_programs(
-            [read_manifest(manifest)], targets=(), profiles=Profiles.named([]), notes=notes
-        )
+        made = record_programs([read_manifest(manifest)], targets=(), profiles=Profiles.named([]), notes=notes)
         return [entry.source for entry in made[0].entries]
 
     first = sources()
