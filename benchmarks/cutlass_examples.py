@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional
 
 from precast import loader
-from precast.cli.measure.evidence import where_and_when
+from precast.build.verification.evidence import where_and_when
 from precast.kernels.authoring.launching.cases import this_device
 
 

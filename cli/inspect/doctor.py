@@ -1,4 +1,8 @@
-"""Report what is installed, which GPUs and caches are present, and what will not work."""
+"""Report what is installed, which GPUs and caches are present, and what will not work.
+
+Each line is ok, warn (something is missing that not every machine needs) or fail, with what to do. Exit status 1
+means that a line is fail.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +47,6 @@ class Check:
 
 
 def command(as_json: options.Json = False) -> None:
-    """Report what is installed, which GPUs and caches are present, and what will not work.
-
-    Each line is ok, warn (something is missing that not every machine needs) or fail, with what to do. Exit status 1
-    means that a line is fail.
-    """
     checks = judge(machine_facts())
     print_result([asdict(check) for check in checks], render(checks, terminal_width(sys.stdout)), as_json)
     if any(check.status == "fail" for check in checks):

@@ -1,4 +1,8 @@
-"""Compile the variants of manifests into a cache."""
+"""Compile the variants of manifests into a cache.
+
+Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
+the cache holds the others.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +37,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
-# The largest value of an option: more is a mistake, and would overflow the system calls that it goes to.
-_LARGEST = {"--jobs": 1024, "--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
+# More than this is a mistake, and would overflow the system call that gets the value.
+_LARGEST = {"--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
 
 
 def command(
@@ -84,17 +88,12 @@ def command(
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
     ] = False,
 ) -> None:
-    """Compile the variants of manifests into a cache.
-
-    Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
-    the cache holds the others.
-    """
     from precast.build import builder
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
 
-    _check_largest({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
+    _check_largest({"--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
     build = _Build(
         manifests=ManifestOptions(

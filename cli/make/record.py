@@ -1,7 +1,7 @@
 """Run a program and write a manifest of the kernels that its libraries compile.
 
-On a machine with a GPU the program runs as it is. With --target it runs on any machine, on tensors without memory, until
-it reads a value that a kernel computes.
+On a machine with a GPU the program runs as it is. With --target it runs on any machine, on tensors without memory,
+until it reads a value that a kernel computes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ def command(
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
 ) -> None:
-    """Run a program and write a manifest of the kernels that its libraries compile."""
     words = _words(program)
     for library_name in library or ():
         library_named(library_name)

@@ -1,4 +1,9 @@
-"""Write a manifest of the kernels that a program requested."""
+"""Write a manifest of the kernels that a program requested.
+
+A program that runs with PRECAST_REQUESTS=FILE logs there each distinct call of loader.get. The manifest builds what
+was requested, for the GPUs of that program unless --target names others; 'precast build' takes it. With --grid the
+result is the list of problems that were requested, with the 'precast bench' lines that measure them.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +30,6 @@ def command(
     grid: Annotated[bool, typer.Option("--grid", help="Write the requested problems, not a manifest.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a manifest of the kernels that a program requested.
-
-    A program that runs with PRECAST_REQUESTS=FILE logs there each distinct call of loader.get. The manifest builds what
-    was requested, for the GPUs of that program unless --target names others; 'precast build' takes it. With --grid the
-    result is the list of problems that were requested, with the 'precast bench' lines that measure them.
-    """
     from precast.build.requested_manifest import entries_of, grid_of, grid_text, manifest_of, read_request_files
     from precast.cli.shared.values import check_output_file
     from precast.loader.format.patterns import CACHE_NAME

@@ -59,7 +59,8 @@ Offline = Annotated[
 
 # Processes and their limits.
 Jobs = Annotated[
-    int, Option("--jobs", "-j", min=0, help="Worker processes; 0 chooses a number for this machine.", metavar="N")
+    int,
+    Option("--jobs", "-j", min=0, max=1024, help="Worker processes; 0 chooses a number for this machine.", metavar="N"),
 ]
 Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]
 
