@@ -96,7 +96,7 @@ RUNTIME = (
     ),
     Feature(
         "tilings, of which the fastest is chosen",
-        "precast tune manifests/mla.yaml --cache cache",
+        "precast tune measure manifests/mla.yaml --cache cache",
         ("mla_decode", "gemm"),
     ),
     Feature("tilings that do not fit are refused, with a reason", "precast plan manifests/gemm.yaml"),

@@ -21,7 +21,7 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "tuning": (
             "Files of measurements, relative to the manifest: one, or a list. Every build puts what they say of its "
-            "variants into the cache. `precast tune` writes them."
+            "variants into the cache. `precast tune measure` writes them."
         ),
         "toolchain": (
             "The compiler and the libraries that its kernels are built with, in an environment of their own: a mapping "
@@ -96,7 +96,7 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "or `max_active_clusters`, or a list. Never for a kernel whose blocks wait for each other."
         ),
         "problems": (
-            "The problems at which `precast tune` measures the variants: a list of mappings from the name of a size to "
+            "The problems at which `precast tune measure` times the variants: a list of mappings from the name of a size to "
             'a number, or to a list. Lists multiply. A key such as `"n,k"` takes lists of sizes that go together. '
             "Those that the kernel declares if left out."
         ),

@@ -1,4 +1,4 @@
-"""Show the size of the store of compiled variants, and remove those not used for long.
+"""Show the size of the store of compiled variants, or remove unused ones.
 
 Without --prune nothing is removed: --older-than and --keep only show what --prune would remove. Builds may run at
 the same time; a variant that was removed is compiled again when a build needs it.

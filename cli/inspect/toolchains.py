@@ -1,4 +1,4 @@
-"""List the toolchains that manifests have, remove those not used for long, or print the lock of a manifest's.
+"""List the toolchains of manifests, remove unused ones, or print the lock of one.
 
 A toolchain that was removed is created again when a build needs it, from the newest versions that its manifest
 allows. Builds may run at the same time: a toolchain in use is kept.

@@ -64,7 +64,7 @@ def command(
     ] = False,
     profile: options.Profile = None,
     profile_from_device: Annotated[
-        bool, Option("--profile-from-device", help="Let kernels query this machine's GPU.")
+        bool, Option("--profile-from-device", help="Build for this machine's GPU, where kernels query its properties.")
     ] = False,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,

@@ -1,4 +1,4 @@
-"""Launch every variant of a cache on this GPU in many ways, and compare the results with its reference.
+"""Launch every variant of a cache on this GPU in many ways, and compare the results with a reference.
 
 Exit status 1 means that a variant is wrong, or that none could be verified. Variants are launched in a separate
 process: one that crashes or hangs counts as wrong, and the others continue. The smallest failing case is printed

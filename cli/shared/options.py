@@ -33,13 +33,13 @@ Retarget = Annotated[
     list[str] | None,
     Option(
         "--retarget",
-        help="Replace a target of the manifests, such as sm_100a=sm_103a; may be repeated.",
+        help="Build for NEW what the manifests list for OLD, such as sm_100a=sm_103a; may be repeated.",
         metavar="OLD=NEW",
     ),
 ]
 Profile = Annotated[
     list[str] | None,
-    Option("--profile", help="A GPU that kernels may query, such as H200; may be repeated.", metavar="GPU"),
+    Option("--profile", help="A GPU to build for, where kernels query its properties, such as H200; may be repeated.", metavar="GPU"),
 ]
 PassEnv = Annotated[
     list[str] | None,
@@ -47,7 +47,7 @@ PassEnv = Annotated[
 ]
 Emit = Annotated[
     list[str] | None,
-    Option("--emit", help="Build object or cubin, whatever the manifests list; may be repeated.", metavar="KIND"),
+    Option("--emit", help="Build this kind, object or cubin, not those of the manifests; may be repeated.", metavar="KIND"),
 ]
 FindLinks = Annotated[
     list[Path] | None,
@@ -77,7 +77,7 @@ KeyPrefix = Annotated[
 ]
 Problems = Annotated[
     list[str] | None,
-    Option("--problem", help="Measure this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
+    Option("--problem", help="Only this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
 ]
 
 # Removing what is unused.
