@@ -63,11 +63,6 @@ def room_of() -> dict[str, str]:
     return {name: room for room, names in ROOMS.items() for name in names}
 
 
-def folder(room: str) -> Path:
-    """The folder of a room's commands."""
-    return Path(__file__).parent / room
-
-
 def module_of(name: str) -> str:
     """The module of a command.
 
@@ -78,15 +73,6 @@ def module_of(name: str) -> str:
     return ".".join(["precast.cli", room_of()[words[0]], *words])
 
 
-def name_of(words: Sequence[str]) -> str:
-    """The command that a command line starts with; empty if it starts with none.
-
-    >>> name_of(["tune", "apply", "cache", "times.json"]), name_of(["wheel", "cache"])
-    ('tune apply', 'wheel')
-    """
-    return next((name for name in commands() if list(words[: len(name.split())]) == name.split()), "")
-
-
 def _expanded(names: Sequence[str]) -> list[str]:
     """Names of commands, with the subcommands in place of their group."""
     return [f"{name} {sub}".strip() for name in names for sub in SUBCOMMANDS.get(name, ("",))]
@@ -94,8 +80,7 @@ def _expanded(names: Sequence[str]) -> list[str]:
 
 @cache
 def _docstring(name: str) -> str:
-    words = name.split()
-    path = folder(room_of()[words[0]]).joinpath(*words)
+    path = Path(__file__).parent.joinpath(*module_of(name).split(".")[2:])
     path = path / "__init__.py" if name in SUBCOMMANDS else path.with_suffix(".py")
     return ast.get_docstring(ast.parse(path.read_bytes())) or ""
 

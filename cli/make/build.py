@@ -10,7 +10,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -159,7 +159,8 @@ class _Build:
         from precast.build.plan.shard import part_of
 
         try:
-            with _sigterm_as_ctrl_c(), _Display.opened(self.as_json) as display:
+            with _sigterm_as_ctrl_c(), nullcontext() if self.as_json else Progress() as progress:
+                display = _Display(progress)
                 display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
                 toolchains = self.manifests.toolchains(display.stage)
                 plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
@@ -249,16 +250,6 @@ class _Display:
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._usable = False
-
-    @classmethod
-    @contextmanager
-    def opened(cls, as_json: bool) -> Iterator[_Display]:
-        """The display, while the build runs."""
-        if as_json:
-            yield cls(None)
-            return
-        with Progress() as progress:
-            yield cls(progress)
 
     def stage(self, text: str) -> None:
         """Show what the build does before and after it compiles."""

@@ -23,6 +23,7 @@ import typer
 from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count, print_message
+from precast.cli.shared.values import check_output_file
 from precast.loader.attach.library import library_named
 from precast.loader.attach.recording import Recorded, read_recording, read_uncovered
 from precast.loader.attach.uncovered import Uncovered
@@ -110,11 +111,8 @@ def _words(program: list[str]) -> list[str]:
 
 def _check_output(output: Path) -> None:
     """Refuse, before the program runs, a file that could not be written after it."""
+    check_output_file("--output", output)
     folder = output.absolute().parent
-    if output.is_dir():
-        raise ConfigError(f"{output} is a folder: name the file to write")
-    if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder: create it, or write the manifest elsewhere")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder} is not writable: write the manifest elsewhere")
 

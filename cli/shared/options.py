@@ -39,7 +39,11 @@ Retarget = Annotated[
 ]
 Profile = Annotated[
     list[str] | None,
-    Option("--profile", help="A GPU to build for, where kernels query its properties, such as H200; may be repeated.", metavar="GPU"),
+    Option(
+        "--profile",
+        help="A GPU to build for, where kernels query its properties, such as H200; may be repeated.",
+        metavar="GPU",
+    ),
 ]
 PassEnv = Annotated[
     list[str] | None,
@@ -47,7 +51,9 @@ PassEnv = Annotated[
 ]
 Emit = Annotated[
     list[str] | None,
-    Option("--emit", help="Build this kind, object or cubin, not those of the manifests; may be repeated.", metavar="KIND"),
+    Option(
+        "--emit", help="Build this kind, object or cubin, not those of the manifests; may be repeated.", metavar="KIND"
+    ),
 ]
 FindLinks = Annotated[
     list[Path] | None,

@@ -17,6 +17,7 @@ import typer
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
+from tests.helpers.command_lines import command_of
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
 
@@ -56,7 +57,12 @@ def test_the_help_of_a_group_lists_its_commands() -> None:
 
 def test_every_file_that_defines_a_command_is_in_the_help() -> None:
     """And no other file is in the rooms of commands."""
-    files = {path for room in main.ROOMS for path in main.folder(room).rglob("*.py") if path.name != "__init__.py"}
+    files = {
+        path
+        for room in main.ROOMS
+        for path in (Path(main.__file__).parent / room).rglob("*.py")
+        if path.name != "__init__.py"
+    }
     listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in main.commands()}
     assert {path.resolve() for path in files} == {path.resolve() for path in listed}
     assert all(callable(importlib.import_module(main.module_of(name)).command) for name in main.commands())
@@ -83,7 +89,7 @@ def test_a_command_says_the_same_everywhere(
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_an_example_is_a_request_that_its_command_takes(line: str) -> None:
     program, *words = shlex.split(line.partition(" > ")[0])
-    name = main.name_of(words)
+    name = command_of(words)
     assert (program, line in EXAMPLES[name]) == ("precast", True)
     main.load(name).make_context(name, words[len(name.split()) :])
 
