@@ -100,7 +100,9 @@ def ops(ctx: Any, incomplete: str) -> Iterator[str]:
 def keys(ctx: Any, incomplete: str) -> Iterator[str]:
     """The beginnings of the keys of the cache on the line."""
     cache = _cache(ctx)
-    for op in sorted(cache.index.ops) if cache else ():
+    if cache is None:
+        return
+    for op in sorted(cache.index.ops):
         yield from (artifact.key[:_DIGITS] for artifact in cache.op(op).artifacts)
 
 
