@@ -2,7 +2,7 @@
 
 It needs no GPU. A time is estimated by whole waves of tiles on an H200, for layers of models at some numbers of rows.
 What is printed are tiles, each the one that helps most after those before it, with the mean and the worst of the
-estimates by the best of all tiles. ``benchmarks/gemm_candidates.py`` and ``precast tune`` then measure them.
+estimates by the best of all tiles. ``benchmarks/gemm_candidates.py`` and ``precast tune measure`` then measure them.
 """
 
 from __future__ import annotations

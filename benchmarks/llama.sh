@@ -17,10 +17,10 @@ if [ -z "${QUICK:-}" ]; then
     tail -n 3 "$out/verify-products.txt"
 fi
 for op in gemm_gated gemm fused_add_rmsnorm act_and_mul attention; do
-    step "tune-$op" precast tune "$here/manifests/llama.yaml" --cache "$cache" --op "$op" -o "$out/llama-h200.json" --timeout 20
+    step "tune-$op" precast tune measure "$here/manifests/llama.yaml" --cache "$cache" --op "$op" -o "$out/llama-h200.json" --timeout 20
     tail -n 1 "$out/tune-$op.txt"
 done
-step put precast tune "$cache" "$out/llama-h200.json"
+step put precast tune apply "$cache" "$out/llama-h200.json"
 step llama timeout 550 "$python" "$here/examples/llama.py" --mlp both --json "$out/llama.json" ${COMPILE:+--compile}
 cat "$out/llama.txt"
 step llama-early timeout 200 "$python" "$here/examples/llama.py" --early-weights --json "$out/llama-early.json"

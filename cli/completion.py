@@ -88,21 +88,20 @@ def gpus(ctx: Any, incomplete: str) -> Iterator[str]:
 
 def ops(ctx: Any, incomplete: str) -> Iterator[str]:
     """The ops of the cache on the line; without one, those of the installed caches."""
-    path = _cache_path(ctx)
-    if path is None:
+    cache = _cache(ctx)
+    if cache is None:
         from precast import loader
 
         yield from (op for cache in loader.caches() if cache.index for op in sorted(cache.index.ops))
     else:
-        yield from sorted(_cache(path).index.ops)
+        yield from sorted(cache.index.ops)
 
 
 def keys(ctx: Any, incomplete: str) -> Iterator[str]:
     """The beginnings of the keys of the cache on the line."""
-    path = _cache_path(ctx)
-    if path is None:
+    cache = _cache(ctx)
+    if cache is None:
         return
-    cache = _cache(path)
     for op in sorted(cache.index.ops):
         yield from (artifact.key[:_DIGITS] for artifact in cache.op(op).artifacts)
 
@@ -139,16 +138,12 @@ def toolchains(ctx: Any, incomplete: str) -> Iterator[str]:
     yield from (toolchain.path.name for toolchain in Toolchains().made())
 
 
-def _cache_path(ctx: Any) -> Path | None:
+def _cache(ctx: Any) -> Cache | None:
     """The cache on the line. While the last option has no value, the arguments before it are not parsed."""
-    words = [ctx.params["cache"]] if ctx.params.get("cache") else ctx.args
-    return next((Path(str(word)).expanduser() for word in words if not str(word).startswith("-")), None)
-
-
-def _cache(path: Path) -> Cache:
     from precast.loader.resolve.cache import Cache
 
-    return Cache(path)
+    words = [ctx.params["cache"]] if ctx.params.get("cache") else ctx.args
+    return next((Cache(Path(str(word)).expanduser()) for word in words if not str(word).startswith("-")), None)
 
 
 SOURCES: dict[tuple[str, str | None], Source] = {

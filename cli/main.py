@@ -21,7 +21,8 @@ from typer.core import TyperCommand, TyperGroup
 from precast.build.errors import OutputError
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
 
-# The commands by the folder that holds their files, in the order of the help. One file is one command.
+# The commands by the folder that holds their files, in the order of the help. One file is one command: its docstring
+# is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
     "make": ("new", "plan", "requests", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
@@ -49,7 +50,7 @@ def commands() -> dict[str, str]:
     >>> [name for name in commands() if name.startswith("tune")]
     ['tune measure', 'tune model', 'tune prune', 'tune apply']
     """
-    return {name: _first_line(name) for names in ROOMS.values() for name in _expanded(names)}
+    return {name: first_line(name) for names in ROOMS.values() for name in _expanded(names)}
 
 
 @cache
@@ -60,11 +61,6 @@ def room_of() -> dict[str, str]:
     'make'
     """
     return {name: room for room, names in ROOMS.items() for name in names}
-
-
-def folder(room: str) -> Path:
-    """The folder of a room's commands."""
-    return Path(__file__).parent / room
 
 
 def module_of(name: str) -> str:
@@ -84,13 +80,13 @@ def _expanded(names: Sequence[str]) -> list[str]:
 
 @cache
 def _docstring(name: str) -> str:
-    words = name.split()
-    path = folder(room_of()[words[0]]).joinpath(*words)
+    path = Path(__file__).parent.joinpath(*module_of(name).split(".")[2:])
     path = path / "__init__.py" if name in SUBCOMMANDS else path.with_suffix(".py")
     return ast.get_docstring(ast.parse(path.read_bytes())) or ""
 
 
-def _first_line(name: str) -> str:
+def first_line(name: str) -> str:
+    """The first line of the help of a command or a group."""
     return _docstring(name).partition("\n")[0]
 
 
@@ -123,7 +119,7 @@ class Commands(TyperGroup):
         if name is None:
             return None
         panel = None if self.parent else PANELS[room_of()[name]]
-        return TyperCommand(cmd_name, help=_first_line(name), rich_help_panel=panel)
+        return TyperCommand(cmd_name, help=first_line(name), rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run or to complete: here its file is imported."""
@@ -155,8 +151,8 @@ def load(name: str) -> Any:
     from precast.cli.completion import add_completion
     from precast.cli.shared.examples import epilog
 
-    single = typer.Typer(add_completion=False)
-    single.command(name.rpartition(" ")[2], epilog=epilog(name))(importlib.import_module(module_of(name)).command)
+    single, module = typer.Typer(add_completion=False), importlib.import_module(module_of(name))
+    single.command(name.rpartition(" ")[2], help=module.__doc__, epilog=epilog(name))(module.command)
     command = typer.main.get_command(single)
     for option in command.params:
         if getattr(option, "is_flag", False):

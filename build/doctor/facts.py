@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -80,19 +80,9 @@ class Facts:
     toolchains: tuple[Environment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Caches:
-    caches: tuple[CacheFacts, ...] = ()
-    shared_ops: tuple[SharedOps, ...] = ()
-    libraries: tuple[AttachedLibrary, ...] = ()
-    trouble: str = ""
-    code: str = ""
-
-
 def machine_facts() -> Facts:
     """The facts about this machine. Nothing slow is imported, and no CUDA context is created."""
-    caches = _caches()
-    return Facts(
+    facts = Facts(
         python=sys.version_info[:3],
         system=platform.system(),
         processor=platform.machine(),
@@ -103,14 +93,26 @@ def machine_facts() -> Facts:
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
         driver=_driver(),
-        caches=caches.caches,
-        caches_trouble=caches.trouble,
-        caches_code=caches.code,
-        shared_ops=caches.shared_ops,
-        libraries=caches.libraries,
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
         toolchains=tuple(Toolchains().made()),
+    )
+    try:
+        return _with_caches(facts)
+    except Exception as error:  # trouble with the caches is one finding, and must not end the report
+        code = getattr(error, "code", "")
+        return replace(facts, caches_trouble=f"{type(error).__name__}: {error}", caches_code=code)
+
+
+def _with_caches(facts: Facts) -> Facts:
+    from precast import loader
+
+    caches, machines = loader.caches(), dict(machines_by_kind(_machines()))
+    return replace(
+        facts,
+        caches=tuple(cache_facts(cache, machines) for cache in caches),
+        shared_ops=shared_ops(caches),
+        libraries=attached_libraries(caches),
     )
 
 
@@ -128,18 +130,6 @@ def _ships(package: str, filename: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return any(f.name == filename and os.path.isfile(str(f.locate())) for f in files)
-
-
-def _caches() -> _Caches:
-    from precast import loader
-
-    try:
-        discovered = loader.caches()
-        machines = dict(machines_by_kind(_machines()))
-        facts = tuple(cache_facts(cache, machines) for cache in discovered)
-        return _Caches(facts, shared_ops(discovered), attached_libraries(discovered))
-    except Exception as error:  # trouble with the caches is one finding, and must not end the report
-        return _Caches(trouble=f"{type(error).__name__}: {error}", code=getattr(error, "code", ""))
 
 
 def _machines() -> Iterator[tuple[str, Machine]]:

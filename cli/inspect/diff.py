@@ -1,4 +1,8 @@
-"""List what changed from one cache to another."""
+"""List what changed from one cache to another.
+
+Every byte of both is read and checked; with --inputs only the indexes are. Exit status 0 means that they are the
+same, byte for byte; 1, that they differ, or that one is damaged.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,6 @@ def command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """List what changed from one cache to another.
-
-    Every byte of both is read and checked; with --inputs only the indexes are. Exit status 0 means that they are the
-    same, byte for byte; 1, that they differ, or that one is damaged.
-    """
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.diff import difference, input_changes
 

@@ -1,4 +1,8 @@
-"""Report what is installed, which GPUs and caches are present, and what will not work."""
+"""Report what is installed, which GPUs and caches are present, and what will not work.
+
+Each line is ok, warn (something is missing that not every machine needs) or fail, with what to do. Exit status 1
+means that a line is fail.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +47,6 @@ class Check:
 
 
 def command(as_json: options.Json = False) -> None:
-    """Report what is installed, which GPUs and caches are present, and what will not work.
-
-    Each line is ok, warn (something is missing that not every machine needs) or fail, with what to do. Exit status 1
-    means that a line is fail.
-    """
     checks = judge(machine_facts())
     print_result([asdict(check) for check in checks], render(checks, terminal_width(sys.stdout)), as_json)
     if any(check.status == "fail" for check in checks):
@@ -86,63 +85,62 @@ def render(checks: tuple[Check, ...], width: int | None = None) -> str:
     return "\n".join([*lines, f"{count(failures, 'failure')}, {count(warnings, 'warning')}"])
 
 
+def _checked(name: str, good: bool, seen: str, problem: str, todo: str, status: Status = "fail") -> Check:
+    """``seen`` if it is good, else the problem and what to do."""
+    return Check(name, "ok", seen) if good else Check(name, status, problem, todo)
+
+
 def _system(facts: Facts) -> Iterator[Check]:
-    text = ".".join(map(str, facts.python))
-    if (3, 10) <= facts.python[:2] < (3, 15):
-        yield Check("python", "ok", text)
-    else:
-        yield Check("python", "fail", text, "use Python 3.10 to 3.14")
-    seen = f"{facts.system} {facts.processor}"
-    if facts.system == "Linux" and facts.processor in ("x86_64", "aarch64"):
-        yield Check("system", "ok", seen)
-    else:
-        yield Check("system", "fail", seen, "use Linux on x86-64 or aarch64; no other system is supported")
-    if facts.glibc.startswith("glibc"):
-        yield Check("libc", "ok", f"{facts.glibc}; artifacts that are built here may need this version or newer")
-    else:
-        yield Check("libc", "fail", facts.glibc or "not glibc", "use an image with glibc: artifacts are linked to it")
+    python, system = ".".join(map(str, facts.python)), f"{facts.system} {facts.processor}"
+    yield _checked("python", (3, 10) <= facts.python[:2] < (3, 15), python, python, "use Python 3.10 to 3.14")
+    supported = facts.system == "Linux" and facts.processor in ("x86_64", "aarch64")
+    yield _checked("system", supported, system, system, "use Linux on x86-64 or aarch64; no other system is supported")
+    yield _checked(
+        "libc",
+        facts.glibc.startswith("glibc"),
+        f"{facts.glibc}; artifacts that are built here may need this version or newer",
+        facts.glibc or "not glibc",
+        "use an image with glibc: artifacts are linked to it",
+    )
+
+
+_REQUIRED = {
+    "precast": "building",
+    "precast-loader": "everything",
+    "apache-tvm-ffi": "launching",
+    "zstandard": "reading a cache",
+}
+_OPTIONAL = {
+    "torch": ("references and torch tensors need it", "precast[torch]"),
+}
 
 
 def _packages(facts: Facts) -> Iterator[Check]:
-    needed = {
-        "precast": "building",
-        "precast-loader": "everything",
-        "apache-tvm-ffi": "launching",
-        "zstandard": "reading a cache",
-    }
-    if facts.own_zstd and not facts.packages.get("zstandard"):
-        del needed["zstandard"]
-        yield Check("zstandard", "ok", "not installed; this Python decodes zstd itself, which is enough to launch")
-    for name, purpose in needed.items():
-        version = facts.packages.get(name)
-        if version:
-            yield Check(name, "ok", version)
-        else:
-            yield Check(name, "fail", f"not installed; {purpose} needs it", f"pip install {name}")
-    torch = facts.packages.get("torch")
-    if torch:
-        yield Check("torch", "ok", torch)
-    else:
-        purpose = "references and torch tensors need it"
-        yield Check("torch", "warn", f"not installed; {purpose}", "pip install 'precast[torch]' if you use them")
-    if facts.native_code:
-        yield Check("call path", "ok", "native code of precast-loader")
-    else:
-        purpose = "calls go through tvm_ffi, and cubins cannot be launched"
-        todo = "install a wheel of precast-loader with native code for this host"
-        yield Check("call path", "warn", f"precast-loader is installed without native code; {purpose}", todo)
+    for name, purpose in _REQUIRED.items():
+        version = facts.packages.get(name) or ""
+        if name == "zstandard" and facts.own_zstd and not version:
+            version = "not installed; this Python decodes zstd itself, which is enough to launch"
+        yield _checked(name, bool(version), version, f"not installed; {purpose} needs it", f"pip install {name}")
+    for name, (purpose, extra) in _OPTIONAL.items():
+        version, todo = facts.packages.get(name) or "", f"pip install '{extra}' if you use them"
+        yield _checked(name, bool(version), version, f"not installed; {purpose}", todo, "warn")
+    yield _checked(
+        "call path",
+        facts.native_code,
+        "native code of precast-loader",
+        "precast-loader is installed without native code; calls go through tvm_ffi, and cubins cannot be launched",
+        "install a wheel of precast-loader with native code for this host",
+        "warn",
+    )
 
 
 def _tools(facts: Facts) -> Iterator[Check]:
-    if facts.cc:
-        yield Check("C compiler", "ok", facts.cc)
-    else:
-        yield Check("C compiler", "fail", "not found; linking artifacts needs it", "install gcc, or set CC")
-    if facts.cuobjdump:
-        yield Check("cuobjdump", "ok", f"{facts.packages.get('nvidia-cuda-cuobjdump')}")
-    else:
-        todo = "pip install --force-reinstall nvidia-cuda-cuobjdump"
-        yield Check("cuobjdump", "fail", "not found; reading registers and shared memory needs it", todo)
+    problem = "not found; linking artifacts needs it"
+    yield _checked("C compiler", bool(facts.cc), str(facts.cc), problem, "install gcc, or set CC")
+    version = str(facts.packages.get("nvidia-cuda-cuobjdump"))
+    problem = "not found; reading registers and shared memory needs it"
+    todo = "pip install --force-reinstall nvidia-cuda-cuobjdump"
+    yield _checked("cuobjdump", facts.cuobjdump, version, problem, todo)
 
 
 _OLDEST_DRIVER = {12: (12, 9), 13: (13, 0)}  # a driver runs code of every toolkit of its major version
@@ -167,11 +165,9 @@ def _compiler(facts: Facts) -> Iterator[Check]:
         yield Check(DSL, "fail", "not installed; building needs it", f"pip install {DSL}")
         return
     release = release_of(version)
-    if release.known:
-        yield Check(DSL, "ok", version)
-    else:
-        todo = f"if a build fails: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
-        yield Check(DSL, "warn", f"{version}, which is not tested; precast supports {known_versions()}", todo)
+    untested = f"{version}, which is not tested; precast supports {known_versions()}"
+    todo = f"if a build fails: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
+    yield _checked(DSL, release.known, version, untested, todo, "warn")
     try:
         cuda = choose_cuda(_installed(facts), facts.cuda)
     except ToolError as error:
@@ -196,25 +192,15 @@ def _devices(facts: Facts) -> Iterator[Check]:
     if driver.version is not None:
         seen = "CUDA {}.{}".format(*driver.version)
         oldest = _OLDEST_DRIVER.get(_chosen(facts), min(_OLDEST_DRIVER.values()))
-        if driver.version >= oldest:
-            yield Check("driver", "ok", seen)
-        else:
-            text = "{}, older than {}.{} of the runtime".format(seen, *oldest)
-            yield Check("driver", "warn", text, "update the NVIDIA driver")
+        older = "{}, older than {}.{} of the runtime".format(seen, *oldest)
+        yield _checked("driver", driver.version >= oldest, seen, older, "update the NVIDIA driver", "warn")
     if not driver.devices:
         todo = "to launch, use a machine with an NVIDIA driver and a visible GPU; to build, no GPU is needed"
         yield Check("GPU", "warn", f"none: {driver.trouble}; launching will not work", todo)
     for ordinal, d in enumerate(driver.devices):
         seen = f"{d.name}, compute capability {d.capability}, {d.processors} multiprocessors"
-        if d.capability.major >= 8:
-            yield Check(f"GPU {ordinal}", "ok", seen)
-        else:
-            yield Check(
-                f"GPU {ordinal}",
-                "warn",
-                seen,
-                "use compute capability 8.0 or newer: the DSL has no older",
-            )
+        todo = "use a GPU of compute capability 8.0 or newer: the DSL supports no older one"
+        yield _checked(f"GPU {ordinal}", d.capability.major >= 8, seen, seen, todo, "warn")
 
 
 def _caches(facts: Facts) -> Iterator[Check]:
@@ -268,7 +254,7 @@ def _libraries(facts: Facts) -> Iterator[Check]:
             todo += "; or record the program again, build, and install the cache"
             yield Check(library.distribution, "warn", seen, todo)
         else:
-            yield Check(library.distribution, "ok", f"{library.installed}, which the caches were recorded with")
+            yield Check(library.distribution, "ok", f"{library.installed}, which caches were recorded with")
 
 
 def _toolchains(facts: Facts) -> Iterator[Check]:

@@ -1,4 +1,7 @@
-"""Explain an error by its code, with what to do about it."""
+"""Explain an error by its code, with what to do about it.
+
+The text is that of docs/errors.md, and needs no network.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,6 @@ def command(
     ] = "",
     as_json: options.Json = False,
 ) -> None:
-    """Explain an error by its code, with what to do about it.
-
-    The text is that of docs/errors.md, and needs no network.
-    """
     if not code:
         rows = [(entry.code, entry.name, _sentence(entry.meaning)) for entry in entries()]
         print_result([asdict(entry) for entry in entries()], table(["code", "error", "meaning"], rows), as_json)

@@ -1,4 +1,7 @@
-"""Write one variant of a cache as files for C++ and NVIDIA's tools."""
+"""Write one variant of a cache as files for C++ and NVIDIA's tools.
+
+Exit status 1 means that some of the files could not be made; the others are written, and the reason is printed.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,6 @@ def command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write one variant of a cache as files for C++ and NVIDIA's tools.
-
-    Exit status 1 means that some of the files could not be made; the others are written, and the reason is printed.
-    """
     from precast.build.disk.output_folder import check_output_folder
     from precast.build.results.export import export
     from precast.build.store.store import Store, default_store

@@ -13,7 +13,6 @@ from precast.loader.resolve.cache import Cache
 
 
 def command(cache: options.Cache, as_json: options.Json = False) -> None:
-    """List the artifacts of a cache."""
     opened = Cache(cache)
     rows = [(op, artifact) for op in sorted(opened.index.ops) for artifact in opened.op(op).artifacts]
     data = {"name": opened.name, "artifacts": [to_json(op, artifact) for op, artifact in rows]}

@@ -1,4 +1,9 @@
-"""Write an HTML page about a cache: its variants, their sizes and their measured times."""
+"""Write an HTML page about a cache: its variants, their sizes and their measured times.
+
+The page loads nothing from a network. It has a table of the variants that sorts and filters, with the line of a
+program that gets each; their sizes as boxes; the fastest variant for each measured problem; and, with --against,
+what has changed. Compile times come from the store.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +32,6 @@ def command(
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write an HTML page about a cache: its variants, their sizes and their measured times.
-
-    The page loads nothing from a network. It has a table of the variants that sorts and filters, with the line of a
-    program that gets each; their sizes as boxes; the fastest variant for each measured problem; and, with --against,
-    what has changed. Compile times come from the store.
-    """
     from precast.build.bench.report import Report
     from precast.build.cache.contents import CacheContents
     from precast.build.disk.scratch import write_atomically

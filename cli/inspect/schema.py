@@ -1,4 +1,7 @@
-"""Print the JSON Schema of a manifest or of a cache's index."""
+"""Print the JSON Schema of a manifest or of a cache's index.
+
+With the manifest's schema, an editor completes keys and marks mistakes while you type.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,4 @@ def command(
         Literal["manifest", "index", "op"], typer.Argument(help="A manifest, index.json, or ops/<op>.json.")
     ],
 ) -> None:
-    """Print the JSON Schema of a manifest or of a cache's index.
-
-    With the manifest's schema, an editor completes keys and marks mistakes while you type.
-    """
     print(as_json(schema_of(document)))

@@ -1,4 +1,8 @@
-"""Show one artifact of a cache, or every artifact of an op, in full."""
+"""Show one artifact of a cache, or every artifact of an op, in full.
+
+With --inputs: what it was built from. A cache has the digests of the files that its author can edit; the store of
+the build, if it is on this machine, has the digests of installed packages too.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,6 @@ def command(
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show one artifact of a cache, or every artifact of an op, in full.
-
-    With --inputs: what it was built from. A cache has the digests of the files that its author can edit; the store of
-    the build, if it is on this machine, has the digests of installed packages too.
-    """
     opened = Cache(cache)
     selected = artifacts_named(opened, key)
     if inputs:

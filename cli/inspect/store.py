@@ -1,4 +1,8 @@
-"""Show the size of the store of compiled variants, and remove those not used for long."""
+"""Show the size of the store of compiled variants, or remove unused ones.
+
+Without --prune nothing is removed: --older-than and --keep only show what --prune would remove. Builds may run at
+the same time; a variant that was removed is compiled again when a build needs it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ def command(
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show the size of the store of compiled variants, and remove those not used for long.
-
-    Without --prune nothing is removed: --older-than and --keep only show what --prune would remove. Builds may run at
-    the same time; a variant that was removed is compiled again when a build needs it.
-    """
     from precast.build.store.prune import StoreUsage, select_unused, stored_files
     from precast.build.store.prune import prune as remove
     from precast.build.store.store import Store, default_store

@@ -1,4 +1,8 @@
-"""List the toolchains that manifests have, remove those not used for long, or print the lock of a manifest's."""
+"""List the toolchains of manifests, remove unused ones, or print the lock of one.
+
+A toolchain that was removed is created again when a build needs it, from the newest versions that its manifest
+allows. Builds may run at the same time: a toolchain in use is kept.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +40,6 @@ def command(
     offline: options.Offline = False,
     as_json: options.Json = False,
 ) -> None:
-    """List the toolchains that manifests have, remove those not used for long, or print the lock of a manifest's.
-
-    A toolchain that was removed is created again when a build needs it, from the newest versions that its manifest
-    allows. Builds may run at the same time: a toolchain in use is kept.
-    """
     age, most = seconds(older_than), byte_count(keep)
     if prune and age is None and most is None:
         raise typer.BadParameter("--prune needs --older-than, --keep or both")

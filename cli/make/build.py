@@ -1,4 +1,8 @@
-"""Compile the variants of manifests into a cache."""
+"""Compile the variants of manifests into a cache.
+
+Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
+the cache holds the others.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -33,8 +37,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
-# The largest value of an option: more is a mistake, and would overflow the system calls that it goes to.
-_LARGEST = {"--jobs": 1024, "--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
+# More than this is a mistake, and would overflow the system call that gets the value.
+_LARGEST = {"--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
 
 
 def command(
@@ -60,7 +64,7 @@ def command(
     ] = False,
     profile: options.Profile = None,
     profile_from_device: Annotated[
-        bool, Option("--profile-from-device", help="Let kernels query this machine's GPU.")
+        bool, Option("--profile-from-device", help="Build for this machine's GPU, where kernels query its properties.")
     ] = False,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
@@ -84,17 +88,12 @@ def command(
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
     ] = False,
 ) -> None:
-    """Compile the variants of manifests into a cache.
-
-    Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
-    the cache holds the others.
-    """
     from precast.build import builder
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
 
-    _check_largest({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
+    _check_largest({"--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
     build = _Build(
         manifests=ManifestOptions(
@@ -160,7 +159,8 @@ class _Build:
         from precast.build.plan.shard import part_of
 
         try:
-            with _sigterm_as_ctrl_c(), _Display.opened(self.as_json) as display:
+            with _sigterm_as_ctrl_c(), nullcontext() if self.as_json else Progress() as progress:
+                display = _Display(progress)
                 display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
                 toolchains = self.manifests.toolchains(display.stage)
                 plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
@@ -250,16 +250,6 @@ class _Display:
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._usable = False
-
-    @classmethod
-    @contextmanager
-    def opened(cls, as_json: bool) -> Iterator[_Display]:
-        """The display, while the build runs."""
-        if as_json:
-            yield cls(None)
-            return
-        with Progress() as progress:
-            yield cls(progress)
 
     def stage(self, text: str) -> None:
         """Show what the build does before and after it compiles."""

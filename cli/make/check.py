@@ -1,16 +1,20 @@
-"""Check that a cache has every variant of some manifests as a build would make it, and that no byte is damaged."""
+"""Check that a cache has every variant of some manifests as a build would make it, and that no byte is damaged.
+
+Every file of the cache is read. A cache for several hosts must have a variant for each of them, and for each GPU
+that the manifests or --profile name. Exit status 1 means that some artifacts are missing, damaged, or built from
+something that has changed since; they are listed, with the file that has changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
-from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.output import count, print_result_of_each, size
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -27,12 +31,6 @@ def command(
     profile: options.Profile = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check that a cache has every variant of some manifests as a build would make it, and that no byte is damaged.
-
-    Every file of the cache is read. A cache for several hosts must have a variant for each of them, and for each GPU
-    that the manifests or --profile name. Exit status 1 means that some artifacts are missing, damaged, or built from
-    something that has changed since; they are listed, with the file that has changed.
-    """
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.compile.worker import answers_here
@@ -50,16 +48,11 @@ def command(
         offline=offline,
     ).plans(Profiles.named(profile or ()))
     results: dict[str, Coverage] = {}
-    text: list[str] = []
     for plan, path in zip(plans, places(plans, cache), strict=True):
         answers = answers_here(plan.search, interpreter=plan.interpreter)
-        results[str(path)] = result = coverage(plan, CacheContents.open(path), answers)
-        text += [f"{path}:"] if len(plans) > 1 else []
-        text += lines(result)
-        if not result.complete:
-            text.append(_remedy(result, manifests, cache))
-    data = {path: result.to_json() for path, result in results.items()}
-    print_result(next(iter(data.values())) if len(data) == 1 else {"caches": data}, "\n".join(text), as_json)
+        results[str(path)] = coverage(plan, CacheContents.open(path), answers)
+    build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
+    print_result_of_each(results, lambda result: [*lines(result), *_remedy(result, build)], as_json)
     if not all(result.complete for result in results.values()):
         raise typer.Exit(1)
 
@@ -81,9 +74,9 @@ def lines(result: Coverage) -> Iterator[str]:
     yield f"{result.present} of {count(result.present + len(result.missing), 'artifact')} present"
 
 
-def _remedy(result: Coverage, manifests: Sequence[Path], cache: Path) -> str:
-    build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
-    if len(result.hosts) < 2:
-        return f"to build the missing ones: {build}"
-    hosts = ", ".join(sorted({m.artifact.host for m in result.missing} - {""}) or result.hosts)
-    return f"build again on a host of each kind ({hosts}) and join the caches with 'precast merge': {build}"
+def _remedy(result: Coverage, build: str) -> Iterator[str]:
+    if not result.complete and len(result.hosts) < 2:
+        yield f"to build what is missing: {build}"
+    elif not result.complete:
+        hosts = ", ".join(sorted({m.artifact.host for m in result.missing} - {""}) or result.hosts)
+        yield f"build again on a host of each kind ({hosts}) and join the caches with 'precast merge': {build}"

@@ -1,4 +1,7 @@
-"""Write the first files of a kernel, of a library's warm-up, or of a CI."""
+"""Write the first files of a kernel, of a library's warm-up, or of a CI.
+
+The files of a kernel build without changes, and can be verified and benchmarked. Existing files are not changed.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,6 @@ def command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write the first files of a kernel, of a library's warm-up, or of a CI.
-
-    The files of a kernel build without changes, and can be verified and benchmarked. Existing files are not changed.
-    """
     from precast.build.scaffold.scaffold import new_attached, new_ci, new_kernel
 
     if attach and ci:

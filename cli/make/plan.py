@@ -1,4 +1,7 @@
-"""List every variant that a build would compile, and those that it would skip. Nothing is compiled or written."""
+"""List every variant that a build would compile, and those that it would skip. Nothing is compiled or written.
+
+With --explain, the variants are looked up in the store.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,6 @@ def command(
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
-    """List every variant that a build would compile, and those that it would skip. Nothing is compiled or written.
-
-    With --explain, the variants are looked up in the store.
-    """
     plans = ManifestOptions(
         manifests=manifests,
         target=target,

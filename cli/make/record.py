@@ -28,6 +28,10 @@ from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
 from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
+from precast.cli.shared.values import check_output_file
+from precast.loader.attach.library import library_named
+from precast.loader.contract.recordings.recording import Recorded, read_recording, read_uncovered
+from precast.loader.attach.uncovered import Uncovered
 from precast.loader.errors import ConfigError
 from precast.loader.machine.driver import NoDriver
 
@@ -62,7 +66,6 @@ def command(
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
 ) -> None:
-    """Run a program and write a manifest of the kernels that its libraries compile."""
     words = _words(program)
     for library_name in library or ():
         library_named(library_name)
@@ -111,11 +114,8 @@ def _words(program: list[str]) -> list[str]:
 
 def _check_output(output: Path) -> None:
     """Refuse, before the program runs, a file that could not be written after it."""
+    check_output_file("--output", output)
     folder = output.absolute().parent
-    if output.is_dir():
-        raise ConfigError(f"{output} is a folder: name the file to write")
-    if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder: create it, or write the manifest elsewhere")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder} is not writable: write the manifest elsewhere")
 

@@ -1,4 +1,7 @@
-"""Build the artifacts of a cache again, and compare the bytes."""
+"""Build the artifacts of a cache again, and compare the bytes.
+
+Exit status 1 means that some artifacts differ, or are in the cache and in no manifest; they are listed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
-from precast.cli.shared.output import count, print_message, print_result
+from precast.cli.shared.output import count, print_message, print_result_of_each
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,10 +33,6 @@ def command(
     timeout: options.Timeout = 600.0,
     as_json: options.Json = False,
 ) -> None:
-    """Build the artifacts of a cache again, and compare the bytes.
-
-    Exit status 1 means that some artifacts differ, or are in the cache and in no manifest; they are listed.
-    """
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
@@ -45,7 +44,6 @@ def command(
     )
     executor = Local(jobs or None)
     results: dict[str, Reproduction] = {}
-    text: list[str] = []
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
         for plan, path in zip(plans, places(plans, cache), strict=True):
             results[str(path)] = result = reproduce(
@@ -57,12 +55,9 @@ def command(
                 seconds=timeout,
                 show=lambda variant: progress.step(str(variant)),
             )
-            text += [f"{path}:"] if len(plans) > 1 else []
-            text += lines_of(result)
             if not (result.same or result.different):
                 print_message(f"nothing was compared: the manifests list no artifact of {path}")
-    data = {path: result.to_json() for path, result in results.items()}
-    print_result(next(iter(data.values())) if len(data) == 1 else {"caches": data}, "\n".join(text), as_json)
+    print_result_of_each(results, lines_of, as_json)
     if not all(result.holds and result.same for result in results.values()):
         raise typer.Exit(1)
 

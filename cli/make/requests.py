@@ -1,4 +1,9 @@
-"""Write a manifest of the kernels that a program requested."""
+"""Write a manifest of the kernels that a program requested.
+
+With PRECAST_REQUESTS=FILE, the loader logs each distinct request of a program to that file. The manifest builds what
+was requested, for the GPUs on which it was requested, or for those of --target. With --grid, the result is the list of
+the requested problems, with the 'precast bench' lines that measure them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,10 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.", metavar="FILE")
     ] = None,
-    target: options.Target = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", "-t", help="Build for this target; may be repeated.", metavar="TARGET"),
+    ] = None,
     name: Annotated[str, typer.Option("--name", help="The name in the manifest.", metavar="NAME")] = "requested",
     only: Annotated[
         Literal["missing", "used"] | None,
@@ -25,12 +33,6 @@ def command(
     grid: Annotated[bool, typer.Option("--grid", help="Write the requested problems, not a manifest.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a manifest of the kernels that a program requested.
-
-    A program that runs with PRECAST_REQUESTS=FILE logs there each distinct call of loader.get. The manifest builds what
-    was requested, for the GPUs of that program unless --target names others; 'precast build' takes it. With --grid the
-    result is the list of problems that were requested, with the 'precast bench' lines that measure them.
-    """
     from precast.build.plan.recordings.requested_manifest import (
         entries_of,
         grid_of,

@@ -1,4 +1,8 @@
-"""Time every variant of a cache on this GPU, and compare it with other implementations and with the GPU's limits."""
+"""Time every variant of a cache on this GPU, and compare it with other implementations and with the GPU's limits.
+
+Without --problem, the problems are those that the kernels declare. Variants are launched in a separate process: one
+that crashes, hangs or refuses a problem is reported and skipped. Exit status 1 means that nothing was measured.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +57,6 @@ def command(
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the roofline into this file.", metavar="FILE")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time every variant of a cache on this GPU, and compare it with other implementations and with the GPU's limits.
-
-    Without --problem, the problems are those that the kernels declare. Variants are launched in a separate process: one
-    that crashes, hangs or refuses a problem is reported and skipped. Exit status 1 means that nothing was measured.
-    """
     from precast.kernels.authoring.launching.cases import ops_of, this_device
     from precast.loader.resolve.cache import Cache
 

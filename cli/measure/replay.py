@@ -1,6 +1,7 @@
 """Run a dumped call again in a separate process, and compare its outputs with the reference.
 
-A service that runs with PRECAST_DUMP=DIR writes each call there before it launches it.
+A service that runs with PRECAST_DUMP=DIR writes each call there before it launches it. Exit status 1 means that the
+call crashed, failed or hung, or that an output is wrong.
 """
 
 from __future__ import annotations
@@ -31,10 +32,6 @@ def command(
     ] = 120.0,
     as_json: options.Json = False,
 ) -> None:
-    """Run a dumped call again in a separate process, and compare its outputs with the reference.
-
-    Exit status 1 means that the call crashed, failed or hung, or that an output is wrong.
-    """
     from precast.build.on_gpu.replay import check_device, find_cache, notes_of, replayed
     from precast.loader.contract.diagnostics.dump_folder import find_call, read_dump
 

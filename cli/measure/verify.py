@@ -1,4 +1,9 @@
-"""Launch every variant of a cache on this GPU in many ways, and compare the results with its reference."""
+"""Launch every variant of a cache on this GPU in many ways, and compare the results with a reference.
+
+Exit status 1 means that a variant is wrong, or that none could be verified. Variants are launched in a separate
+process: one that crashes or hangs counts as wrong, and the others continue. The smallest failing case is printed
+with the command that repeats it.
+"""
 
 from __future__ import annotations
 
@@ -65,12 +70,6 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Launch every variant of a cache on this GPU in many ways, and compare the results with its reference.
-
-    Exit status 1 means that a variant is wrong, or that none could be verified. Variants are launched in a separate
-    process: one that crashes or hangs counts as wrong, and the others continue. The smallest failing case is printed
-    with the command that repeats it.
-    """
     from precast.build.verification.evidence import EarlierEvidence
     from precast.build.verification.verifier import Options
     from precast.kernels.authoring.launching.cases import ops_of, this_device

@@ -63,10 +63,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast bench cache --json > report.json",
     ),
     "tune measure": ("precast tune measure manifest.yaml --cache cache -o tuning/gemm-h200.json",),
-    "tune model": ("precast tune model manifest.yaml --cache cache --gpu B200 -o tuning/gemm-b200.json",),
+    "tune model": ("precast tune model manifest.yaml --cache cache --gpu B200 -o b200.json",),
     "tune prune": (
         "precast tune prune manifest.yaml --cache cache",
-        "precast tune prune manifest.yaml --cache cache --times tuning/gemm-h200.json --cover",
+        "precast tune prune manifest.yaml --cache cache --times h200.json --cover",
     ),
     "tune apply": ("precast tune apply cache times.json",),
     "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),

@@ -33,13 +33,17 @@ Retarget = Annotated[
     list[str] | None,
     Option(
         "--retarget",
-        help="Replace a target of the manifests, such as sm_100a=sm_103a; may be repeated.",
+        help="Build for NEW what the manifests list for OLD, such as sm_100a=sm_103a; may be repeated.",
         metavar="OLD=NEW",
     ),
 ]
 Profile = Annotated[
     list[str] | None,
-    Option("--profile", help="A GPU that kernels may query, such as H200; may be repeated.", metavar="GPU"),
+    Option(
+        "--profile",
+        help="A GPU to build for, where kernels query its properties, such as H200; may be repeated.",
+        metavar="GPU",
+    ),
 ]
 PassEnv = Annotated[
     list[str] | None,
@@ -47,7 +51,9 @@ PassEnv = Annotated[
 ]
 Emit = Annotated[
     list[str] | None,
-    Option("--emit", help="Build object or cubin, whatever the manifests list; may be repeated.", metavar="KIND"),
+    Option(
+        "--emit", help="Build this kind, object or cubin, not those of the manifests; may be repeated.", metavar="KIND"
+    ),
 ]
 FindLinks = Annotated[
     list[Path] | None,
@@ -59,7 +65,8 @@ Offline = Annotated[
 
 # Processes and their limits.
 Jobs = Annotated[
-    int, Option("--jobs", "-j", min=0, help="Worker processes; 0 chooses a number for this machine.", metavar="N")
+    int,
+    Option("--jobs", "-j", min=0, max=1024, help="Worker processes; 0 chooses a number for this machine.", metavar="N"),
 ]
 Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]
 
@@ -76,7 +83,7 @@ KeyPrefix = Annotated[
 ]
 Problems = Annotated[
     list[str] | None,
-    Option("--problem", help="Measure this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
+    Option("--problem", help="Only this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
 ]
 
 # Removing what is unused.

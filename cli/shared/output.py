@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TextIO
 
@@ -149,6 +149,18 @@ def print_result(data: Any, text: str, json_output: bool) -> None:
     2 variants
     """
     print(as_json(data) if json_output else text)
+
+
+def print_result_of_each(
+    results: Mapping[str, Any], lines_of: Callable[[Any], Iterable[str]], json_output: bool
+) -> None:
+    """Print the results of one or several caches, by their paths; a single one without its path."""
+    data = {path: result.to_json() for path, result in results.items()}
+    lines = [line for path, result in results.items() for line in (f"{path}:", *lines_of(result))]
+    if len(results) == 1:
+        print_result(next(iter(data.values())), "\n".join(lines[1:]), json_output)
+    else:
+        print_result({"caches": data}, "\n".join(lines), json_output)
 
 
 def print_message(text: str) -> None:

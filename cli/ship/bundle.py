@@ -30,7 +30,6 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Collect cache wheels, the loader and its dependencies in a folder that installs without a network."""
     from precast.build.wheel.bundle import bundle
 
     files = bundle(wheels, output, python=python, platform=platform, find_links=find_links or ())

@@ -1,4 +1,8 @@
-"""Download a cache from a registry, a model hub or a folder, and check every byte."""
+"""Download a cache from a registry, a model hub or a folder, and check every byte.
+
+'python -m precast.loader.fetch' does the same where only the loader is installed. An interrupted download continues
+where it stopped. An existing cache in CACHE is replaced when the new one is complete, and its blobs are reused.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +37,6 @@ def command(
     ] = 8,
     as_json: options.Json = False,
 ) -> None:
-    """Download a cache from a registry, a model hub or a folder, and check every byte.
-
-    'python -m precast.loader.fetch' does the same where only the loader is installed. An interrupted download continues
-    where it stopped. An existing cache in CACHE is replaced when the new one is complete, and its blobs are reused.
-    """
     from precast.loader.fetch import fetch
     from precast.loader.transport.progress import Progress
 

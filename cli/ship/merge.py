@@ -1,4 +1,7 @@
-"""Merge caches that were built separately: shards of one build, or builds on several hosts."""
+"""Merge caches that were built separately: shards of one build, or builds on several hosts.
+
+If two of them contradict each other, every conflict is listed, nothing is written, and the exit status is 1.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,6 @@ def command(
     ] = "",
     as_json: options.Json = False,
 ) -> None:
-    """Merge caches that were built separately: shards of one build, or builds on several hosts.
-
-    If two of them contradict each other, every conflict is listed, nothing is written, and the exit status is 1.
-    """
     from precast.build.cache.merge import merge_caches
 
     index = merge_caches(caches, output, name=name, threads=len(os.sched_getaffinity(0)))

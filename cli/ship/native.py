@@ -1,4 +1,8 @@
-"""Compile libprecast, which loads kernels in programs without Python."""
+"""Compile libprecast, which loads kernels in programs without Python.
+
+DIR gets include/precast.h, lib/libprecast.so and a file for pkg-config. This host's gcc compiles the library, for
+this host; it needs libc alone. docs/native.md describes its use.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,6 @@ from precast.cli.shared.output import print_result
 
 
 def command(output: options.OutputFolder, as_json: options.Json = False) -> None:
-    """Compile libprecast, which loads kernels in programs without Python.
-
-    DIR gets include/precast.h, lib/libprecast.so and a file for pkg-config. This host's gcc compiles the library, for
-    this host; it needs libc alone. docs/native.md describes its use.
-    """
     from precast.build.native.libprecast import write_library
 
     files = write_library(output)

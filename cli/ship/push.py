@@ -1,4 +1,8 @@
-"""Upload a cache to a registry, a model hub or a folder, from which 'precast fetch' downloads it."""
+"""Upload a cache to a registry, a model hub or a folder, from which 'precast fetch' downloads it.
+
+Every byte of the cache is checked first. Layers that are there already are not sent again. The printed reference
+and pin name exactly these bytes, whatever is pushed under the same tag later.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,6 @@ def command(
     ] = "",
     as_json: options.Json = False,
 ) -> None:
-    """Upload a cache to a registry, a model hub or a folder, from which 'precast fetch' downloads it.
-
-    Every byte of the cache is checked first. Layers that are there already are not sent again. The printed reference
-    and pin name exactly these bytes, whatever is pushed under the same tag later.
-    """
     from precast.build.push.push import push_cache
     from precast.loader.transport.progress import Progress
 

@@ -1,4 +1,9 @@
-"""Pack a cache as a wheel that pip installs and the loader finds."""
+"""Pack a cache as a wheel that pip installs and the loader finds.
+
+Every byte of the cache is checked first. The default version has the UTC time at which the cache was written, or
+SOURCE_DATE_EPOCH if that is set, and the digest of its index: pip upgrades to a cache that was built later, and the
+same cache gives the same wheel.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +27,6 @@ def command(
     ] = "",
     as_json: options.Json = False,
 ) -> None:
-    """Pack a cache as a wheel that pip installs and the loader finds.
-
-    Every byte of the cache is checked first. The default version has the UTC time at which the cache was written, or
-    SOURCE_DATE_EPOCH if that is set, and the digest of its index: pip upgrades to a cache that was built later, and the
-    same cache gives the same wheel.
-    """
     from precast.build.wheel.wheel import write_wheels
 
     sizes = {

@@ -25,11 +25,9 @@ def page() -> str:
 
 
 def _contents() -> str:
-    rooms = main.ROOMS.items()
     rows = [
-        (main.PANELS[room], f"[`{name}`](#precast-{name})", main.commands()[name])
-        for room, names in rooms
-        for name in names
+        (main.PANELS[main.room_of()[name.split()[0]]], f"[`{name}`](#precast-{name.replace(' ', '-')})", line)
+        for name, line in main.commands().items()
     ]
     return table(("", "command", ""), rows)
 

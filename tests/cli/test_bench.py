@@ -93,7 +93,7 @@ def test_the_measurements_go_to_tune_and_the_report_is_read_again(
     report = Report.parse(json.loads(capsys.readouterr().out))
     keys = {row.key for row in report.rows}
     assert report.ceilings == Given.most and report.rounds == 3
-    assert run("tune", place, tmp_path / "times.json") == 0
+    assert run("tune", "apply", place, tmp_path / "times.json") == 0
     (row,) = Cache(place).op("scale").tuning
     assert set(row.times) == keys and set(row.times.values()) == {10.0}
     assert not row.tilings, "the author of scale says nothing of tiles"
@@ -111,7 +111,7 @@ def test_the_measurements_say_how_variants_cut_a_problem(
 
     monkeypatch.setattr("precast.kernels.authoring.launching.cases.tiling", tiling)
     assert run("bench", place, "--op", "scale", "-o", tmp_path / "times.json") == 0
-    assert run("tune", place, tmp_path / "times.json") == 0
+    assert run("tune", "apply", place, tmp_path / "times.json") == 0
     (row,) = Cache(place).op("scale").tuning
     assert dict(row.tilings) == dict.fromkeys(row.times, cut) and set(asked) == {("scale", 0)}
 
@@ -165,9 +165,9 @@ def test_where_takes_values_of_config_keys(place: Path, capsys: pytest.CaptureFi
     ("words", "message"),
     [
         (["--where", "dtipe=float32"], "no config key is named 'dtipe'; did you mean 'dtype'?"),
-        (["--where", "dtype"], "is not a choice: write it like dtype=bfloat16"),
+        (["--where", "dtype"], "is not KEY=VALUE: write it like dtype=bfloat16"),
         (["--where", "dtype=float64"], "no variant has dtype=float64: use one of"),
-        (["--key", "f" * 20], "has a key that begins with ffff"),
+        (["--key", "f" * 20], "has a key that starts with ffff"),
         (["--key", "xyz"], "is not the beginning of a key"),
         (["--svg", "none/roof.svg"], "name a file in a folder that exists"),
         (["--rounds", "0"], "Invalid value for '--rounds'"),

@@ -51,7 +51,7 @@ def test_ctrl_c_clears_the_display_and_says_what_is_kept(tmp_path: Path) -> None
     assert done.status == 130
     said = " ".join(done.frames[-1].split())
     assert said.endswith(
-        "interrupted: what was built is in the store, and the cache is as it was; build again to go on"
+        "interrupted: the store keeps what was built, and the cache is unchanged; build again to continue"
     )
     assert "[0/2]" not in said and "Traceback" not in said
 

@@ -11,7 +11,7 @@ import pytest
 
 from precast.cli import main
 from precast.cli.completion import MOST, SOURCES
-from precast.cli.inspect.error_page import entries
+from precast.cli.inspect.error import entries
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 from tests.helpers.shell import Shell, path_of
@@ -50,13 +50,14 @@ def test_a_key_or_an_op_of_the_cache_on_the_line(cache: Path) -> None:
 
 
 def test_an_op_of_the_caches_that_are_found(cache: Path) -> None:
-    assert "twice" in offered("tune", "--op", "tw", PRECAST_CACHE_PATH=str(cache))
+    assert "twice" in offered("tune", "measure", "--op", "tw", PRECAST_CACHE_PATH=str(cache))
 
 
 def test_targets_gpus_and_codes() -> None:
     assert offered("build", "-t", "sm_9") == ["sm_90", "sm_90a"]
     assert offered("record", "--build-for", "sm_121") == ["sm_121", "sm_121a", "sm_121f"]
     assert offered("build", "--profile", "H2") == ["H200", "H20"]
+    assert offered("tune", "model", "--gpu", "H2") == ["H200", "H20"]
     assert offered("error", "") == [entry.code for entry in entries()]
     assert offered("error", "Variant") == ["VariantNotFound"]
 
@@ -86,7 +87,7 @@ def test_a_large_cache_offers_what_a_person_reads(cache: Path, monkeypatch: pyte
 
 
 def test_every_source_is_of_a_parameter_that_there_is() -> None:
-    there = {(name, p.name) for name in main.room_of() for p in main.load(name).params}
+    there = {(name, p.name) for name in main.commands() for p in main.load(name).params}
     missing = {s for s in SOURCES if s not in there and not (s[0] == "" and s[1] in {name for _, name in there})}
     assert not missing
 

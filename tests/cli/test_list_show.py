@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from precast.cli.inspect.show import NoSuchArtifact, find
 from precast.cli.main import app
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.values import replace
+from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
 from precast.loader.errors import CacheError
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
@@ -80,10 +80,10 @@ def test_what_is_assumed_of_a_gpu(native: Native, tmp_path: Path) -> None:
 def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("skale", "0", "zzzzzzzz"):
         with pytest.raises(NoSuchArtifact, match=r"[Rr]un 'precast list'"):
-            find(cache, key)
-    monkeypatch.setattr("precast.cli.inspect.show._SHORTEST", 0)
+            artifacts_named(cache, key)
+    monkeypatch.setattr("precast.cli.shared.artifacts.SHORTEST_KEY", 0)
     with pytest.raises(NoSuchArtifact, match=r"begins 13 keys.*give more"):
-        find(cache, "")
+        artifacts_named(cache, "")
     with pytest.raises(CacheError):
         run("list", path / "blobs")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import json
 import os
@@ -10,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import typer
@@ -17,6 +17,7 @@ import typer
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
+from tests.helpers.command_lines import command_of
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
 
@@ -45,42 +46,52 @@ def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
     for panel, (room, names) in zip(panels, main.ROOMS.items(), strict=True):
         assert panel.startswith(main.PANELS[room])
         for name in names:
-            assert f"{name} {main.commands()[name]}" in text_of(panel)
+            assert f"{name} {main.first_line(name)}" in text_of(panel)
+
+
+def test_the_help_of_a_group_lists_its_commands() -> None:
+    text = text_of(precast("tune", "--help").stdout)
+    assert text == text_of(precast("tune").stdout or precast("tune").stderr) and "Usage: precast tune" in text
+    assert all(f"{name} {main.first_line(f'tune {name}')}" in text for name in main.SUBCOMMANDS["tune"])
 
 
 def test_every_file_that_defines_a_command_is_in_the_help() -> None:
-    defined = {
-        path.stem
+    """And no other file is in the rooms of commands."""
+    files = {
+        path
         for room in main.ROOMS
-        for path in main.folder(room).glob("*.py")
-        if any(isinstance(n, ast.FunctionDef) and n.name == "command" for n in ast.parse(path.read_text()).body)
+        for path in (Path(main.__file__).parent / room).rglob("*.py")
+        if path.name != "__init__.py"
     }
-    assert defined == set(main.room_of()) == set(EXAMPLES)
+    listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in main.commands()}
+    assert {path.resolve() for path in files} == {path.resolve() for path in listed}
+    assert all(callable(importlib.import_module(main.module_of(name)).command) for name in main.commands())
+    assert set(main.commands()) == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", list(main.room_of()))
+@pytest.mark.parametrize("name", list(main.commands()))
 def test_a_command_says_the_same_everywhere(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    module = importlib.import_module(f"precast.cli.{main.room_of()[name]}.{name}")
-    assert (module.command.__doc__ or "").partition("\n")[0] == main.commands()[name] != ""
     pages = []
     for option in ("-h", "--help"):
         with pytest.raises(SystemExit) as ended:
-            main.run([name, option])
+            main.run([*name.split(), option])
         assert ended.value.code == 0
         pages.append(capsys.readouterr().out)
     assert pages[0] == pages[1]
+    assert main.commands()[name] in text_of(pages[0]) and f"Usage: precast {name} " in pages[0]
     assert all(line in pages[0] for line in EXAMPLES[name])
     assert "…" not in pages[0], "at 80 columns, the name of an option is cut"
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_an_example_is_a_request_that_its_command_takes(line: str) -> None:
-    program, name, *words = shlex.split(line.partition(" > ")[0])
+    program, *words = shlex.split(line.partition(" > ")[0])
+    name = command_of(words)
     assert (program, line in EXAMPLES[name]) == ("precast", True)
-    main.load(name).make_context(name, words)
+    main.load(name).make_context(name, words[len(name.split()) :])
 
 
 def test_short_help_works_without_a_command() -> None:
@@ -115,6 +126,8 @@ def test_a_shell_completes_commands_and_their_options() -> None:
     assert completions("build", "--executor", "d") == ["dask"]
     assert completions("schema", "") == ["manifest", "index", "op"]
     assert completions("bild", "--rem") == []
+    assert completions("tune", "m") == ["measure", "model"]
+    assert completions("tune", "prune", "--ti") == ["--times"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -144,7 +157,7 @@ def test_an_error_of_ours_is_a_message_and_a_status(
 def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> object:
     """The exit status of a command that raises an error."""
 
-    def failing(json: bool = False) -> None:
+    def failing(as_json: bool = False) -> None:
         raise error
 
     monkeypatch.setattr("precast.cli.inspect.doctor.command", failing)

@@ -48,7 +48,7 @@ def test_says_every_variant(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "acme.norm  (acme_kernels:norm)\n"
-        "dtype     hidden  threads*  target   rank  emit    asked for at\n"
+        "dtype     hidden  threads*  target   rank  emit    location\n"
         "bfloat16      64       128  sm_90a      1  object  m.yaml:7:5\n"
         "bfloat16      64       256  sm_90a      0  object  m.yaml:7:5\n"
         "bfloat16      64       128  sm_100a     1  object  m.yaml:7:5\n"
@@ -103,58 +103,6 @@ def test_prints_schemas(folder: Path) -> None:
     done = precast(folder, "schema", "manifest")
     assert done.returncode == 0 and json.loads(done.stdout)["title"] == "precast manifest"
     assert precast(folder, "schema", "wheel").returncode == 2
-
-
-REQUESTS = (
-    '{"op":"acme.norm","config":{"hidden":64},"count":3,"problem":{"rows":8},"found":"%s","cache":"demo","wanted":'
-    '{"op":"acme.norm","function":"acme_kernels:norm","config":{"dtype":"bfloat16","hidden":64},'
-    '"tuned":{"threads":256},"target":"sm_90a"}}\n'
-    '{"op":"acme.norm","config":{"hidden":32},"count":1,"missing":"VariantNotFound: no variant fits","wanted":'
-    '{"op":"acme.norm","function":"acme_kernels:norm","config":{"dtype":"bfloat16","hidden":32},'
-    '"tuned":{"threads":128},"target":"sm_100a"}}\n'
-    '{"op":"acme.no'
-) % ("ab" * 32)
-
-
-def test_a_manifest_of_requests_is_one_that_plan_takes(folder: Path) -> None:
-    (folder / "requests.jsonl").write_text(REQUESTS)
-    made = precast(folder, "plan", "--from-requests", "requests.jsonl", "--name", "mine")
-    assert made.returncode == 0 and made.stderr.startswith("warning: requests.jsonl: the last line is incomplete")
-    (folder / "wanted.yaml").write_text(made.stdout.replace("\nkernels:", "\npath: .\nkernels:"))
-    done = precast(folder, "plan", "wanted.yaml", "--json")
-    variants = [(v["config"], v["target"]) for v in json.loads(done.stdout)["variants"]]
-    assert sorted(variants, key=str) == [
-        ({"dtype": "bfloat16", "hidden": 32, "threads": 128}, "sm_100a"),
-        ({"dtype": "bfloat16", "hidden": 64, "threads": 256}, "sm_90a"),
-    ]
-
-
-def test_the_grid_of_requests(folder: Path) -> None:
-    (folder / "requests.jsonl").write_text(REQUESTS)
-    done = precast(folder, "plan", "--from-requests", "requests.jsonl", "--grid")
-    assert done.stdout.endswith("problems:\n  acme.norm:\n    - {rows: 8}  # requested 3 times\n")
-    data = json.loads(precast(folder, "plan", "--from-requests", "requests.jsonl", "--only", "used", "--json").stdout)
-    assert data["problems"] == {"acme.norm": [{"problem": {"rows": 8}, "count": 3}]}
-    assert [(one["used"], one["missing"]) for one in data["entries"]] == [(3, 0)]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "there is nothing to plan"),
-        (["m.yaml", "--grid"], "--only and --grid are for requests"),
-        (["m.yaml", "--from-requests", "requests.jsonl"], "give MANIFEST or --from-requests, not both"),
-        (["--from-requests", "requests.jsonl", "--only", "some"], "--only some: write missing or used"),
-        (["--from-requests", "requests.jsonl", "--name", "A b"], "--name A b"),
-        (["--from-requests", "none.jsonl"], "none.jsonl cannot be read"),
-        (["--from-requests", "m.yaml"], "m.yaml: line 2 of the requests: not JSON"),
-    ],
-)
-def test_a_wrong_request_about_requests(folder: Path, words: list[str], message: str) -> None:
-    (folder / "requests.jsonl").write_text(REQUESTS)
-    done = precast(folder, "plan", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

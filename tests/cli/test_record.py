@@ -109,16 +109,14 @@ def test_a_program_that_asks_for_nothing_writes_nothing(tmp_path: Path, record: 
     assert not (tmp_path / "out.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    ("output", "message"), [("no/out.yaml", "is no folder"), ("site", "is a folder"), ("ask.py/x", "is no folder")]
-)
+@pytest.mark.parametrize("output", ["no/out.yaml", "site", "ask.py/x"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_program_runs(
-    tmp_path: Path, record: Record, output: str, message: str
+    tmp_path: Path, record: Record, output: str
 ) -> None:
     (tmp_path / "ask.py").write_text("open('ran', 'w')")
     done = record("-o", output, "--", "ask.py")
     assert done.returncode == 2
-    assert message in done.stderr
+    assert "name a file in a folder that exists" in " ".join(done.stderr.replace("│", " ").split())
     assert not (tmp_path / "ran").exists()
 
 

@@ -1,4 +1,4 @@
-"""precast tune: measuring with a stand-in for the GPU, going on, pruning, and putting files into a cache."""
+"""``precast tune``: measuring with a stand-in for the GPU, modelling, pruning, and putting times into a cache."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def precast(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_candidates_that_fault_hang_or_refuse_cost_themselves_alone_and_a_second_run_goes_on(folder: Path) -> None:
-    measure = ("tune", "m.yaml", "--cache", "cache", "--no-check", "--timeout", "15", "--json")
+    measure = ("tune", "measure", "m.yaml", "--cache", "cache", "--no-check", "--timeout", "15", "--json")
     done = precast(*measure)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
@@ -125,7 +125,7 @@ def test_candidates_that_fault_hang_or_refuse_cost_themselves_alone_and_a_second
 
 def test_a_file_of_either_kind_is_put_into_a_cache(folder: Path) -> None:
     (folder / "t.json").write_bytes(scale_file({128: {ONE: 1.0}, 256: {ONE: 2.0}}, dtype="float32").encode())
-    done = CliRunner().invoke(app, ["tune", "cache", "t.json"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["tune", "apply", "cache", "t.json"], catch_exceptions=False)
     assert done.exit_code == 0
     assert done.output.splitlines() == [
         "t.json: 2 measured times of 2 variants; 2 of these were measured on an earlier build",
@@ -142,41 +142,44 @@ def test_pruning_prints_lines_for_the_manifest(folder: Path) -> None:
         64: {ONE: 1.01, TWO: 1.0},
     }
     (folder / "h200.json").write_bytes(scale_file(times, dtype="float32").encode())
-    words = ["tune", "m.yaml", "--cache", "cache", "--prune"]
+    words = ["tune", "prune", "m.yaml", "--cache", "cache"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert "exclude" not in done.output and "# 0 of 4 variants are not needed" in done.output
+    assert "exclude" not in done.output and "# 0 of 4 variants can go" in done.output
     strict = CliRunner().invoke(app, [*words, "--within", "0"], catch_exceptions=False)
     assert "exclude" not in strict.output
     done = CliRunner().invoke(app, [*words, "--cover"], catch_exceptions=False)
     lines = done.output.splitlines()
-    assert lines[0] == "# scale({dtype: float32, layout: row}) for sm_90a: 3 of 4 stay, by 2 problems"
+    assert lines[0] == "# scale({dtype: float32, layout: row}) for sm_90a: 3 of 4 stay, judged by 2 problems"
     assert lines[1:4] == ["# m.yaml:7:5", "exclude:", "  - {threads: 256}"]
-    assert lines[4].startswith("# 1 of 4 variants are not needed: ")
+    assert lines[4].startswith("# 1 of 4 variants can go, which saves ")
     machine = json.loads(CliRunner().invoke(app, [*words, "--cover", "--json"], catch_exceptions=False).output)
     assert machine["contests"][0]["dropped"] == [{"threads": 256}] and machine["stored"] > 0
     manifest = (folder / "m.yaml").read_text()
     (folder / "m.yaml").write_text(manifest + "    " + "\n    ".join(lines[2:4]) + "\n")
     again = CliRunner().invoke(app, [*words, "--cover"], catch_exceptions=False)
-    assert "# 0 of 3 variants are not needed" in again.output, "the lines are a manifest's"
+    assert "# 0 of 3 variants can go" in again.output, "the lines are a manifest's"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["m.yaml", "-o", "t.json"], "-o is for measuring: name the cache with --cache"),
-        (["m.yaml", "--prune"], "--prune is for measuring"),
-        (["cache"], "name a cache, then files of measurements"),
-        (["m.yaml", "--cache", "cache", "--cover"], "--cover goes with --prune"),
-        (["m.yaml", "--cache", "cache", "-o", "no/t.json"], "name a file in a folder that exists"),
-        (["none.yaml", "--cache", "cache", "-o", "t.json"], "none.yaml:1:1: cannot be read"),
-        (["plain.yaml", "--cache", "cache"], "name 0 files under 'tuning': give one with -o"),
-        (["m.yaml", "--cache", "cache", "--prune", "--where", "dtype"], "write it like dtype=bfloat16"),
-        (["m.yaml", "--cache", "cache", "--prune", "--where", "dtypes=x"], "did you mean 'dtype'?"),
-        (["m.yaml", "--cache", "cache", "--prune", "--op", "skale"], "has no op 'skale'; did you mean 'scale'?"),
-        (["m.yaml", "--cache", "cache", "--problem", "n"], "'n' is not a problem"),
+        (["measure", "m.yaml", "-o", "t.json"], "Missing option '--cache'"),
+        (["model", "m.yaml", "--cache", "cache"], "Missing option '--gpu'"),
+        (["model", "m.yaml", "--cache", "cache", "--gpu", "H2"], "did you mean 'H20'?"),
+        (["apply", "cache"], "Missing argument 'FILE...'"),
+        (["measure", "m.yaml", "--cache", "cache", "--cover"], "No such option: --cover"),
+        (["mesure", "m.yaml"], "No such command 'mesure'; did you mean 'measure'?"),
+        (["measure", "m.yaml", "--cache", "cache", "-o", "no/t.json"], "name a file in a folder that exists"),
+        (["measure", "none.yaml", "--cache", "cache", "-o", "t.json"], "none.yaml:1:1: cannot be read"),
+        (["measure", "plain.yaml", "--cache", "cache"], "list 0 files under 'tuning': name one with --output"),
+        (["prune", "plain.yaml", "--cache", "cache"], "list 0 files under 'tuning': name one with --times"),
+        (["prune", "m.yaml", "--cache", "cache", "--where", "dtype"], "write it like dtype=bfloat16"),
+        (["prune", "m.yaml", "--cache", "cache", "--where", "dtypes=x"], "did you mean 'dtype'?"),
+        (["prune", "m.yaml", "--cache", "cache", "--op", "skale"], "has no op 'skale'; did you mean 'scale'?"),
+        (["measure", "m.yaml", "--cache", "cache", "--problem", "n"], "'n' is not a problem"),
     ],
 )
-def test_a_wrong_request_is_told(
+def test_a_wrong_request_is_refused(
     folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from precast.cli import main

@@ -23,6 +23,8 @@ from precast.build.cache.annotate import add_evidence
 from precast.build.verification.evidence import Known
 from precast.cli import main
 from precast.cli.measure.verified import Verified, worst_of
+from precast.build.verification.evidence import EarlierEvidence
+from precast.build.verification.verifier import Verified, worst_of
 from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.launching.cases import Case, LeftOut
@@ -201,14 +203,14 @@ def test_evidence_of_another_gpu_code_or_config_does_not_count(place: Path, chan
     one = cache.op("scale").artifacts[0]
     gpu = "NVIDIA H200"
     add_evidence(cache, {"scale": {one.key: {"check": "verify", "gpu": gpu, "failed": []}}})
-    known = Known(Cache(place), "NVIDIA H100" if change == "gpu" else gpu)
+    known = EarlierEvidence(Cache(place), "NVIDIA H100" if change == "gpu" else gpu)
     other = {
         "gpu": one,
         "blob": replace(one, blob=replace(one.blob, sha256="0" * 64)),
         "config": replace(one, config={**one.config, "more": 1}),
     }[change]
     assert known.of("scale", other) is None
-    assert Known(Cache(place), gpu).of("scale", replace(one, key="f" * 64)) is not None
+    assert EarlierEvidence(Cache(place), gpu).of("scale", replace(one, key="f" * 64)) is not None
 
 
 def test_known_goes_with_all_problems(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,7 +253,7 @@ def test_a_problem_of_other_sizes_and_a_key_that_is_not_there(
     assert run("verify", place, "--problem", "m=5") == 1
     assert "its problems are of the sizes n, not of m" in capsys.readouterr().err
     assert run("verify", place, "--key", "f" * 64) == 2
-    assert "has no object whose key begins with ffff" in capsys.readouterr().err
+    assert "has no object whose key starts with ffff" in capsys.readouterr().err
 
 
 def test_several_at_once_say_what_one_after_the_other_says(
@@ -336,7 +338,7 @@ def test_a_sanitizer_runs_the_same_command_for_small_problems(
     out, err = capfd.readouterr()
     assert out.startswith("--tool racecheck --error-exitcode 86 --target-processes all ")
     assert out.endswith(f"-m precast.cli.main verify {place} --seed 5 --small cached=1\n")
-    assert "racecheck found what is listed above" in err
+    assert "racecheck reported the errors above" in err
 
 
 @given(st.text(), st.text(), st.text())

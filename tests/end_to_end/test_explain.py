@@ -114,4 +114,4 @@ def test_what_an_artifact_was_made_of(tmp_path: Path) -> None:
     text = precast(tmp_path / "elsewhere", "show", tmp_path / "cache", "mine.data", "--inputs").stdout
     assert "The store has no record of it" in text
     same = precast(tmp_path / "store", "diff", tmp_path / "cache", tmp_path / "cache", "--inputs")
-    assert (same.returncode, same.stdout) == (0, "made of the same inputs\n")
+    assert (same.returncode, same.stdout) == (0, "built from the same inputs\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.cli.inspect.error_page import Entry, entries
+from precast.cli.inspect.error import Entry, entries
 from precast.loader import session
 from precast.loader.errors import PrecastError
 from tests.helpers.caches import Native

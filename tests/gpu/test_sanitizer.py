@@ -49,4 +49,4 @@ def test_a_tool_finds_what_is_wrong(cache: Path, kind: str, tool: str, said: str
     )
     printed = done.stdout + done.stderr
     assert done.returncode == bool(said), printed
-    assert said in printed and (f"{tool} found what is listed above" in printed) == bool(said)
+    assert said in printed and (f"{tool} reported the errors above" in printed) == bool(said)

@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from precast.cli import main
+from tests.helpers.command_lines import command_of
 from tests.helpers.pages import PAGES, beside, commands, prose, quoted, text_of
 from tests.helpers.source_tree import ROOT, modules
 
@@ -108,12 +109,13 @@ def test_the_map_names_every_layer() -> None:
 def test_every_command_and_option_exists(page: str) -> None:
     wrong = []
     for line in commands(page):
-        name, *rest = line.partition(" -- ")[0].split()[1:]  # what follows is another program's
-        if name not in main.commands():
+        words = line.partition(" -- ")[0].split()[1:]  # what follows is another program's
+        name = command_of(words) or " ".join(words)
+        if name not in (*main.commands(), *main.SUBCOMMANDS):
             wrong.append(line)
             continue
         known = {option for p in main.load(name).params for option in (*p.opts, *p.secondary_opts)}
-        wrong += [f"{line}: {word}" for word in rest if re.match(r"--?[a-zA-Z]", word) and word not in known]
+        wrong += [f"{line}: {word}" for word in words if re.match(r"--?[a-zA-Z]", word) and word not in known]
     assert not wrong
 
 

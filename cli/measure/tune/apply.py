@@ -1,4 +1,7 @@
-"""Put measured times into a cache that is built."""
+"""Put measured times into a cache that is built.
+
+Where several files have a time of the same variant, problem and GPU, the last file wins.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,6 @@ def command(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Put measured times into a cache that is built.
-
-    Where several files have a time of the same variant, problem and GPU, the last file wins.
-    """
     from precast.build.cache.annotate import tune
     from precast.loader.resolve.cache import Cache
 

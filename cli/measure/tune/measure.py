@@ -1,4 +1,10 @@
-"""Time the candidates of manifests against each other on this GPU."""
+"""Time the candidates of manifests against each other on this GPU.
+
+Variants that compute the same are timed on each problem of the manifests. The tuning file is written after each
+problem, and a second run continues where the first one stopped. No compiler is needed. A candidate that crashes,
+hangs, refuses a problem or writes wrong values is reported and skipped. Exit status 1 means that nothing was
+measured.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +40,6 @@ def command(
     ] = True,
     as_json: options.Json = False,
 ) -> None:
-    """Time the candidates of manifests against each other on this GPU.
-
-    Variants that compute the same are timed on each problem of the manifests. The tuning file is written after each
-    problem, and a second run continues where the first one stopped. No compiler is needed. A candidate that crashes,
-    hangs, refuses a problem or writes wrong values is reported and skipped. Exit status 1 means that nothing was
-    measured.
-    """
     selection = Selection.read(manifests, cache, op, where)
     path = selection.tuning_file("--output", output)
     tuner = _measure(selection, path, [problem_sizes(text) for text in problem or ()], timeout, check)

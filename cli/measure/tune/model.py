@@ -1,4 +1,8 @@
-"""Model the times of candidates, for a GPU that nobody has measured on."""
+"""Model the times of candidates, for a GPU that nobody has measured on.
+
+Nothing is launched: the times follow from the kernels' tiles and costs, and from the GPU's data sheet. They replace
+earlier modelled times of this GPU in the tuning file. Exit status 1 means that nothing could be modelled.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,6 @@ def command(
     problem: options.Problems = None,
     as_json: options.Json = False,
 ) -> None:
-    """Model the times of candidates, for a GPU that nobody has measured on.
-
-    Nothing is launched: the times follow from the kernels' tiles and costs, and from the GPU's data sheet. They replace
-    earlier modelled times of this GPU in the tuning file. Exit status 1 means that nothing could be modelled.
-    """
     from precast.build.disk.scratch import write_atomically
     from precast.build.measurements.tuning_file import TuningFile
     from precast.build.tuning.model import Model

@@ -1,4 +1,8 @@
-"""Find the candidates that no measured problem needs."""
+"""Find the candidates that no measured problem needs.
+
+Prints 'exclude:' lines to copy into the manifests; nothing is changed. The author's first candidate always stays,
+and so does a candidate without a measured time.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,6 @@ def command(
     cover: Annotated[bool, typer.Option("--cover", help="Keep only a small set that serves every problem.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Find the candidates that no measured problem needs.
-
-    Prints 'exclude:' lines to copy into the manifests; nothing is changed. The author's first candidate always stays,
-    and so does a candidate without a measured time.
-    """
     from precast.build.measurements.fit import completed
     from precast.build.tuning.prune import exclusions, prune
     from precast.build.tuning.tuner import read_file

@@ -1,4 +1,4 @@
-"""The report of a bench: what is written is read again, and what ``precast tune`` takes of it."""
+"""The report of a bench: what is written is read again, and what ``precast tune apply`` takes of it."""
 
 from __future__ import annotations
 

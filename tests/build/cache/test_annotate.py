@@ -42,7 +42,7 @@ def test_the_loader_chooses_by_what_was_put_in(path: Path, use: Callable[..., No
     known, before = keys(Cache(path)), tree(path)
     file = tmp_path / "m.json"
     file.write_bytes(one({known[128]: 1.0, known[256]: 2.0}).encode())
-    result = CliRunner().invoke(app, ["tune", str(path), str(file)], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["tune", "apply", str(path), str(file)], catch_exceptions=False)
     assert result.exit_code == 0 and result.output == "scale: 2 measured times\n"
     use(path)
     assert loader.get("scale", {"dtype": "bf16"}, target="sm_90a", problem={"n": 9}).config["threads"] == 128

@@ -96,9 +96,9 @@ def test_a_python_that_decodes_zstd_needs_no_package_for_it() -> None:
 
 def test_the_cuda_that_is_built_for_is_named() -> None:
     seen = {c.name: c.seen for c in judge(HEALTHY)}
-    assert (seen["CUDA"], seen["CUDA runtime"]) == ("12; PRECAST_CUDA chooses 13", "12.9.79, static")
+    assert (seen["CUDA"], seen["CUDA runtime"]) == ("12; PRECAST_CUDA selects 13", "12.9.79, static")
     seen = {c.name: c.seen for c in judge(replace(HEALTHY, cuda="13"))}
-    assert (seen["CUDA"], seen["CUDA runtime"]) == ("13; PRECAST_CUDA chooses 12", "13.4.92, static")
+    assert (seen["CUDA"], seen["CUDA runtime"]) == ("13; PRECAST_CUDA selects 12", "13.4.92, static")
 
 
 def doctor(tmp_path: Path, source: str) -> dict[str, Any]:

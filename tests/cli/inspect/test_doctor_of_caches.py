@@ -93,8 +93,8 @@ def test_two_caches_with_one_op(native: Native, tmp_path: Path) -> None:
     found = doctor(two, one)["shared ops"]
     assert found["status"] == "warn" and "change the order" in found["todo"]
     assert found["seen"] == (
-        f"scale, twice in two at {two} and one at {one}; of 13 variants that both have, that of two at {two} wins: "
-        "it stands first in PRECAST_CACHE_PATH"
+        f"scale, twice in two at {two} and one at {one}; 13 common variants: the loader uses two at {two}, because "
+        "it is first in PRECAST_CACHE_PATH"
     )
 
 
@@ -177,11 +177,11 @@ def test_a_library_in_a_version_that_no_cache_was_recorded_for(native: Native, t
     cache = recorded(native, tmp_path, "0.6.4", "ab" * 32)
     found = doctor(cache, PYTHONPATH=str(site))["quack-kernels"]
     assert found["status"] == "warn"
-    assert found["seen"].startswith("0.6.5 is installed, and the caches were recorded with 0.6.4: attached, it gets")
+    assert found["seen"].startswith("0.6.5 is installed, but the caches were recorded with 0.6.4: the caches serve it")
     assert "'quack-kernels==0.6.4'; or record the program again" in found["todo"]
     changed = recorded(native, tmp_path, "0.6.5", "ab" * 32)
     found = doctor(changed, PYTHONPATH=str(site))["quack-kernels"]
-    assert found["status"] == "warn" and "its files are not those" in found["seen"]
+    assert found["status"] == "warn" and "its files differ from those" in found["seen"]
 
 
 def test_a_library_that_caches_were_recorded_for(native: Native, tmp_path: Path) -> None:

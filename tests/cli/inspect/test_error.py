@@ -7,7 +7,7 @@ import json
 import pytest
 
 from precast.cli import main
-from precast.cli.inspect.error_page import entries
+from precast.cli.inspect.error import entries
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:

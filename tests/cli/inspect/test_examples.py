@@ -23,8 +23,13 @@ targets: [sm_90a, sm_100a]
 kernels:
   - {kernel: scale, config: {dtype: bfloat16}}
 """
+REQUESTS = (
+    '{"op":"scale","config":{},"count":3,"problem":{"rows":8},"missing":"VariantNotFound: no variant fits","wanted":'
+    '{"op":"scale","config":{"dtype":"bfloat16"},"tuned":{},"target":"sm_90a"}}\n'
+)
 RUN = {
-    "new": slice(None), "plan": slice(2), "check": slice(None), "wheel": slice(None), "merge": slice(None),
+    "new": slice(None), "plan": slice(2), "requests": slice(None), "check": slice(None), "wheel": slice(None),
+    "merge": slice(None),
     "list": slice(None), "show": slice(None), "diff": slice(None), "report": slice(None), "store": slice(None),
     "toolchains": slice(2), "doctor": slice(None), "error": slice(None), "schema": slice(None),
 }  # fmt: skip
@@ -43,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Built().write(folder / name)
     Built(dtypes=("float32",)).write(folder / "part2")
     (folder / "manifest.yaml").write_text(MANIFEST)
+    (folder / "requests.jsonl").write_text(REQUESTS)
     return folder
 
 
@@ -64,5 +70,5 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
 
 
 def test_every_help_ends_with_one_to_three_examples() -> None:
-    assert set(EXAMPLES) == set(main.room_of())
+    assert set(EXAMPLES) == set(main.commands())
     assert all(1 <= len(lines) <= 3 for lines in EXAMPLES.values())

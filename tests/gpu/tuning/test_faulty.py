@@ -52,7 +52,7 @@ def keys(cache: Path) -> dict[str, Any]:
 
 def test_tune(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
-    done = precast("tune", HERE / "faulty.yaml", "--cache", cache, "-o", file, "--json")
+    done = precast("tune", "measure", HERE / "faulty.yaml", "--cache", cache, "-o", file, "--json")
     assert done.returncode == 0, done.stderr
     (group,) = TuningFile.decode(file.read_bytes()).groups
     measured = {str(one.tuned["kind"]): {dict(sizes)["n"] for sizes in one.times} for one in group.candidates}

@@ -65,7 +65,7 @@ def test_candidates_are_measured_once_and_the_loader_chooses_by_them(tmp_path: P
     }
     manifest, file = tmp_path / "m.yaml", tmp_path / "t.json"
     manifest.write_text(json.dumps({"version": 1, "name": "tuned", "kernels": [entry]}))
-    measure = ("tune", manifest, "--cache", cache.path, "-o", file, "--json")
+    measure = ("tune", "measure", manifest, "--cache", cache.path, "-o", file, "--json")
     done = precast(*measure)
     print(done.stderr)
     assert done.returncode == 0, done.stderr
@@ -76,11 +76,11 @@ def test_candidates_are_measured_once_and_the_loader_chooses_by_them(tmp_path: P
     assert json.loads(known.stdout)["measured"] == 0 and json.loads(known.stdout)["known"] == told["measured"]
     copy = tmp_path / "cache"
     shutil.copytree(cache.path, copy)
-    assert precast("tune", copy, file).returncode == 0
+    assert precast("tune", "apply", copy, file).returncode == 0
     tuned = Cache(copy).op(op).tuning
     assert sum(len(row.times) for row in tuned) == told["times"]
     (measured,) = TuningFile.decode(file.read_bytes()).groups
     for sizes in measured.problems:
         times = [one.times[sizes] for one in measured.candidates if sizes in one.times]
         print(dict(sizes), f"best {min(times):.2f} us, worst {max(times):.2f} us of {len(times)}")
-    assert precast("tune", manifest, "--cache", cache.path, "-o", file, "--prune", "--cover").returncode == 0
+    assert precast("tune", "prune", manifest, "--cache", cache.path, "--times", file, "--cover").returncode == 0

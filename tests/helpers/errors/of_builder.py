@@ -34,7 +34,7 @@ from precast.build.store.remote import Remote
 from precast.build.toolchains.lock import Lock
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
-from precast.cli.inspect.show import find as find_artifact
+from precast.cli.shared.artifacts import artifacts_named
 from precast.kernels import DType, kernel
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -217,7 +217,7 @@ def push(stage: Stage) -> object:
 
 
 def no_such_artifact(stage: Stage) -> object:
-    return find_artifact(Cache(stage.cache()), "3f2a91c0")
+    return artifacts_named(Cache(stage.cache()), "3f2a91c0")
 
 
 EXAMPLES: dict[str, Example] = {
