@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from precast.cli.main import app
+from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.values import replace
-from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
 from precast.loader.errors import CacheError
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo

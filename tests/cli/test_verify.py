@@ -20,11 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.cache.annotate import add_evidence
-from precast.build.verification.evidence import Known
-from precast.cli import main
-from precast.cli.measure.verified import Verified, worst_of
 from precast.build.verification.evidence import EarlierEvidence
 from precast.build.verification.verifier import Verified, worst_of
+from precast.cli import main
 from precast.cli.shared.junit import ReportedCase, report
 from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.launching.cases import Case, LeftOut

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precast.cli import main
-from precast.loader.format.target import Capability
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import Device
 from tests.helpers.caches import Native, demo
 
