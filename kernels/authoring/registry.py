@@ -64,21 +64,21 @@ def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef
     'precast.kernels.own.norms.rmsnorm:rmsnorm'
     """
     points = tuple(entry_points(group=GROUP) if registered is None else registered)
-    found = [FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in points if e.name == op]
-    if not found:
-        known = sorted({e.name for e in points if OP_NAME.admits(e.name)})
+    functions = [FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in points if e.name == op]
+    if not functions:
+        ops = sorted({e.name for e in points if OP_NAME.admits(e.name)})
         raise UnknownOp(
             f"no installed distribution registers the op {op!r}"
-            + suggest(op, known, "or name its function with 'compile: module:function'")
+            + suggest(op, ops, "or name its function with 'compile: module:function'")
         )
-    places = {str(s) for s in found}
+    places = {str(s) for s in functions}
     if len(places) > 1:
-        listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(found))
+        listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(functions))
         raise SourceError(
             f"the op {op!r} is registered by more than one distribution: {listed}; "
             "uninstall one, or name the function with 'compile:'"
         )
-    return min(found)
+    return min(functions)
 
 
 def load(source: FunctionRef) -> Callable[..., Any]:

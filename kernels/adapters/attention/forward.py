@@ -146,8 +146,8 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     dtype, layout, heads = config["dtype"], config["layout"], group * _KV_HEADS
     queries, keys = (1 if config["decode"] else 4096), _KEYS
     tokens = (_BATCH * queries,) if cases.packed(config) else (_BATCH, queries)
-    room = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
-    kv = room.get(layout, (_BATCH, keys))
+    shapes = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
+    kv = shapes.get(layout, (_BATCH, keys))
 
     def index(*shape: int) -> Any:
         return library.tensor(shape, "int32")

@@ -72,4 +72,4 @@ def run(function: str, arguments: Any, *caches: str) -> Any:
         getattr(interface, name).compile_cache = compiled[-1]
     with fake_tensors():
         FLASH.call(f"{INTERFACE}:{function}", **arguments())
-    return tuple(one for cache in compiled for one in cache.values())
+    return tuple(kernel for cache in compiled for kernel in cache.values())

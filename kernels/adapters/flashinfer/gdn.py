@@ -145,12 +145,12 @@ def decode_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any
     slots = inputs["read"][held].long()
     decay = rate.exp()[held].unsqueeze(-1).expand(-1, -1, _DIM)
     pool = inputs["state"].double()
-    made, read = delta_rule.step(
+    new_state, read = delta_rule.step(
         pool[slots], q[held] * float(str(config["scale"])), k[held], v[held], decay, b.sigmoid()[held]
     )
     out = torch.zeros(inputs["out"].shape, dtype=torch.float64, device=pool.device)
     out[held, 0] = read
-    return {"out": out, "state": pool.index_copy(0, slots, made)}
+    return {"out": out, "state": pool.index_copy(0, slots, new_state)}
 
 
 def prefill_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,14 +59,14 @@ def nvfp4_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
     rows, columns = problem["rows"], configs.integer(config, "columns")
     values = blocks.fp4_values(rows, columns, 16, "float8_e4m3fn", device=device, seed=seed) / _GLOBAL_SCALE
     x = values.to(to_torch(str(config["dtype"])))
-    found = {
+    arguments = {
         "x": x,
         "out": _bytes(rows, columns // 2, device=device),
         "scales": _bytes(_scale_shape(config, rows, 16), device=device),
         **_counts(config, rows, 16, both=True),
         "global_scale": torch.full((1,), _GLOBAL_SCALE, dtype=torch.float32, device=device),
     }
-    return found if config["layout"] == "linear" else {**found, "pre_quant_scale": x[0]}
+    return arguments if config["layout"] == "linear" else {**arguments, "pre_quant_scale": x[0]}
 
 
 def nvfp4_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,10 +57,10 @@ def refusal(question: arguments.Question, design: Design, target: Target, operat
 def choose(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> Any:
     """The operator for a config: the first one registered that has the design."""
     given = arguments.make(question)
-    found = _operators(given, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
-    if not found:
+    operators = _operators(given, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
+    if not operators:
         raise NoOperator(refusal(question, design, target, operator) or "its operator refuses its own metadata: report")
-    return found[0]
+    return operators[0]
 
 
 def _unmade(question: arguments.Question, design: Design, target: Target, operator: type | None) -> str | None:
@@ -68,8 +68,8 @@ def _unmade(question: arguments.Question, design: Design, target: Target, operat
     try:
         choose(question, design, target, operator)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        return f"its operator cannot translate this epilogue ({said}): write it with other operations"
+        message = f"{type(error).__name__}: {error}"
+        return f"its operator cannot translate this epilogue ({message}): write it with other operations"
     return None
 
 
@@ -112,13 +112,13 @@ def _operators(given: Any, target: Target, operator: type | None, accept: Callab
         return (operator is None or metadata.operator_class is operator) and _stands(metadata) and accept(metadata)
 
     words = str(target).removeprefix("sm_")
-    found: list[Any] = []
+    operators: list[Any] = []
     for provider in ops.providers.available_providers.values():
         listed = provider.generate_operators(
             both, epilogue_args=getattr(given, "epilogue", None), target_sm=words, args=given
         )
-        found += [one for one in listed if one.supports(given, target_sm=words)]
-    return found
+        operators += [candidate for candidate in listed if candidate.supports(given, target_sm=words)]
+    return operators
 
 
 def _no_operands(question: arguments.Question, target: Target, operator: type | None) -> str:
@@ -134,15 +134,15 @@ def _no_operands(question: arguments.Question, target: Target, operator: type | 
                 f"no operator for {target} has {name} {shown(getattr(question, name))} with the rest of this: "
                 f"use {name} {_either(works)}" + (f", or build it for {' or '.join(elsewhere)}" if elsewhere else "")
             )
-    asked = ", ".join(f"{f.name} {shown(getattr(question, f.name))}" for f in fields(question))
+    keys = ", ".join(f"{f.name} {shown(getattr(question, f.name))}" for f in fields(question))
     advice = f"build it for {' or '.join(elsewhere)}" if elsewhere else "change more than one of these"
-    return f"no operator for {target} has {asked}: {advice}"
+    return f"no operator for {target} has {keys}: {advice}"
 
 
 def _works(question: arguments.Question, name: str, value: Any, target: Target, operator: type | None) -> bool:
     changed: Any = replace(question, **{name: value})
     if name == "dtype":
-        return any(designs(one, str(target), operator) for one in _typical(changed))
+        return any(designs(candidate, str(target), operator) for candidate in _typical(changed))
     return bool(designs(changed, str(target), operator))
 
 

@@ -136,7 +136,7 @@ def on(device: Any) -> Iterator[None]:
     from torch.overrides import TorchFunctionMode
 
     there = torch.device("cuda", 0)
-    told = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
+    answers = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
 
     def placed(value: Any) -> Any:
         named = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
@@ -144,8 +144,8 @@ def on(device: Any) -> Iterator[None]:
 
     class Moved(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function in told:
-                return told[function]
+            if function in answers:
+                return answers[function]
             if function is torch.Tensor.cuda:
                 return args[0].to(device)
             kwargs = {name: placed(value) for name, value in (kwargs or {}).items()}

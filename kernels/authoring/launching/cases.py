@@ -57,16 +57,16 @@ def this_device() -> Device:
         raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
 
 
-def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:
+def ops_of(cache: Cache, requested: Sequence[str]) -> tuple[str, ...]:
     """The ops to launch: those that were asked for, or all of the cache.
 
     Raises:
         ConfigError: the cache has no such op.
     """
-    for op in asked:
+    for op in requested:
         if op not in cache.index.ops:
             raise ConfigError(f"cache {cache.name!r} has no op {op!r}{suggest(op, cache.index.ops)}")
-    return tuple(sorted(set(asked) or cache.index.ops))
+    return tuple(sorted(set(requested) or cache.index.ops))
 
 
 def launchable(cache: Cache, ops: Sequence[str], key: str = "") -> Iterator[tuple[str, Artifact]]:
@@ -120,10 +120,10 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
     >>> misfit([{"m": 4, "n": 4}], [{"m": 1, "n": 1, "padding": 3}, {"m": 1, "n": 2, "padding": 0}])
     ''
     """
-    known = {tuple(sorted(problem)) for problem in declared}
+    declared_sizes = {tuple(sorted(problem)) for problem in declared}
     for problem in given:
-        if known and tuple(sorted(filled(problem, declared))) not in known:
-            sizes = " or ".join(", ".join(names) for names in sorted(known))
+        if declared_sizes and tuple(sorted(filled(problem, declared))) not in declared_sizes:
+            sizes = " or ".join(", ".join(names) for names in sorted(declared_sizes))
             return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
     return ""
 

@@ -161,8 +161,10 @@ def product(dtype: str, a: Any, b: Any) -> Run:
     import torch
 
     if dtype.startswith("float8"):
-        one = torch.ones((), dtype=torch.float32, device=a.device)
-        return lambda: torch._scaled_mm(a, b.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        unit = torch.ones((), dtype=torch.float32, device=a.device)
+        return lambda: torch._scaled_mm(
+            a, b.T, scale_a=unit, scale_b=unit, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
     if dtype == "int8":
         return lambda: torch._int_mm(a, b.T)
     out = torch.empty(a.shape[0], b.shape[0], dtype=a.dtype, device=a.device)

@@ -66,8 +66,8 @@ class Check:
 
     def __str__(self) -> str:
         where = f"{self.output or 'a run'} at {sizes(self.problem)}{', ' if self.scenario else ''}{self.scenario}"
-        said = f"left out: {self.left_out}" if self.left_out else f"{self.error:.2f} of the tolerance"
-        return f"{where}: {self.fault or said}"
+        result = f"left out: {self.left_out}" if self.left_out else f"{self.error:.2f} of the tolerance"
+        return f"{where}: {self.fault or result}"
 
 
 def sizes(problem: Problem) -> str:
@@ -96,12 +96,12 @@ def outcome(checks: Iterable[Check]) -> Mapping[str, Any]:
     {'problems': 1, 'scenarios': ['first run'], 'left_out': [], 'failed': [], 'worst': 0.5}
     """
     checks = list(checks)
-    made = [check for check in checks if not check.left_out]
-    worst = max((check.error for check in made), default=0.0)
+    completed = [check for check in checks if not check.left_out]
+    worst = max((check.error for check in completed), default=0.0)
     return {
-        "problems": len({tuple(check.problem.items()) for check in made}),
-        "scenarios": list(dict.fromkeys(check.scenario for check in made)),
+        "problems": len({tuple(check.problem.items()) for check in completed}),
+        "scenarios": list(dict.fromkeys(check.scenario for check in completed)),
         "left_out": list(dict.fromkeys(f"{check.scenario}: {check.left_out}" for check in checks if check.left_out)),
-        "failed": [str(check) for check in made if not check.passed],
+        "failed": [str(check) for check in completed if not check.passed],
         "worst": worst if math.isfinite(worst) else None,  # JSON has no infinity
     }

@@ -32,17 +32,19 @@ class Guarded:
     def stray(self) -> str:
         """What was written outside the tensors, and how far from them; empty where nothing was."""
         name = " and ".join(self.views)
-        found = []
+        names_written = []
         before = _positions(self.buffer[: self.first], self.pattern)
         if len(before):
-            found.append(f"{_bytes(len(before))} before {name}, {self.first - int(before[-1])} from where it begins")
+            names_written.append(
+                f"{_bytes(len(before))} before {name}, {self.first - int(before[-1])} from where it begins"
+            )
         behind = _positions(self.buffer[self.last :], self.pattern)
         if len(behind):
-            found.append(f"{_bytes(len(behind))} behind {name}, {int(behind[0]) + 1} from where it ends")
+            names_written.append(f"{_bytes(len(behind))} behind {name}, {int(behind[0]) + 1} from where it ends")
         between = self._between()
         if between:
-            found.append(f"{_bytes(between)} between the rows of {name}")
-        return f"wrote {', '.join(found)}" if found else ""
+            names_written.append(f"{_bytes(between)} between the rows of {name}")
+        return f"wrote {', '.join(names_written)}" if names_written else ""
 
     def _between(self) -> int:
         """How many bytes of the tensors' memory that belong to no element were written."""
@@ -79,24 +81,24 @@ def enclose(
     'wrote 1 byte behind x, 1 from where it ends'
     """
 
-    rooms = []
+    buffers = []
     for names in _groups(tensors):
         first = min(tensors[name].data_ptr() for name in names)
         last = max(_end(tensors[name]) for name in names)
         some = tensors[names[0]]
-        wanted = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
-        buffer, place = _buffer(last - first, (wanted or first), max(_ALIGN, 2 * wanted), some.device)
+        least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
+        buffer, offset = _buffer(last - first, (least or first), max(_ALIGN, 2 * least), some.device)
         buffer.fill_(pattern)
         views = {}
         for name in names:
             old = tensors[name]
-            begin = place + old.data_ptr() - first
+            begin = offset + old.data_ptr() - first
             span = buffer[begin : begin + _end(old) - old.data_ptr()].view(old.dtype)
             views[name] = span.as_strided(old.shape, old.stride(), span.storage_offset())
             if name not in empty:
                 fill(views[name], old)
-        rooms.append(Guarded(buffer, place, place + last - first, views, pattern))
-    return rooms
+        buffers.append(Guarded(buffer, offset, offset + last - first, views, pattern))
+    return buffers
 
 
 def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:

@@ -58,18 +58,18 @@ def verify(
 
     gpu = torch.device(device).type == "cuda"
     assert declaration.problems
-    one = _OneProblem(launch, declaration, config, device, gpu, seed, most)
+    runner = _OneProblem(launch, declaration, config, device, gpu, seed, most)
     large = dict(declaration.large(config)) if declaration.large else None
     if problem is not None:
-        yield from one.checks(problem, huge=dict(problem) == large)
+        yield from runner.checks(problem, huge=dict(problem) == large)
         return
     for each in declaration.problems(config):
-        yield from one.checks(each)
+        yield from runner.checks(each)
     if large is not None:
         if most is not None:
             yield _left_out(large, _too_large(most))
         elif gpu if huge is None else huge:
-            yield from one.checks(large, huge=True)
+            yield from runner.checks(large, huge=True)
         else:
             yield _left_out(large, "it was not asked for" if gpu else "it has too many elements for the CPU")
 

@@ -38,11 +38,11 @@ class Float8Blocks:
         return cutlass.max(cutlass.Int32(cute.size(x, mode=[0]) * self.parts), 1)
 
     @cute.jit
-    def place(self) -> Any:
+    def position(self) -> Any:
         """The row of this block, and the column of this thread's first vector."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        row, start = self.tile.place(block, self.parts)
+        row, start = self.tile.position(block, self.parts)
         return cutlass.Int64(row), self.tile.first(start, thread)
 
     @cute.jit

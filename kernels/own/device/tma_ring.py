@@ -86,8 +86,8 @@ def tma_copy(tensor: Any, layout: Any, tile: tuple[int, int], parts: int = 1) ->
     """How TMA copies tiles of a tensor into stages of a layout, and the tensor for it: whole ones, or ``parts`` of
     them, each for all blocks that share them."""
     operation = cpasync.CopyBulkTensorTileG2SMulticastOp if parts > 1 else cpasync.CopyBulkTensorTileG2SOp
-    one = cute.select(layout, mode=[0, 1])
-    return cpasync.make_tiled_tma_atom(operation(), tensor, one, tile, num_multicast=parts)
+    stage_layout = cute.select(layout, mode=[0, 1])
+    return cpasync.make_tiled_tma_atom(operation(), tensor, stage_layout, tile, num_multicast=parts)
 
 
 def tma_parts(copy: Any, stages: Any, tile: Any, part: Any = 0, parts: int = 1) -> Any:

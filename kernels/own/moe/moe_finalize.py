@@ -48,12 +48,12 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum in float64, choice by choice."""
     y, rows, weights = inputs["y"].flatten(0, 1), inputs["rows"].long(), inputs["weights"].double()
-    found = inputs["out"].double().zero_()
+    out = inputs["out"].double().zero_()
     for choice in range(rows.shape[1]):
         row = rows[:, choice]
         mine = row >= 0
-        found[mine] += weights[mine, choice, None] * y[row[mine]].double()
-    return {"out": found}
+        out[mine] += weights[mine, choice, None] * y[row[mine]].double()
+    return {"out": out}
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -35,13 +35,13 @@ def supports(config: Config, target: Target) -> str | None:
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum, its norm before the sum is rounded, and the scale of each row, in float64."""
     x = inputs["x"].double()
-    found = {}
+    results = {}
     if inputs["residual"] is not None:
         x = x + inputs["residual"].double()
-        found["residual"] = x
+        results["residual"] = x
     normal = x * (x.square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt() * inputs["weight"].double()
     scale = (normal.abs().amax(dim=-1) / float8.LARGEST).clamp(min=_LEAST)
-    return {**found, "out": normal / scale.unsqueeze(-1), "scale": scale}
+    return {**results, "out": normal / scale.unsqueeze(-1), "scale": scale}
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -48,8 +48,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     largest = x.amax(dim=-1)
     if config["function"] == "max":
         return {"out": largest}
-    found = (x == largest.unsqueeze(-1)) | x.isnan()
-    return {"out": found.to(torch.uint8).argmax(dim=-1)}
+    is_largest = (x == largest.unsqueeze(-1)) | x.isnan()
+    return {"out": is_largest.to(torch.uint8).argmax(dim=-1)}
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -42,7 +42,7 @@ class ActAndMul:
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
         tile = self.tile
-        row, start = tile.place(block, self.parts)
+        row, start = tile.position(block, self.parts)
         if row < x.shape[0]:
             source, target = cutlass.Int64(row) * x.stride[0], cutlass.Int64(row) * out.stride[0]
             first = tile.first(start, thread)

@@ -36,7 +36,7 @@ class SiluAndMulFp8(Float8Blocks):
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
         tile = self.tile
-        row, first = self.place()
+        row, first = self.position()
         if row < cute.size(x, mode=[0]):
             source = row * x.stride[0]
             gates = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)

@@ -86,18 +86,18 @@ class Scores(Sums):
         most: cute.Tensor,
         whole: cute.Tensor,
         scaling: cute.Tensor,
-        known: cutlass.Int32,
+        left: cutlass.Int32,
         scale: cutlass.Float32,
     ) -> None:
         """Turn the scores of a stage into weights, those behind the ``known`` latents into zeros."""
         pairs = self.latent.keys // 8
         own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
         scores.store(scores.load() * scale)
-        if known < self.latent.keys:
+        if left < self.latent.keys:
             for half in cutlass.range_constexpr(2):
                 for pair in cutlass.range_constexpr(pairs):
                     for i in cutlass.range_constexpr(2):
-                        if column(self.thread, pair) + i >= known:
+                        if column(self.thread, pair) + i >= left:
                             own[i, half, pair] = cutlass.Float32(-math.inf)
         for half in cutlass.range_constexpr(2):
             best = most[half]

@@ -29,10 +29,10 @@ class GroupedResult:
         """Put ``silu(gate) * other`` in the place of the gate: the second 64 rows of each thread are the others."""
         for j in cutlass.range_constexpr(self.grouping.tokens // 8):
             for i in cutlass.range_constexpr(4):
-                place = (i % 2, i // 2, j)
-                x = total[place, 0, 0]
-                total[place, 0, 0] = (
-                    x * total[place, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
+                index = (i % 2, i // 2, j)
+                x = total[index, 0, 0]
+                total[index, 0, 0] = (
+                    x * total[index, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
                 )
 
     @cute.jit
@@ -67,8 +67,8 @@ class GroupedResult:
                         if first_token + t < count and first_row + r < out.shape[1]:
                             held = cute.make_rmem_tensor(VECTOR, out.element_type)
                             cute.autovec_copy(self.vector(mine_staged, t * PITCH + r), held)
-                            place = cutlass.Int64(first_token + t) * out.stride[0] + first_row + r
-                            cute.autovec_copy(held, self.vector(out.iterator, place))
+                            offset = cutlass.Int64(first_token + t) * out.stride[0] + first_row + r
+                            cute.autovec_copy(held, self.vector(out.iterator, offset))
 
     @cute.jit
     def stage_part(

@@ -81,7 +81,7 @@ class GroupedTiles:
         if expert > 0:
             before = table[expert - 1]
         tiles = table[expert] - before
-        places = self.grouping.place(number - before * row_clusters, tiles, row_clusters, cutlass.min)
+        places = self.grouping.position(number - before * row_clusters, tiles, row_clusters, cutlass.min)
         token_tile, row_tile = self.grouping.tile(*places, self.neighbour())
         return expert, token_tile, row_tile, tiles
 

@@ -47,9 +47,9 @@ class Sgemm(StagedGemm):
                         sums[j, i] = cute.math.fma(a[k, i], b[j % _VECTOR, j // _VECTOR], sums[j, i])
 
     @cute.jit
-    def read(self, stage: cute.Pointer, place: cutlass.Int32, to: cute.Tensor) -> None:
+    def read(self, stage: cute.Pointer, offset: cutlass.Int32, to: cute.Tensor) -> None:
         """Read four neighbours."""
-        pointer = stage + cute.assume(place, divby=_VECTOR)
+        pointer = stage + cute.assume(offset, divby=_VECTOR)
         cute.autovec_copy(cute.make_tensor(pointer, cute.make_layout(_VECTOR)), to)
 
     @cute.jit

@@ -76,7 +76,7 @@ class StagedGemm:
         number, block = block // (rows * columns), block % (rows * columns)
         row, column = staging.tile(block, rows, columns, cutlass.min)
         row, column = row * staging.first.along, column * staging.second.along
-        first, second, to = (planes.plane(one, number, self.align) for one in (first, second, to))
+        first, second, to = (planes.plane(matrix, number, self.align) for matrix in (first, second, to))
 
         first_stages, second_stages = self.ring.allocate(SmemAllocator(), self.dtype, self.least)
         sums = cute.make_rmem_tensor(self.shape, self.summed)

@@ -18,13 +18,13 @@ from precast.kernels.own.device.vectors import ALIGN
 def fetch_rows(rows: cute.Tensor, token: cutlass.Int32, segments: cute.Tensor, topk: cutlass.Constexpr) -> cute.Tensor:
     """The rows of a token's choices, in registers; -1 for one that is none of the segments'."""
     total = cutlass.Int32(segments.shape[0] * segments.shape[1])
-    found = cute.make_rmem_tensor(topk, cutlass.Int32)
+    numbers = cute.make_rmem_tensor(topk, cutlass.Int32)
     for j in cutlass.range_constexpr(topk):
-        found[j] = (rows.iterator + cutlass.Int64(token) * topk + j).load()
+        numbers[j] = (rows.iterator + cutlass.Int64(token) * topk + j).load()
     for j in cutlass.range_constexpr(topk):
-        if found[j] >= total:
-            found[j] = cutlass.Int32(-1)
-    return found
+        if numbers[j] >= total:
+            numbers[j] = cutlass.Int32(-1)
+    return numbers
 
 
 @cute.jit

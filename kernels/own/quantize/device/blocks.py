@@ -30,7 +30,7 @@ class BlockQuantizer(Float8Blocks):
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
         tile = self.tile
-        row, first = self.place()
+        row, first = self.position()
         if row < cute.size(x, mode=[0]):
             held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
             held.fill(0)

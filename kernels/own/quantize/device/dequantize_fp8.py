@@ -38,7 +38,7 @@ class Dequantizer:
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         tile = self.tile
-        row, start = map(cutlass.Int64, tile.place(block, self.parts))
+        row, start = map(cutlass.Int64, tile.position(block, self.parts))
         if row < cute.size(x, mode=[0]):
             first = tile.first(start, thread)
             held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
