@@ -1,8 +1,5 @@
 """Rows as float8 with a scale for every 128 columns: a block takes a part of one row, lanes of one warp 128 columns."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """Rows that stay in the registers of the lanes that share them, in float32: how they are read, and added to."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import operator

@@ -1,8 +1,5 @@
 """Rows that the lanes of a block share: read once where they fit in registers, else once for each pass over them."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

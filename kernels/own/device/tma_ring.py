@@ -4,9 +4,6 @@ One warp of a block loads, ``full`` says when a stage is there, and ``empty`` wh
 with a stage's number and a parity, which is that of the barriers' phase: see ``TmaRing.after``.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from dataclasses import dataclass

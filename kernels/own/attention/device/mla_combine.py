@@ -1,8 +1,5 @@
 """What the splits of ``mla_decode`` have of a result, added up: a block for each head of a sequence."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math

@@ -5,9 +5,6 @@ The first group of four warps scores them, and turns scores into weights; then b
 values, which are the first 512 columns of the same stage: each group by 256 of them.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,5 @@
 """The sums of ``mla_decode``: what a group of four warps has of a result, in registers, and how it is added up."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -8,9 +8,6 @@ for products of float64. A manifest builds it as any operator, with the keys of 
 The kernel is in ``gemm_f64.py`` beside this file; here is what CUTLASS asks of it.
 """
 
-# The operators' stubs know less than the DSL: see the other files of this folder.
-# mypy: disable-error-code="attr-defined,union-attr,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

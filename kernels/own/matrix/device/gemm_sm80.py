@@ -1,8 +1,5 @@
 """``gemm_sm80`` on the device: products of 16-bit numbers by tensor cores, as every GPU since Ampere has them."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -5,9 +5,6 @@ With the weights first, which is the side of wgmma that takes 64, tokens stand o
 more SMs than the result has tiles.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

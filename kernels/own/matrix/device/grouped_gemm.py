@@ -4,9 +4,6 @@ The weights stand on the side of wgmma that takes 64, tokens on the side that ta
 little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """What is done with the sums of a tile: the activation of a gate, and the way to memory."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """The scales of float8 values: of each token for every 128 of k, and of the weights for blocks of 128 by 128."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """Single instructions that the DSL has no operation for."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """The ring of stages in shared memory: a block fills it by asynchronous copies, and takes step after step from it."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """``fused_add_rmsnorm`` on the device: lanes share a row, which stays in their registers from first to last."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """``reduce`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
