@@ -17,7 +17,7 @@ from precast.loader.errors import PrecastError
 
 
 class PackageError(PrecastError, ImportError):
-    """A library is missing, is another version than its adapter knows, or has changed what the adapter relies on."""
+    """A library is missing, has an unsupported version, or has changed what its adapter relies on."""
 
     code = "PCK06"
 

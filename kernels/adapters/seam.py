@@ -70,7 +70,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
         inspect.Parameter(COMPILER, _KEYWORD, default=version(DSL_DISTRIBUTION), annotation=Tuned[str]),
     ]
     compile_it.__name__ = path.rpartition(".")[2].rpartition(":")[2]
-    compile_it.__doc__ = f"{path} of {library.distribution}, as its own front ends ask for it."
+    compile_it.__doc__ = f"{path} of {library.distribution}, as its own front ends call it."
     compile_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     declaration = Declaration(
         op=library.op(path),
@@ -92,7 +92,10 @@ def _refusal(library: Library, guard: Guard, config: Config, target: Target) -> 
         if config[name] != current:
             what = DSL_DISTRIBUTION if name == COMPILER else library.distribution
             recorded, installed = (str(text)[:16] for text in (config[name], current))
-            return f"{name} is {recorded}, and the installed {what} has {installed}: install that one, or record anew"
+            return (
+                f"{name} is {recorded} in the recording, and {installed} in the installed {what}: install that version, "
+                "or record again"
+            )
     return None
 
 
@@ -100,7 +103,7 @@ def _parameters(path: str, function: Callable[..., Any]) -> list[inspect.Paramet
     names = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in _GUARDED:
-            raise SourceError(f"{path} has a parameter {parameter.name!r}, which a seam uses itself: it cannot be one")
+            raise SourceError(f"{path} has a parameter {parameter.name!r}, which a seam reserves: it cannot be a seam")
         default = parameter.default
         if default is not inspect.Parameter.empty:
             default = _plain(encode(default))
@@ -146,7 +149,7 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
         if canonical(encode(found)) == request:
             return compiled
     entries = "; ".join(canonical(encode(found))[:300] for found in filed) or "none"
-    raise SourceError(f"{path}: the recorded call makes another key here (made: {entries}): record it again")
+    raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
 
 
 def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:

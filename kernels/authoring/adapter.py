@@ -71,7 +71,7 @@ def adapt_library(location: str, library: str) -> KernelFunction:
 
 
 def read_installed() -> None:
-    """Find the adapters now: this reads the metadata of every distribution, which is then known."""
+    """Find the adapters now. This reads the metadata of every distribution, once."""
     _installed()
 
 
@@ -93,7 +93,7 @@ def _installed() -> tuple[EntryPoint, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _installed_on(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Reading the metadata of every distribution takes milliseconds, and a worker asks for each variant."""
+    """Reading the metadata of every distribution takes milliseconds, and a worker needs it for each variant."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 

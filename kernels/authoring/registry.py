@@ -21,7 +21,7 @@ _FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\
 
 @dataclass(frozen=True, slots=True, order=True)
 class FunctionRef:
-    """The place of a kernel function: ``module:function``, and the distribution that registers it, if one does.
+    """The location of a kernel function: ``module:function``, and the distribution that registers it, if one does.
 
     ``module:function@library`` is a compile function of an attached library, whose own keys are its config.
 
@@ -40,7 +40,7 @@ class FunctionRef:
         match = _FUNCTION_REF.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise SourceError(
-                f"{text!r} names no function: write 'module:function', such as 'mylib.norms:compile_norm'"
+                f"{text!r} is not a function's name: write 'module:function', such as 'mylib.norms:compile_norm'"
             )
         return cls(match[1], match[2], distribution, match[3] or "")
 

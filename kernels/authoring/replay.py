@@ -49,7 +49,7 @@ def unplayable(dump: Dump) -> str | None:
     for name, argument in zip(dump.names, dump.arguments, strict=True):
         for part in argument.parts():
             if part.kind == "pointer":
-                return f"{name} is a pointer: how much memory is behind it is not known"
+                return f"{name} is a pointer to memory of unknown size"
             if part.kind == "other":
                 return f"{name} was {part.value or 'of a type'} that a dump cannot hold"
     return None
@@ -182,7 +182,7 @@ def _later(dump: Dump, folder: Path, layout: Layout, result: Any) -> str:
             then = _tensor(_at_start(layout), _Memory(held.untyped_storage(), 0, torch.device("cpu")))
             now = result.cpu().contiguous().flatten().view(torch.uint8)
             same = torch.equal(now, then.contiguous().flatten().view(torch.uint8))
-            return "as before the next call" if same else "differs from what was there before the next call"
+            return "as before the next call" if same else "differs from the memory before the next call"
     return "the next call did not use it"
 
 

@@ -93,7 +93,7 @@ def test_one_that_hangs_is_ended_with_what_it_printed(tmp_path: Path, keys: dict
 def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         (one,) = launches.timed("scale", keys[128], [{"m": 8}])
-    assert one.refused == "its problems are of the sizes n, not of m"
+    assert one.refused == "its problems have the sizes n, not m"
 
 
 def test_a_problem_may_leave_out_how_tensors_lie_in_memory(tmp_path: Path, keys: dict[int, str]) -> None:

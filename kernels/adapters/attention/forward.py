@@ -37,7 +37,7 @@ def supports(config: Config, target: Target) -> str | None:
     if config["layout"] != "paged" and page is not None:
         return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
     if not config.get("pack", True) and config["heads_per_kv"] == 1:
-        return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
+        return "pack needs query heads that share a key head, and heads_per_kv is 1: leave it out"
     reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
     reason = reason or (_large_refusal(config, target) if config.get("queries_tile") is not None else None)
     return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)

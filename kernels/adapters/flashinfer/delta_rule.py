@@ -50,7 +50,7 @@ def step(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> tuple[Any
 
 
 def unit(x: Any, enabled: bool) -> Any:
-    """Vectors scaled to length one, where that is wanted."""
+    """Vectors, scaled to length one if enabled."""
     return x * (x.square().sum(dim=-1, keepdim=True) + EPS).rsqrt() if enabled else x
 
 

@@ -176,7 +176,7 @@ def prefill_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def prefill_tolerance(config: Config) -> Tolerance:
-    """Chunks are four products of matrices, of which each operand is rounded to the dtype; sums stay below four."""
+    """A chunk takes four products of matrices. Their operands are rounded to the dtype; sums stay below four."""
     half = 2.0**-8 if config["dtype"] == "bfloat16" else 2.0**-11
     return Tolerance(rtol=2 * half, atol=4 * half)
 

@@ -64,7 +64,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Two sums, the slope of what is made of them, an approximate exponential, and the rounding to the stored dtype."""
+    """Two sums, the slope of the activation, an approximate exponential, and the rounding to the stored dtype."""
     stored = rounding.stored(str(config["dtype"]), 2.0**-11)
     return Tolerance(rtol=stored.rtol, atol=8 * _SLOPE * moe_routes.SUM, ulps=stored.ulps)
 
@@ -83,7 +83,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's product of groups of rows, behind a copy of the rows and before what is made of them."""
+    """torch's product of groups of rows, after a copy of the rows and without the activation."""
     from torch.nn.functional import silu
 
     top_k, ends = configs.integer(config, "top_k"), moe_routes.ends(config, inputs)

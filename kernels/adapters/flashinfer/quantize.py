@@ -70,7 +70,7 @@ def nvfp4_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
 
 
 def nvfp4_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Quantised in float64; the scales in the layout asked for."""
+    """Quantised in float64; the scales in the config's layout."""
     scale = float(inputs["global_scale"])
     codes, scales = blocks.quantize_fp4(inputs["x"], block=16, scale_dtype="float8_e4m3fn", global_scale=scale)
     return {"out": codes, "scales": _laid_out(config, scales)}
@@ -89,7 +89,7 @@ def mxfp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
 
 
 def mxfp8_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Quantised in float64; the scales in the layout asked for."""
+    """Quantised in float64; the scales in the config's layout."""
     codes, scales = blocks.quantize_mxfp8(inputs["x"])
     return {"out": codes, "scales": _laid_out(config, scales)}
 

@@ -259,7 +259,7 @@ def _normal(shape: tuple[int, ...], device: Any, seed: int) -> Any:
 def _random(
     operands: Operands, problem: Problem, shape: tuple[int, int], row_major: bool, scale: float, device: Any, seed: int
 ) -> Any:
-    """Random values in the layout that a problem asks for; integers so that the result fits its dtype."""
+    """Random values in a problem's layout; integers so small that the result fits its dtype."""
     import torch
 
     result = _matrix(operands.dtype, problem, shape, row_major, operands.batched, device)

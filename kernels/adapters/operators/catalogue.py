@@ -34,7 +34,7 @@ _TRIED: dict[str, tuple[Any, ...]] = {
 
 
 class NoOperator(PrecastError):
-    """No operator does what a config asks for; the message says what would work."""
+    """No operator supports a config; the message names what would work."""
 
     code = "PCK05"
 

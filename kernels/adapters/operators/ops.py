@@ -87,7 +87,7 @@ def gemm(
     fallback_cluster: Tuned[Sequence[int] | None] = None,
     operator: Tuned[str] = "",
 ) -> Any:
-    """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries, and says what is what."""
+    """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries and describes the keys."""
     operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)
     fallback = pair(fallback_cluster) if fallback_cluster else None
     return compile_operator(operands, Design(pair(tile), pair(cluster), two_cta, scheduler, fallback, operator))

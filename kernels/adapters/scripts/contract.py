@@ -38,7 +38,7 @@ kernel_fn, reference_fn, get_inputs = contract(
 
 
 class Contract(NamedTuple):
-    """What a script that verifies or times kernel files asks of one."""
+    """The three functions that a script for kernel files calls."""
 
     kernel_fn: Callable[..., Any]
     reference_fn: Callable[..., Any]
@@ -133,7 +133,7 @@ class _Role:
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """An op, and what is made of it once for each config."""
+    """An op, with its compiled kernels and roles by config."""
 
     function: Callable[..., Any]
     declaration: Declaration

@@ -131,7 +131,7 @@ def viewing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
-    """While the block runs, code that asks for a CUDA device gets this one, and sees it as a CUDA device."""
+    """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device."""
     import torch
     from torch.overrides import TorchFunctionMode
 

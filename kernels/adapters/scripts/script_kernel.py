@@ -138,7 +138,7 @@ def _name(location: tuple[str, str], several: bool) -> str:
 
 
 def _config(run: ScriptRun, config: Config) -> dict[str, Any]:
-    """A config's values in the forms that the file's hints ask for."""
+    """A config's values in the types of the file's hints."""
     return dict(call(_with_keys(run, lambda **values: values), config))
 
 

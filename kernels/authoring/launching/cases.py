@@ -105,7 +105,7 @@ def obstacle(artifact: Artifact, device: Device) -> str:
 
 
 def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
-    """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
+    """How an artifact cuts a problem on a device, as its author declares it; None without a declaration."""
     declaration = declaration_for(op, artifact)
     tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
     ask = session.default.machines.on(device.ordinal).ask
@@ -116,7 +116,7 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
     """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
 
     >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
-    'its problems are of the sizes m, n, not of m'
+    'its problems have the sizes m, n, not m'
     >>> misfit([{"m": 4, "n": 4}], [{"m": 1, "n": 1, "padding": 3}, {"m": 1, "n": 2, "padding": 0}])
     ''
     """
@@ -124,7 +124,7 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
     for problem in given:
         if declared_sizes and tuple(sorted(filled(problem, declared))) not in declared_sizes:
             sizes = " or ".join(", ".join(names) for names in sorted(declared_sizes))
-            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
+            return f"its problems have the sizes {sizes}, not {', '.join(sorted(problem))}"
     return ""
 
 

@@ -66,7 +66,7 @@ class Ceilings:
 
     @classmethod
     def parse(cls, value: object) -> Ceilings:
-        """Read what another process, or a file, says."""
+        """Read the JSON of another process or of a file."""
         data = fields.as_object(value)
         return cls(
             bandwidth=fields.parsed(data, "bandwidth", positive),
@@ -202,7 +202,7 @@ def _least(run: Run, device: Any) -> float:
 
 
 def _clocks(device: Any) -> dict[str, str]:
-    """What nvidia-smi says of the device while it multiplies."""
+    """The report of nvidia-smi for the device while it multiplies."""
     import torch
 
     a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)

@@ -1,4 +1,4 @@
-"""Comparing: a result with what the reference says, within a tolerance; and two results, bit by bit."""
+"""Comparing: a result with the reference's, within a tolerance; and two results, bit by bit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _pieces(result: Any, *others: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _share(result: Any, expected: Any, tolerance: Tolerance | None) -> Any:
-    """The error of each value as a share of what is allowed: 0 where it is right, infinity where no number says it."""
+    """The error of each value as a share of the tolerance: 0 for a right value, infinity where it is not a number."""
     import torch
 
     if not result.dtype.is_floating_point:

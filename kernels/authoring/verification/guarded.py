@@ -14,7 +14,7 @@ from typing import Any
 _GUARD = {"cuda": 1 << 16, "cpu": 1 << 12}  # bytes before and behind: more than a block writes; less for a function
 _PIECE = 1 << 28  # bytes that are looked at together
 ALONE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
-"""Set to 1, it has torch ask the driver for the memory of each tensor."""
+"""If this variable is 1, torch requests the memory of each tensor from the driver."""
 _VECTOR = 16
 _ALIGN = 512  # what torch aligns its memory on a GPU to: where a tensor stands is kept modulo this
 
@@ -120,7 +120,7 @@ def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
 
 
 def fill(view: Any, values: Any) -> None:
-    """Copy values into a tensor, of which several elements may be one, as ``expand`` makes them."""
+    """Copy values into a tensor whose elements may share memory, as after ``expand``."""
     for dim, stride in enumerate(view.stride()):
         if stride == 0 and view.shape[dim] > 1:
             view, values = view.narrow(dim, 0, 1), values.narrow(dim, 0, 1)

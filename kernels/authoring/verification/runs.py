@@ -73,7 +73,7 @@ class Runs:
             self.first = {name: views[name] for name in self.outputs}
 
     def check(self, name: str, scenario: Scenario, *, error: float = 0.0, fault: str = "", left_out: str = "") -> Check:
-        """What a run says of an argument."""
+        """The check of an argument after a run."""
         error = math.inf if fault and not error else error
         return Check(
             problem=self.problem,
@@ -117,7 +117,7 @@ class Runs:
             yield from ((name, view) for name, view in buffer.views.items() if name not in self.declaration.workspace)
 
     def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
-        """Launch beside what the scenario asks for. On a second stream, numbers come late: until then they are NaN."""
+        """Launch beside the scenario's other work. On a second stream, inputs arrive late: until then they are NaN."""
         if scenario.way == "alone":
             bound(self.launch, self._with(views))()
             return
@@ -148,7 +148,7 @@ class Runs:
             difference = compare(views[name], expected[name], tolerance, alternative.get(name))
             fault = difference.fault
             if not fault and scenario.repeated and (count := differing(views[name], self.first[name])):
-                fault = f"{count} of {views[name].numel()} values have other bits than in the first run"
+                fault = f"{count} of {views[name].numel()} values differ in their bits from the first run"
             yield self.check(name, scenario, error=difference.error, fault=fault)
 
     def _faults(

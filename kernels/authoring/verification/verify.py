@@ -17,7 +17,7 @@ from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
 from precast.loader.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
-_NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"
+_NO_MEMORY = "the GPU has too little free memory for its tensors and its reference"
 
 
 def verify(
@@ -71,11 +71,11 @@ def verify(
         elif gpu if huge is None else huge:
             yield from runner.checks(large, huge=True)
         else:
-            yield _left_out(large, "it was not asked for" if gpu else "it has too many elements for the CPU")
+            yield _left_out(large, "it was not requested" if gpu else "it has too many elements for the CPU")
 
 
 def _too_large(most: int) -> str:
-    return f"it has more than {most} elements, and only smaller problems were asked for"
+    return f"it has more than {most} elements, the limit of this run"
 
 
 def _left_out(problem: Problem, reason: str) -> Check:
@@ -83,7 +83,7 @@ def _left_out(problem: Problem, reason: str) -> Check:
 
 
 def _broken(problem: Problem, error: Exception, scenario: str = "", elements: int = 0) -> Check:
-    fault = f"it ended with {type(error).__name__}: {error}"
+    fault = f"it raised {type(error).__name__}: {error}"
     return Check(
         problem=problem, output="", error=math.inf, fault=fault, scenario=scenario, elements=elements, broke=True
     )

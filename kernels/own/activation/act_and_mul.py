@@ -82,7 +82,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is several kernels if nobody compiles it."""
+    """The same in torch: several kernels unless torch compiles it."""
     from torch.nn import functional
 
     gate, up = inputs["x"].chunk(2, dim=-1)

@@ -71,7 +71,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is many kernels if nobody compiles it."""
+    """The same in torch: many kernels unless torch compiles it."""
     import torch
     from torch.nn.functional import silu
 

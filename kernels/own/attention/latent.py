@@ -36,7 +36,7 @@ class Latent:
 
     @property
     def threads(self) -> int:
-        """Two groups that multiply, and one of which a warp loads: only whole groups may give registers away."""
+        """Two groups that multiply, and one with the warp that loads: only whole groups may give registers away."""
         return 3 * GROUP
 
     @property

@@ -71,7 +71,7 @@ class Rows:
 
     @property
     def cluster_shape(self) -> list[int] | None:
-        """The cluster, as it is launched; None where there is none."""
+        """The shape of the cluster at the launch; None without a cluster."""
         return [self.cluster, 1, 1] if self.cluster > 1 else None
 
     @cute.jit

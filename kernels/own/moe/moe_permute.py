@@ -62,7 +62,7 @@ def cases(hidden: int) -> Sequence[Problem]:
 
 
 def places(problem: Problem, topk: int, *, device: Any, seed: int) -> tuple[int, int, Any]:
-    """Segments, rows of a segment, and the rows of a problem's entries, of which one expert's are dropped."""
+    """Segments, rows of a segment, and the rows of a problem's entries. The entries of one expert are dropped."""
     tokens, masked = problem["tokens"], problem.get("segments", 1) > 1
     ids = routing.routes(tokens, topk, _EXPERTS, device=device, seed=seed)
     local_experts = _EXPERTS - 1

@@ -63,7 +63,7 @@ def routes(tokens: int, topk: int, experts: int, *, device: Any, seed: int) -> A
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """What ``moe_sort`` finds, as it is declared there; all are int32."""
+    """The results of ``moe_sort``, as declared there; all are int32."""
 
     counts: Any
     offsets: Any

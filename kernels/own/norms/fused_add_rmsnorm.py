@@ -45,7 +45,7 @@ def tolerance(config: Config) -> Tolerance:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's own sum and norm: two kernels if nobody compiles them."""
+    """torch's own sum and norm: two kernels unless torch compiles them."""
     from torch.nn.functional import rms_norm
 
     x, residual, weight, eps = inputs["x"], inputs["residual"], inputs["weight"], inputs["eps"]

@@ -40,7 +40,7 @@ def tolerance(config: Config) -> Tolerance:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is several kernels if nobody compiles it."""
+    """The same in torch: several kernels unless torch compiles it."""
     x, scale, dtype = inputs["x"], inputs["scale"], inputs["out"].dtype
     by_row = scale.unsqueeze(0) if scale.dim() == 1 else scale
     shape = (x.shape[0], by_row.shape[0], -1)

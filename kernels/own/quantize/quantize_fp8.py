@@ -39,7 +39,7 @@ def tolerance(config: Config) -> Tolerance:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is many kernels if nobody compiles it."""
+    """The same in torch: many kernels unless torch compiles it."""
     import torch
 
     x, block = inputs["x"], blocks.block_of(config)

@@ -135,7 +135,7 @@ def test_the_next_call_shows_what_the_program_had(tmp_path: Path) -> None:
     (output,) = replayed(tmp_path, first)
     assert output.later == "as before the next call"
     (output,) = replayed(tmp_path, first, lambda x, out: out.fill_(9))
-    assert output.later == "differs from what was there before the next call"
+    assert output.later == "differs from the memory before the next call"
 
 
 def test_a_next_call_without_it(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class Shared:
 
 
 class Sums:
-    """``HEADS`` rows of one half of the columns, of which a thread has two neighbours of each eight, in two rows."""
+    """``HEADS`` rows of one half of the columns. A thread has two neighbours of every eight columns, in two rows."""
 
     def __init__(self, latent: Latent, weigh: Any, part: int, thread: Any) -> None:
         self.latent, self.weigh, self.part, self.thread = latent, weigh, part, thread

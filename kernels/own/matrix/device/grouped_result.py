@@ -16,7 +16,7 @@ _STAGING = 1  # the number of the first group's barrier; 0 is the whole block's
 
 
 class GroupedResult:
-    """The sums of a tile, of which each thread has some for weights along the first dimension."""
+    """The sums of a tile. Each thread has some of them, for weights along the first dimension."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.grouping = grouping

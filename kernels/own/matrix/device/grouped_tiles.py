@@ -1,4 +1,4 @@
-"""Which tiles a block takes of the products of many experts, whose rows only the device knows."""
+"""The tiles that a block takes from the products of many experts, whose numbers of rows are on the device."""
 
 from __future__ import annotations
 

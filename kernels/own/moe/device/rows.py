@@ -13,7 +13,7 @@ from precast.kernels.own.device.vectors import ALIGN
 
 @cute.jit
 def fetch_rows(rows: cute.Tensor, token: cutlass.Int32, segments: cute.Tensor, topk: cutlass.Constexpr) -> cute.Tensor:
-    """The rows of a token's choices, in registers; -1 for one that is none of the segments'."""
+    """The rows of a token's choices, in registers; -1 for a choice outside all segments."""
     total = cutlass.Int32(segments.shape[0] * segments.shape[1])
     numbers = cute.make_rmem_tensor(topk, cutlass.Int32)
     for j in cutlass.range_constexpr(topk):

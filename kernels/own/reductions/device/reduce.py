@@ -95,7 +95,7 @@ class Reduce(Rows):
 
 @cute.jit
 def larger(first: cutlass.Float32, second: cutlass.Float32) -> cutlass.Float32:
-    """The larger of two, and no number where one is none."""
+    """The larger of two numbers; NaN where one of them is NaN."""
     return cute.arch.fmax(first, second, nan=True)
 
 
