@@ -93,8 +93,8 @@ def _refusal(library: Library, guard: Guard, config: Config, target: Target) -> 
             what = DSL_DISTRIBUTION if name == COMPILER else library.distribution
             recorded, installed = (str(text)[:16] for text in (config[name], current))
             return (
-                f"{name} is {recorded} in the recording, and {installed} in the installed {what}: install that version, "
-                "or record again"
+                f"{name} is {recorded} in the recording, and {installed} in the installed {what}: install the recorded "
+                "version, or record again"
             )
     return None
 
