@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import viewing, without_memory
+from precast.kernels.adapters.scripts.meta_tensors import dlpack_views, without_memory
 from precast.loader.attach.after_import import after_import
 
 Tensors = Callable[[], contextlib.AbstractContextManager[None]]
@@ -28,7 +28,7 @@ def compiled_until_launch(run: Callable[[], Any], *, tensors: Tensors = without_
         @functools.cache
         def begin(module: Any) -> None:
             stack.enter_context(_without_values())
-            stack.enter_context(viewing())
+            stack.enter_context(dlpack_views())
             stack.enter_context(tensors())
 
         after_import({"torch": begin})

@@ -132,11 +132,11 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
     module, _, name = path.partition(":")
     owner = importlib.import_module(module)
-    filed, others = _Filed(), _Answered()
+    stored, others = _CompileCache(), _FullCache()
     caches = {other: vars_of(found).get(attribute) for other, found in vars(owner).items()}
     before = {other: cache for other, cache in caches.items() if cache is not None}
     for other in before:
-        setattr(getattr(owner, other), attribute, filed if other == name else others)
+        setattr(getattr(owner, other), attribute, stored if other == name else others)
     try:
         with fake_tensors():
             arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
@@ -145,10 +145,10 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
     request = canonical(to_json(key))
-    for found, compiled in filed.items():
+    for found, compiled in stored.items():
         if canonical(encode(found)) == request:
             return compiled
-    entries = "; ".join(canonical(encode(found))[:300] for found in filed) or "none"
+    entries = "; ".join(canonical(encode(found))[:300] for found in stored) or "none"
     raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
 
 
@@ -164,14 +164,14 @@ def vars_of(value: object) -> Mapping[str, Any]:
     return vars(value) if inspect.isfunction(value) else {}
 
 
-class _Filed(dict[Any, Any]):
+class _CompileCache(dict[Any, Any]):
     """Keeps what is stored, and gives a kernel that does nothing when one is looked up."""
 
     def __getitem__(self, key: Any) -> Any:
         return lambda *args, **kwargs: None
 
 
-class _Answered(_Filed):
+class _FullCache(_CompileCache):
     """Has every key already, so that only the kernel of the key is compiled."""
 
     def __contains__(self, key: object) -> bool:

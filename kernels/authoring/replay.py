@@ -41,7 +41,7 @@ class Output:
         return {"name": self.name, "wrong": self.wrong, "reference": self.reference, "later": self.later}
 
 
-def unplayable(dump: Dump) -> str | None:
+def replay_refusal(dump: Dump) -> str | None:
     """Why a dumped call cannot be made again, or None.
 
     A call with memory that was left out can: with zeros in its place.
@@ -67,7 +67,7 @@ def replay(launch: Callable[..., Any], dump: Dump, folder: Path, declaration: De
     declaration
         What the author declared: the reference and its tolerance. None where nothing is known.
     """
-    reason = unplayable(dump)
+    reason = replay_refusal(dump)
     if reason:
         raise ReplayError(f"{reason}: {_ADVICE}")
     memory = [_memory(dump, folder, number) for number in range(len(dump.blocks))]

@@ -51,7 +51,7 @@ def refusal(question: arguments.Question, design: Design, target: Target, operat
         return _no_operands(question, target, operator)
     if not any(design.admits(d) for d in has):
         return _no_design(design, has, target)
-    return _unmade(question, design, target, operator) if getattr(question, "epilogue", "") else None
+    return _epilogue_refusal(question, design, target, operator) if getattr(question, "epilogue", "") else None
 
 
 def choose(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> Any:
@@ -63,7 +63,9 @@ def choose(question: arguments.Question, design: Design, target: Target, operato
     return operators[0]
 
 
-def _unmade(question: arguments.Question, design: Design, target: Target, operator: type | None) -> str | None:
+def _epilogue_refusal(
+    question: arguments.Question, design: Design, target: Target, operator: type | None
+) -> str | None:
     """Why an operator cannot translate an epilogue that its metadata supports: making the operator shows it."""
     try:
         choose(question, design, target, operator)
@@ -78,7 +80,7 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
     """Every design that some operator has for the operands on a target, in the order of their registration."""
     seen: list[Any] = []
 
-    def note(metadata: Any) -> bool:
+    def record(metadata: Any) -> bool:
         seen.append(metadata)
         return False  # nothing needs to be made of it yet
 
@@ -86,12 +88,12 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
         given = arguments.make(question)
     except (ValueError, TypeError, KeyError):  # the operators cannot describe these operands
         return ()
-    _operators(given, Target.parse(target), operator, note)
+    _operators(given, Target.parse(target), operator, record)
     words = target.removeprefix("sm_")
     return tuple(Design.of_metadata(m) for m in seen if m.supports(given, target_sm=words))
 
 
-def _stands(metadata: Any) -> bool:
+def _lists_operands(metadata: Any) -> bool:
     """Whether an operator lists these operands. An operator may offer designs for operands that it does not list, such
     as eight-bit ones that are not k-major on sm_90a."""
     listed = _combinations(metadata.operator_class)
@@ -109,7 +111,9 @@ def _operators(given: Any, target: Target, operator: type | None, accept: Callab
     ops = OPERATORS.module("cutlass.operators")
 
     def both(metadata: Any) -> bool:
-        return (operator is None or metadata.operator_class is operator) and _stands(metadata) and accept(metadata)
+        return (
+            (operator is None or metadata.operator_class is operator) and _lists_operands(metadata) and accept(metadata)
+        )
 
     words = str(target).removeprefix("sm_")
     operators: list[Any] = []

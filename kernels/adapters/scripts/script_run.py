@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import viewing
+from precast.kernels.adapters.scripts.meta_tensors import dlpack_views
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.format.patterns import PART
 
@@ -134,7 +134,7 @@ class ScriptRun:
         settings.enable_tvm_ffi = True
         BaseDSL._func = refuse if stubs else run_jit
         try:
-            with viewing():
+            with dlpack_views():
                 yield
         finally:
             CompileCallable.__call__ = compile_call

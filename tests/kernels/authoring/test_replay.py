@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.replay import Output, ReplayError, replay, unplayable
+from precast.kernels.authoring.replay import Output, ReplayError, replay, replay_refusal
 from precast.loader.fast_start.values import replace
 from precast.loader.format.signature import Argument, Signature
 from precast.loader.format.target import Target
@@ -155,14 +155,14 @@ def test_memory_that_was_left_out_is_zeros(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "reason"),
     [
-        (4096, "pointer", "more is a pointer: how much memory is behind it is not known"),
+        (4096, "pointer", "more is a pointer to memory of unknown size"),
         (object(), "const", "more was object that a dump cannot hold"),
         ((1, (object(),)), "const", "more was object that a dump cannot hold"),
     ],
 )
 def test_what_cannot_be_made_again(tmp_path: Path, value: Any, kind: str, reason: str) -> None:
     dump = dumped(tmp_path, torch.ones(1), torch.ones(1), value, kinds=("tensor", "tensor", kind))
-    assert unplayable(dump) == reason
+    assert replay_refusal(dump) == reason
     with pytest.raises(ReplayError, match=reason):
         replayed(tmp_path, dump)
 
