@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import viewing, without_memory
+from precast.kernels.adapters.scripts.meta_tensors import dlpack_views, without_memory
 from precast.loader.attach import after_import
+from precast.loader.attach.import_hook import after_import
 
 Tensors = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -28,7 +29,7 @@ def compiled_until_launch(run: Callable[[], Any], *, tensors: Tensors = without_
         @functools.cache
         def begin(module: Any) -> None:
             stack.enter_context(_without_values())
-            stack.enter_context(viewing())
+            stack.enter_context(dlpack_views())
             stack.enter_context(tensors())
 
         after_import({"torch": begin})

@@ -17,7 +17,7 @@ from precast.loader.errors import PrecastError
 
 
 class PackageError(PrecastError, ImportError):
-    """A library is missing, is another version than its adapter knows, or has changed what the adapter relies on."""
+    """A library is missing, has an unsupported version, or has changed what its adapter relies on."""
 
     code = "PCK06"
 
@@ -37,14 +37,14 @@ class PinnedPackage:
     def obstacle(self) -> str | None:
         """Why nothing of it can be compiled here, or None. Asked while planning: nothing is imported."""
         try:
-            found = version(self.distribution)
+            installed = version(self.distribution)
         except PackageNotFoundError:
-            found = ""
-        if found == self.version:
+            installed = ""
+        if installed == self.version:
             return None
         what = f"is not installed: pip install 'precast[{self.extra}]'"
-        if found:
-            what = f"is the version that this adapter supports, and {found} is installed: pip install '{self}'"
+        if installed:
+            what = f"is the version that this adapter supports, and {installed} is installed: pip install '{self}'"
         return f"{self.distribution} {self.version} {what}"
 
     def module(self, name: str) -> Any:
@@ -56,19 +56,19 @@ class PinnedPackage:
 
     def switch(self, module: str, **values: Any) -> None:
         """Set variables of one of its modules; a name that the module does not have is an error."""
-        found = self.module(module)
+        library = self.module(module)
         for name, value in values.items():
-            if not hasattr(found, name):
+            if not hasattr(library, name):
                 raise PackageError(
                     f"{module} has no {name}, which its adapter sets: pip install '{self}', or correct the adapter"
                 )
-            setattr(found, name, value)
+            setattr(library, name, value)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
         """Call one of its functions by ``module:function``, without the caches around it: each call compiles."""
-        place = FunctionRef.parse(source)
-        self.module(place.module)
-        function = inspect.unwrap(load(place))
+        reference = FunctionRef.parse(source)
+        self.module(reference.module)
+        function = inspect.unwrap(load(reference))
         try:
             inspect.signature(function).bind(**arguments)
         except TypeError as error:

@@ -35,13 +35,13 @@ _SPEED_ONLY = {"flash_attention": GRID, "cutlass_operators": GRID}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def seam_kernel(place: str, name: str) -> Callable[..., Any]:
+def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     """The kernel function of a compile function, ``module:function``, of the library of a name."""
     library = library_named(name)
     for variable, value in library.environment.items():
         os.environ.setdefault(variable, value)
     guard = library.guard()
-    module = place.partition(":")[0]
+    module = path.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
     recorded = library.compile_recorded
     parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
@@ -54,11 +54,11 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
     elif cache is not None:
 
         def compile_it(**config: Any) -> Any:
-            return _compile_call(place, cache.attribute, config[KEY], config[CALL])
+            return _compile_call(path, cache.attribute, config[KEY], config[CALL])
 
     else:
-        function = original_of(place)
-        parameters = list(_parameters(place, function))
+        function = original_of(path)
+        parameters = list(_parameters(path, function))
 
         def compile_it(**config: Any) -> Any:
             return _compile_function(library, function, {n: config[n] for n in config if n not in _GUARDED})
@@ -68,11 +68,11 @@ def seam_kernel(place: str, name: str) -> Callable[..., Any]:
         inspect.Parameter(SOURCE, _KEYWORD, default=guard.source),
         inspect.Parameter(COMPILER, _KEYWORD, default=version(DSL_DISTRIBUTION), annotation=Tuned[str]),
     ]
-    compile_it.__name__ = place.rpartition(".")[2].rpartition(":")[2]
-    compile_it.__doc__ = f"{place} of {library.distribution}, as its own front ends ask for it."
+    compile_it.__name__ = path.rpartition(".")[2].rpartition(":")[2]
+    compile_it.__doc__ = f"{path} of {library.distribution}, as its own front ends call it."
     compile_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     declaration = Declaration(
-        op=library.op(place),
+        op=library.op(path),
         keys=keys_of(compile_it),
         supports=lambda config, target: _refusal(library, guard, config, target),
         arguments=MappingProxyType({}),
@@ -86,25 +86,28 @@ _GUARDED = (VERSION, SOURCE, COMPILER)
 
 def _refusal(library: Library, guard: Guard, config: Config, target: Target) -> str | None:
     """Why the installed library or DSL is not the one that the key was recorded with; None where it is."""
-    wanted = {VERSION: guard.version, SOURCE: guard.source, COMPILER: version(DSL_DISTRIBUTION)}
-    for name, here in wanted.items():
-        if config[name] != here:
+    expected = {VERSION: guard.version, SOURCE: guard.source, COMPILER: version(DSL_DISTRIBUTION)}
+    for name, current in expected.items():
+        if config[name] != current:
             what = DSL_DISTRIBUTION if name == COMPILER else library.distribution
-            asked, found = (str(text)[:16] for text in (config[name], here))
-            return f"{name} is {asked}, and the installed {what} has {found}: install that one, or record anew"
+            recorded, installed = (str(text)[:16] for text in (config[name], current))
+            return (
+                f"{name} is {recorded} in the recording, and {installed} in the installed {what}: install the recorded "
+                "version, or record again"
+            )
     return None
 
 
-def _parameters(place: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    found = []
+def _parameters(path: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    names = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in _GUARDED:
-            raise SourceError(f"{place} has a parameter {parameter.name!r}, which a seam uses itself: it cannot be one")
+            raise SourceError(f"{path} has a parameter {parameter.name!r}, which a seam reserves: it cannot be a seam")
         default = parameter.default
         if default is not inspect.Parameter.empty:
             default = _plain(encode(default))
-        found.append(inspect.Parameter(parameter.name, _KEYWORD, default=default))
-    return found
+        names.append(inspect.Parameter(parameter.name, _KEYWORD, default=default))
+    return names
 
 
 def _plain(form: Any) -> Any:
@@ -124,15 +127,15 @@ def _arguments(library: Library, call: Any) -> dict[str, Any]:
         return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
-def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
+def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     owner = importlib.import_module(module)
-    filed, others = _Filed(), _Answered()
+    stored, others = _CompileCache(), _FullCache()
     caches = {other: vars_of(found).get(attribute) for other, found in vars(owner).items()}
     before = {other: cache for other, cache in caches.items() if cache is not None}
     for other in before:
-        setattr(getattr(owner, other), attribute, filed if other == name else others)
+        setattr(getattr(owner, other), attribute, stored if other == name else others)
     try:
         with fake_tensors():
             arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
@@ -140,19 +143,19 @@ def _compile_call(place: str, attribute: str, key: Any, call: Any) -> Any:
     finally:
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
-    wanted = canonical(to_json(key))
-    for found, compiled in filed.items():
-        if canonical(encode(found)) == wanted:
+    request = canonical(to_json(key))
+    for found, compiled in stored.items():
+        if canonical(encode(found)) == request:
             return compiled
-    made = "; ".join(canonical(encode(found))[:300] for found in filed) or "none"
-    raise SourceError(f"{place}: the recorded call makes another key here (made: {made}): record it again")
+    entries = "; ".join(canonical(encode(found))[:300] for found in stored) or "none"
+    raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
 
 
 def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:
     import torch
 
-    made = torch.empty_strided(sizes, strides, dtype=getattr(torch, dtype), device="cuda")
-    return made.requires_grad_() if requires_grad else made
+    tensor = torch.empty_strided(sizes, strides, dtype=getattr(torch, dtype), device="cuda")
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def vars_of(value: object) -> Mapping[str, Any]:
@@ -160,14 +163,14 @@ def vars_of(value: object) -> Mapping[str, Any]:
     return vars(value) if inspect.isfunction(value) else {}
 
 
-class _Filed(dict[Any, Any]):
+class _CompileCache(dict[Any, Any]):
     """Keeps what is stored, and gives a kernel that does nothing when one is looked up."""
 
     def __getitem__(self, key: Any) -> Any:
         return lambda *args, **kwargs: None
 
 
-class _Answered(_Filed):
+class _FullCache(_CompileCache):
     """Has every key already, so that only the kernel of the key is compiled."""
 
     def __contains__(self, key: object) -> bool:

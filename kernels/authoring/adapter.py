@@ -57,21 +57,21 @@ def adapt_class(cls: type) -> KernelFunction | None:
     >>> adapt_class(dict) is None
     True
     """
-    made = (_first(f"{base.__module__}.{base.__qualname__}", cls) for base in cls.__mro__)
-    return next((kernel for kernel in made if kernel is not None), None)
+    candidates = (_first(f"{base.__module__}.{base.__qualname__}", cls) for base in cls.__mro__)
+    return next((kernel for kernel in candidates if kernel is not None), None)
 
 
-def adapt_library(place: str, library: str) -> KernelFunction:
+def adapt_library(location: str, library: str) -> KernelFunction:
     """The kernel function of a compile function, ``module:function``, of the attached library of a name."""
     for entry in _installed():
         if entry.name == "@":
-            made: KernelFunction = _load(entry)(place, library)
-            return made
-    raise SourceError(f"{place}@{library}: no adapter for attached libraries is installed: reinstall precast")
+            function: KernelFunction = _load(entry)(location, library)
+            return function
+    raise SourceError(f"{location}@{library}: no adapter for attached libraries is installed: reinstall precast")
 
 
 def read_installed() -> None:
-    """Find the adapters now: this reads the metadata of every distribution, which is then known."""
+    """Find the adapters now. This reads the metadata of every distribution, once."""
     _installed()
 
 
@@ -79,11 +79,11 @@ def _first(name: str, value: str | type) -> KernelFunction | None:
     for entry in _installed():
         if entry.name != name:
             continue
-        made = _load(entry)(value)
-        if callable(made):
-            return made  # type: ignore[no-any-return]
-        if made is not None:
-            raise SourceError(f"the adapter {entry.value} returned {made!r}: it must return a function or None")
+        function = _load(entry)(value)
+        if callable(function):
+            return function  # type: ignore[no-any-return]
+        if function is not None:
+            raise SourceError(f"the adapter {entry.value} returned {function!r}: it must return a function or None")
     return None
 
 
@@ -93,7 +93,7 @@ def _installed() -> tuple[EntryPoint, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _installed_on(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Reading the metadata of every distribution takes milliseconds, and a worker asks for each variant."""
+    """Reading the metadata of every distribution takes milliseconds, and a worker needs it for each variant."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 

@@ -30,9 +30,9 @@ def integers(config: Mapping[str, object], key: str) -> tuple[int, ...]:
     """
     value = config[key]
     if isinstance(value, (tuple, list)):
-        found = tuple(one for one in value if isinstance(one, int))
-        if len(found) == len(value):
-            return found
+        numbers = tuple(number for number in value if isinstance(number, int))
+        if len(numbers) == len(value):
+            return numbers
     raise ConfigError(f"{key}: expected a list of int, not {value!r}: complete the config first")
 
 

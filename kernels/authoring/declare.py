@@ -42,7 +42,7 @@ class Tolerance:
     ``ulp`` is a unit in the last place of the result's dtype at the expected value. Rounding to the nearest costs half
     of one, which is as a share of the value anything from half of ``eps / 2`` to all of it.
 
-    A declaration gives it for a config:
+    A declaration computes it from a config:
 
     >>> def tolerance(config: Config) -> Tolerance:
     ...     return Tolerance(rtol=2.0**-8 if config["dtype"] == "bfloat16" else 1e-6, atol=0.0)
@@ -59,7 +59,7 @@ class Tolerance:
 class Cost:
     """The least work of one launch: floating-point operations, and bytes read from and written to memory.
 
-    A declaration gives it for a config and a problem; ``precast bench`` divides it by the measured time:
+    A declaration computes it from a config and a problem; ``precast bench`` divides it by the measured time:
 
     >>> def cost(config: Config, problem: Problem) -> Cost:
     ...     return Cost(flops=problem["n"], bytes=2 * 4 * problem["n"])  # read once, written once, four bytes each
@@ -79,10 +79,10 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What is known of a kernel without compiling it. All but ``op`` and ``keys`` is optional.
+    """The description of a kernel, without compiling it. All but ``op`` and ``keys`` is optional.
 
     - ``targets``: patterns of the targets it can be built for, such as ``sm_80+``; none means any.
-    - ``supports``: gives the reason why a config cannot be built for a target, or None.
+    - ``supports``: returns the reason why a config cannot be built for a target, or None.
     - ``problems``: the sizes to verify and bench a config with.
     - ``inputs``: makes every argument for one problem.
     - ``large``: one more problem to verify, of more than 2**31 elements. It is run where the GPU has memory for it.
@@ -97,9 +97,9 @@ class Declaration:
     - ``cost``: the least work of a launch, from which ``bench`` computes rates.
     - ``tile``: the part of a problem that one cluster of blocks works on. With it, the choice between measured
       problems knows how full the last wave of a variant is.
-    - ``peer``: what others have for the same, to be timed beside the kernel: a function from a config and the inputs of
+    - ``peer``: other implementations, to be timed beside the kernel: a function from a config and the inputs of
       a problem to calls by their names, such as ``{"torch.mul": lambda: torch.mul(x, 2, out=out)}``. A call
-      returns what the first output must hold, or a tuple that begins with it. Where nobody has the same, it gives none.
+      returns what the first output must hold, or a tuple that begins with it. It is empty where there is no other.
     - ``arguments``: other names for the arguments of the compiled function: a mapping, or a function from a config
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
@@ -108,7 +108,7 @@ class Declaration:
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
       size. What it asks for beside these must be so where it runs: a kernel whose blocks wait for each other names
-      none, since it would wait for ever where fewer of them run at once than it was told.
+      none, since it would wait for ever where fewer of them run at once than it assumes.
     - ``imports``: the modules of installed libraries that the function imports when it compiles. A worker imports them
       once; without it, each of its first variants does.
     """
@@ -306,10 +306,10 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             raise DeclarationError(f"{where}: arguments: {name!r} is not a valid name: use letters, digits and _")
     for fact in declaration.speed_only:
         if fact not in SPEED_FACTS:
-            raise DeclarationError(f"{where}: speed_only: {fact!r} is no such fact{suggest(fact, SPEED_FACTS)}")
+            raise DeclarationError(f"{where}: speed_only: unknown fact {fact!r}{suggest(fact, SPEED_FACTS)}")
     for kind in declaration.special_values:
         if kind not in SPECIAL_VALUES:
-            raise DeclarationError(f"{where}: special_values: {kind!r} is none{suggest(kind, SPECIAL_VALUES)}")
+            raise DeclarationError(f"{where}: special_values: unknown value {kind!r}{suggest(kind, SPECIAL_VALUES)}")
     for pattern in declaration.targets:
         try:
             TargetPattern.parse(pattern)

@@ -62,7 +62,7 @@ def _any(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a type hint says: the type of the config key, its choices, whether it is tuned, how it is passed."""
+    """A type hint: the type of the config key, its choices, whether it is tuned, how it is passed."""
 
     type: str = "any"
     hand: Hand = _any

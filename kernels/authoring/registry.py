@@ -21,7 +21,7 @@ _FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\
 
 @dataclass(frozen=True, slots=True, order=True)
 class FunctionRef:
-    """The place of a kernel function: ``module:function``, and the distribution that registers it, if one does.
+    """The location of a kernel function: ``module:function``, and the distribution that registers it, if one does.
 
     ``module:function@library`` is a compile function of an attached library, whose own keys are its config.
 
@@ -40,7 +40,7 @@ class FunctionRef:
         match = _FUNCTION_REF.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise SourceError(
-                f"{text!r} names no function: write 'module:function', such as 'mylib.norms:compile_norm'"
+                f"{text!r} is not a function's name: write 'module:function', such as 'mylib.norms:compile_norm'"
             )
         return cls(match[1], match[2], distribution, match[3] or "")
 
@@ -64,21 +64,21 @@ def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef
     'precast.kernels.own.norms.rmsnorm:rmsnorm'
     """
     points = tuple(entry_points(group=GROUP) if registered is None else registered)
-    found = [FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in points if e.name == op]
-    if not found:
-        known = sorted({e.name for e in points if OP_NAME.admits(e.name)})
+    functions = [FunctionRef.parse(e.value, e.dist.name if e.dist else "") for e in points if e.name == op]
+    if not functions:
+        ops = sorted({e.name for e in points if OP_NAME.admits(e.name)})
         raise UnknownOp(
             f"no installed distribution registers the op {op!r}"
-            + suggest(op, known, "or name its function with 'compile: module:function'")
+            + suggest(op, ops, "or name its function with 'compile: module:function'")
         )
-    places = {str(s) for s in found}
+    places = {str(s) for s in functions}
     if len(places) > 1:
-        listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(found))
+        listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(functions))
         raise SourceError(
             f"the op {op!r} is registered by more than one distribution: {listed}; "
             "uninstall one, or name the function with 'compile:'"
         )
-    return min(found)
+    return min(functions)
 
 
 def load(source: FunctionRef) -> Callable[..., Any]:

@@ -41,15 +41,15 @@ class Output:
         return {"name": self.name, "wrong": self.wrong, "reference": self.reference, "later": self.later}
 
 
-def unplayable(dump: Dump) -> str | None:
+def replay_refusal(dump: Dump) -> str | None:
     """Why a dumped call cannot be made again, or None.
 
     A call with memory that was left out can: with zeros in its place.
     """
-    for name, one in zip(dump.names, dump.arguments, strict=True):
-        for part in one.parts():
+    for name, argument in zip(dump.names, dump.arguments, strict=True):
+        for part in argument.parts():
             if part.kind == "pointer":
-                return f"{name} is a pointer: how much memory is behind it is not known"
+                return f"{name} is a pointer to memory of unknown size"
             if part.kind == "other":
                 return f"{name} was {part.value or 'of a type'} that a dump cannot hold"
     return None
@@ -67,11 +67,11 @@ def replay(launch: Callable[..., Any], dump: Dump, folder: Path, declaration: De
     declaration
         What the author declared: the reference and its tolerance. None where nothing is known.
     """
-    reason = unplayable(dump)
+    reason = replay_refusal(dump)
     if reason:
         raise ReplayError(f"{reason}: {_ADVICE}")
     memory = [_memory(dump, folder, number) for number in range(len(dump.blocks))]
-    values = [_value(one, memory) for one in dump.arguments]
+    values = [_value(argument, memory) for argument in dump.arguments]
     named = dict(zip(dump.names, values, strict=True))
     outputs = _outputs(dump, declaration)
     expected, why_not = _expected(dump, declaration, named)
@@ -80,12 +80,12 @@ def replay(launch: Callable[..., Any], dump: Dump, folder: Path, declaration: De
         import torch
 
         torch.cuda.synchronize()
-    found = []
+    differences = []
     for name, layout in outputs.items():
         wrong, reference = _compared(dump, declaration, named[name], expected.get(name), why_not)
         later = _later(dump, folder, layout, named[name])
-        found.append(Output(name=name, wrong=wrong, reference=reference, later=later))
-    return found
+        differences.append(Output(name=name, wrong=wrong, reference=reference, later=later))
+    return differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ def _memory(dump: Dump, folder: Path, number: int) -> _Memory:
     return _Memory(whole.untyped_storage(), start, device)
 
 
-def _value(one: DumpedArgument, memory: list[_Memory]) -> Any:
-    if one.layout is not None:
-        return _tensor(one.layout, memory[one.layout.block])
-    if one.kind == "tuple":
-        return tuple([_value(item, memory) for item in one.items])
-    if one.kind == "stream":
+def _value(argument: DumpedArgument, memory: list[_Memory]) -> Any:
+    if argument.layout is not None:
+        return _tensor(argument.layout, memory[argument.layout.block])
+    if argument.kind == "tuple":
+        return tuple([_value(item, memory) for item in argument.items])
+    if argument.kind == "stream":
         import torch
 
         return int(torch.cuda.current_stream().cuda_stream) if torch.cuda.is_available() else 0
-    return one.value
+    return argument.value
 
 
 def _tensor(layout: Layout, memory: _Memory) -> Any:
@@ -142,7 +142,7 @@ def _outputs(dump: Dump, declaration: Declaration | None) -> dict[str, Layout]:
     written = {argument.name for argument in dump.signature.passed if argument.written}
     written |= set(declaration.outputs) if declaration else set()
     pairs = zip(dump.names, dump.arguments, strict=True)
-    return {name: one.layout for name, one in pairs if name in written and one.layout is not None}
+    return {name: passed.layout for name, passed in pairs if name in written and passed.layout is not None}
 
 
 def _expected(dump: Dump, declaration: Declaration | None, named: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -160,8 +160,8 @@ def _compared(
 ) -> tuple[bool, str]:
     if expected is None or declaration is None:
         return False, f"not compared: {why_not}"
-    found = compare(result, expected, declaration.tolerance(dump.config) if declaration.tolerance else None)
-    return bool(found.fault), found.fault or f"{found.error:.2f} of the tolerance"
+    difference = compare(result, expected, declaration.tolerance(dump.config) if declaration.tolerance else None)
+    return bool(difference.fault), difference.fault or f"{difference.error:.2f} of the tolerance"
 
 
 def _later(dump: Dump, folder: Path, layout: Layout, result: Any) -> str:
@@ -182,7 +182,7 @@ def _later(dump: Dump, folder: Path, layout: Layout, result: Any) -> str:
             then = _tensor(_at_start(layout), _Memory(held.untyped_storage(), 0, torch.device("cpu")))
             now = result.cpu().contiguous().flatten().view(torch.uint8)
             same = torch.equal(now, then.contiguous().flatten().view(torch.uint8))
-            return "as before the next call" if same else "differs from what was there before the next call"
+            return "as before the next call" if same else "differs from the memory before the next call"
     return "the next call did not use it"
 
 

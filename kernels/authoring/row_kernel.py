@@ -154,18 +154,18 @@ class RowKernel:
 
     def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
         """Every argument, by name and in call order; None for those that the config does without."""
-        made: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for number, argument in enumerate(self.arguments):
             if isinstance(argument, Constant):
                 value = argument.value
-                made[argument.name] = problem[value] if isinstance(value, str) else value
+                values[argument.name] = problem[value] if isinstance(value, str) else value
             elif argument.present(config):
-                made[argument.name] = argument.make(config, problem, device=device, seed=seed + number)
+                values[argument.name] = argument.make(config, problem, device=device, seed=seed + number)
             else:
-                made[argument.name] = None
+                values[argument.name] = None
         if self.prepare:
-            self.prepare(config, made, seed)
-        return made
+            self.prepare(config, values, seed)
+        return values
 
     def cost(self, config: Config, problem: Problem) -> Cost:
         """``flops`` for each element of the first tensor; every tensor read or written once."""

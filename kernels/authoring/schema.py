@@ -75,10 +75,10 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
             "wrap it in a function with named parameters"
         ) from None
     names = _names(function)
-    found = list(signature.parameters.values())
-    if len(found) > 1 and found[-1].kind is inspect.Parameter.VAR_KEYWORD:
-        found.pop()  # beside named parameters it takes what callers have too much
-    return tuple(_parameter(function, p, names) for p in found)
+    parameters = list(signature.parameters.values())
+    if len(parameters) > 1 and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        parameters.pop()  # beside named parameters it takes what callers have too much
+    return tuple(_parameter(function, p, names) for p in parameters)
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -122,21 +122,21 @@ def _names(function: Any) -> dict[str, Any]:
 
 
 def _parameter(function: Callable[..., Any], parameter: inspect.Parameter, names: Mapping[str, Any]) -> Parameter:
-    place = f"{name_of(function)}: parameter {parameter.name!r}"
+    location = f"{name_of(function)}: parameter {parameter.name!r}"
     if parameter.kind in _LOOSE:
         star = _LOOSE[parameter.kind]
-        raise DeclarationError(f"{place}: {star}{parameter.name} hides the config keys: name each parameter")
+        raise DeclarationError(f"{location}: {star}{parameter.name} hides the config keys: name each parameter")
     if not NAME.admits(parameter.name):
-        raise DeclarationError(f"{place}: the name is not plain ASCII of at most 64 characters: rename it")
+        raise DeclarationError(f"{location}: the name is not plain ASCII of at most 64 characters: rename it")
     try:
         hint = hints.ANY if parameter.annotation is parameter.empty else hints.read(parameter.annotation, names)
     except DeclarationError as error:
-        raise DeclarationError(f"{place}: {error}") from None
+        raise DeclarationError(f"{location}: {error}") from None
     hint = _by_default(hint, parameter.default)
     try:
         key = _key(parameter, hint)
     except ConfigError as error:
-        raise DeclarationError(f"{place}: its default cannot be a config value: {error}") from None
+        raise DeclarationError(f"{location}: its default cannot be a config value: {error}") from None
     return Parameter(key, hint.hand, parameter.kind is parameter.POSITIONAL_ONLY)
 
 

@@ -24,7 +24,7 @@ class Tile:
     per_sm: int = 1
 
     def on(self, ask: Callable[[str], int | str | None]) -> Tiling | None:
-        """The tiling on a GPU that tells its facts; None where it does not tell how many such clusters run at once."""
+        """The tiling on a GPU, by its facts; None where the number of clusters that run at once is unknown."""
         at_once = ask(f"max_active_clusters_{self.blocks}")
         if not isinstance(at_once, int) or at_once < 1:
             return None

@@ -24,7 +24,7 @@ def log2_odds(x: Any) -> Any:
     True
     """
     square = x * x
-    found = ODDS[-1]
+    result = ODDS[-1]
     for coefficient in reversed(ODDS[:-1]):
-        found = found * square + coefficient
-    return x * found
+        result = result * square + coefficient
+    return x * result

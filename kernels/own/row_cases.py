@@ -31,17 +31,28 @@ def split_of(config: Config, key: str) -> Split:
     return Split.of(share, bits(str(config["dtype"])), configs.integer(config, "threads"))
 
 
-def refusal(config: Config, key: str, *, multiple: int | None = None) -> str | None:
+def refusal(config: Config, key: str, *, multiple: int | None = None, threads: Sequence[int] = THREADS) -> str | None:
     """Why rows cannot be taken, or None. Their length is a multiple of what 16 bytes hold, or of another number.
 
     >>> refusal({"dtype": "bfloat16", "width": 1001, "threads": 128}, "width")
     'width is 1001: use a multiple of 8'
     """
-    if reason := configs.not_among(config, "threads", THREADS) or configs.unsupported_dtype(config):
+    if reason := configs.not_among(config, "threads", threads) or configs.unsupported_dtype(config):
         return reason
     multiple = multiple or 128 // bits(str(config["dtype"]))
     length = configs.integer(config, key)
     return None if length > 0 and length % multiple == 0 else f"{key} is {length}: use a multiple of {multiple}"
+
+
+def spill_refusal(config: Config, key: str) -> str | None:
+    """Why a row cannot stay in the registers of a block, or None.
+
+    >>> spill_refusal({"dtype": "bfloat16", "hidden": 16384, "threads": 128}, "hidden")
+    'hidden is 16384, and threads 128: a row stays in registers; use more threads'
+    """
+    if split_of(config, key).held:
+        return None
+    return f"{key} is {config[key]}, and threads {config['threads']}: a row stays in registers; use more threads"
 
 
 def cluster_refusal(config: Config, key: str, target: Target) -> str | None:
@@ -84,24 +95,28 @@ def stage_refusal(config: Config, key: str) -> str | None:
     return None
 
 
-def problems(rows: int, length: int, *, pad: int) -> Sequence[Problem]:
+def problems(config: Config, key: str, *, pad: int | None = None) -> Sequence[Problem]:
     """No row, one row, about as many as a block takes, padded rows, and a large matrix last.
 
-    >>> problems(4, 128, pad=8)[:3]
+    ``pad`` must divide the distance between rows: the elements of 16 bytes, or another number.
+
+    >>> problems({"dtype": "bfloat16", "width": 128, "threads": 32}, "width")[:3]
     [{'rows': 0, 'padding': 0}, {'rows': 1, 'padding': 8}, {'rows': 4, 'padding': 0}]
     """
+    split = split_of(config, key)
+    rows, length, pad = split.rows, configs.integer(config, key), pad or split.vector
     cases = [(0, 0), (1, pad), (rows, 0), (rows + 1, pad), (5 * rows + 3, 3 * pad), (133, 0)]
     cases.append((max(64, (1 << 26) // length), 0))
     return [{"rows": rows, "padding": padding} for rows, padding in dict.fromkeys(cases)]
 
 
-def large(length: int) -> Problem:
+def large(config: Config, key: str) -> Problem:
     """More elements than 32 bits count, and a few rows.
 
-    >>> large(4096)["rows"] - 2**31 // 4096
+    >>> large({"width": 4096}, "width")["rows"] - 2**31 // 4096
     3
     """
-    return {"rows": (1 << 31) // length + 3, "padding": 0}
+    return {"rows": (1 << 31) // configs.integer(config, key) + 3, "padding": 0}
 
 
 def additions(split: Split) -> int:

@@ -42,8 +42,8 @@ class Split:
         """
         vector = _VECTOR_BITS // bits
         vectors = hidden // vector
-        wanted = 1 << max(0, (vectors - 1) // 2).bit_length()
-        return cls(vector, vectors, threads, min(threads, wanted))
+        lanes = 1 << max(0, (vectors - 1) // 2).bit_length()
+        return cls(vector, vectors, threads, min(threads, lanes))
 
     @property
     def rows(self) -> int:

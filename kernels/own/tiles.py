@@ -36,10 +36,10 @@ class Tile:
         """
         return (n + self.size - 1) // self.size
 
-    def place(self, block: Any, parts: Any) -> tuple[Any, Any]:
+    def position(self, block: Any, parts: Any) -> tuple[Any, Any]:
         """The row of a block, and where its tile starts in it, where each row has ``parts`` tiles.
 
-        >>> Tile(vector=8, threads=128, unroll=4).place(5, parts=2)
+        >>> Tile(vector=8, threads=128, unroll=4).position(5, parts=2)
         (2, 4096)
         """
         return block // parts, block % parts * self.size

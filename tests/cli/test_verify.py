@@ -249,7 +249,7 @@ def test_a_problem_of_other_sizes_and_a_key_that_is_not_there(
 ) -> None:
     launching(right)
     assert run("verify", place, "--problem", "m=5") == 1
-    assert "its problems are of the sizes n, not of m" in capsys.readouterr().err
+    assert "its problems have the sizes n, not m" in capsys.readouterr().err
     assert run("verify", place, "--key", "f" * 64) == 2
     assert "has no object whose key starts with ffff" in capsys.readouterr().err
 

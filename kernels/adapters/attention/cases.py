@@ -57,15 +57,15 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         return torch.tensor([0, *counts], device=device).cumsum(0).to(torch.int32)
 
     tokens = (sum(lengths_q),) if packed(config) else (problem["batch"], problem["queries"])
-    room: tuple[int, ...] = (problem["batch"], problem["keys"])
+    cache_shape: tuple[int, ...] = (problem["batch"], problem["keys"])
     table = None
     if layout == "varlen":
-        room = (sum(lengths_k),)
+        cache_shape = (sum(lengths_k),)
     elif layout == "paged":
         page = configs.integer(config, "page")
         most = -(-problem["keys"] // page)
         table = _pages(problem["batch"], most, device, seed)
-        room = (table.numel() + 3, page)
+        cache_shape = (table.numel() + 3, page)
     window = (_LEFT, 0 if config["causal"] else _RIGHT) if config["window"] else (None, None)
 
     def make(shape: tuple[int, ...], count: int, width: int, seed: int | None) -> Any:
@@ -74,8 +74,8 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     lse_shape = (group * heads, *tokens) if packed(config) else (problem["batch"], group * heads, problem["queries"])
     return {
         "q": make(tokens, group * heads, size, seed).mul_(_PEAKED),
-        "k": make(room, heads, size, seed + 1),
-        "v": make(room, heads, size_v, seed + 2),
+        "k": make(cache_shape, heads, size, seed + 1),
+        "v": make(cache_shape, heads, size_v, seed + 2),
         "out": make(tokens, group * heads, size_v, None),
         "lse": tensors.empty(lse_shape, "float32", device=device) if config["lse"] else None,
         "softmax_scale": size**-0.5,
@@ -116,12 +116,12 @@ def _pages(batch: int, most: int, device: Any, seed: int) -> Any:
 def strided(shape: tuple[int, ...], dtype: str, padding: int, *, device: Any, seed: int | None) -> Any:
     """A tensor with ``padding`` elements between its rows: normally distributed, or to be written without a seed."""
     full = (*shape[:-1], shape[-1] + padding)
-    made = (
+    storage = (
         tensors.empty(full, dtype, device=device)
         if seed is None
         else tensors.normal(full, dtype, device=device, seed=seed)
     )
-    return made[..., : shape[-1]]
+    return storage[..., : shape[-1]]
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,15 +132,15 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     if inputs["lse"] is not None:
         lse = torch.zeros_like(inputs["lse"], dtype=torch.float64)
     group, _, _ = sizes(config)
-    for place, k, v in sequences(config, inputs):
-        q, mine = inputs["q"][place], out[place]
+    for rows, k, v in sequences(config, inputs):
+        q, mine = inputs["q"][rows], out[rows]
         for head in range(k.shape[1]):
             heads = slice(head * group, (head + 1) * group)
             sink = None if inputs["sink"] is None else inputs["sink"][heads].double()
             values, logs = attend(config, inputs, q[:, heads].double(), k[:, head].double(), v[:, head].double(), sink)
             mine[:, heads] = values
             if lse is not None:
-                (lse[heads, place] if packed(config) else lse[place][heads]).copy_(logs)
+                (lse[heads, rows] if packed(config) else lse[rows][heads]).copy_(logs)
     return {"out": out, "lse": lse}
 
 
@@ -151,15 +151,15 @@ def sequences(config: Config, inputs: Mapping[str, Any]) -> Iterator[tuple[Any, 
     starts_q = inputs["cu_seqlens_q"].tolist() if packed(config) else range(len(inputs["q"]) + 1)
     starts_k = inputs["cu_seqlens_k"].tolist() if config["layout"] == "varlen" else None
     for i in range(len(starts_q) - 1):
-        place = slice(starts_q[i], starts_q[i + 1]) if packed(config) else i
+        rows = slice(starts_q[i], starts_q[i + 1]) if packed(config) else i
         if starts_k is not None:
             mine = slice(starts_k[i], starts_k[i + 1])
-            yield place, k[mine], v[mine]
+            yield rows, k[mine], v[mine]
         elif inputs["page_table"] is not None:
             pages = inputs["page_table"][i].long()
-            yield place, *(t[pages].flatten(0, 1)[: used[i]] for t in (k, v))
+            yield rows, *(t[pages].flatten(0, 1)[: used[i]] for t in (k, v))
         else:
-            yield place, *(t[i][: used[i]] for t in (k, v))
+            yield rows, *(t[i][: used[i]] for t in (k, v))
 
 
 def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, sink: Any) -> tuple[Any, Any]:
@@ -197,8 +197,8 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     causal, scale, grouped = bool(config["causal"]), inputs["softmax_scale"], q.shape[1] != k.shape[1]
 
     def torch_attention() -> Any:
-        found = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
-        return found.transpose(1, 2)
+        result = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
+        return result.transpose(1, 2)
 
     return {"torch attention": torch_attention}
 

@@ -37,7 +37,7 @@ def supports(config: Config, target: Target) -> str | None:
     if config["layout"] != "paged" and page is not None:
         return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
     if not config.get("pack", True) and config["heads_per_kv"] == 1:
-        return "pack is about query heads that share a key head, and heads_per_kv is 1: leave it out"
+        return "pack needs query heads that share a key head, and heads_per_kv is 1: leave it out"
     reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
     reason = reason or (_large_refusal(config, target) if config.get("queries_tile") is not None else None)
     return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)
@@ -146,8 +146,8 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     dtype, layout, heads = config["dtype"], config["layout"], group * _KV_HEADS
     queries, keys = (1 if config["decode"] else 4096), _KEYS
     tokens = (_BATCH * queries,) if cases.packed(config) else (_BATCH, queries)
-    room = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
-    kv = room.get(layout, (_BATCH, keys))
+    shapes = {"varlen": (_BATCH * keys,), "paged": (_BATCH * keys // (config["page"] or 1), config["page"])}
+    kv = shapes.get(layout, (_BATCH, keys))
 
     def index(*shape: int) -> Any:
         return library.tensor(shape, "int32")

@@ -49,7 +49,7 @@ def head_refusal(size: int, size_v: int, target: Target) -> str | None:
         return None if max(size, size_v) <= 256 else f"{pair}: {target} takes up to 256 of both"
     if max(size, size_v) <= 128 or (size, size_v) == (192, 128):
         return None
-    return f"{pair}: {target} takes up to 128 of both, or 192 and 128"
+    return f"{pair}: {target} takes both up to 128, or 192 and 128"
 
 
 def tensor(shape: tuple[int, ...], dtype: str) -> Any:
@@ -72,4 +72,4 @@ def run(function: str, arguments: Any, *caches: str) -> Any:
         getattr(interface, name).compile_cache = compiled[-1]
     with fake_tensors():
         FLASH.call(f"{INTERFACE}:{function}", **arguments())
-    return tuple(one for cache in compiled for one in cache.values())
+    return tuple(kernel for cache in compiled for kernel in cache.values())

@@ -50,12 +50,12 @@ def quantize_fp4(values: Any, *, block: int, scale_dtype: str, global_scale: flo
     import torch
 
     blocks = values.double().unflatten(-1, (-1, block))
-    wanted = blocks.abs().amax(dim=-1) / 6.0
+    scales_exact = blocks.abs().amax(dim=-1) / 6.0
     if scale_dtype == "float8_e8m0fnu":
-        exponents = _exponents(wanted)
+        exponents = _exponents(scales_exact)
         codes = encode_fp4((blocks / 2.0 ** exponents.unsqueeze(-1)).flatten(-2))
         return codes, (exponents + 127).to(torch.uint8)
-    scales = (wanted * global_scale).clamp(max=_FP8_MOST).float().to(torch.float8_e4m3fn)
+    scales = (scales_exact * global_scale).clamp(max=_FP8_MOST).float().to(torch.float8_e4m3fn)
     codes = encode_fp4((blocks * global_scale / scales.double().unsqueeze(-1)).flatten(-2))
     return codes, scales.view(torch.uint8)
 

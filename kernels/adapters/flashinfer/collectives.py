@@ -277,8 +277,8 @@ def all_reduce_rows(
     own = _compiler(protocol.BTProtocol, **fields, local_capacity=-(-most_rows // ranks))
     tail = protocol.BTCollectiveTuning(enable_pdl=pdl)
     publish = own._compile_all_reduce_publish(protocol.BTAllReduceTuning(collective=tail))
-    found = own._compile_tail(tail)
-    return publish, found.reduce, found.rms_norm
+    kernels = own._compile_tail(tail)
+    return publish, kernels.reduce, kernels.rms_norm
 
 
 @kernel(op="flashinfer.all_reduce_persistent", imports=[_PERSISTENT], targets=_TARGETS, supports=supports_persistent)

@@ -44,14 +44,14 @@ def step(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> tuple[Any
     (tensor([[3.]]), tensor([3.]))
     """
     state = state * decay.unsqueeze(-2)
-    found = (state @ k.unsqueeze(-1)).squeeze(-1)
-    state = state + beta.unsqueeze(-1).unsqueeze(-1) * (v - found).unsqueeze(-1) * k.unsqueeze(-2)
+    held = (state @ k.unsqueeze(-1)).squeeze(-1)
+    state = state + beta.unsqueeze(-1).unsqueeze(-1) * (v - held).unsqueeze(-1) * k.unsqueeze(-2)
     return state, (state @ q.unsqueeze(-1)).squeeze(-1)
 
 
-def unit(x: Any, wanted: bool) -> Any:
-    """Vectors scaled to length one, where that is wanted."""
-    return x * (x.square().sum(dim=-1, keepdim=True) + EPS).rsqrt() if wanted else x
+def unit(x: Any, enabled: bool) -> Any:
+    """Vectors, scaled to length one if enabled."""
+    return x * (x.square().sum(dim=-1, keepdim=True) + EPS).rsqrt() if enabled else x
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -33,9 +33,9 @@ def supports(config: Config, target: Target) -> str | None:
 
 def problems(config: Config) -> Sequence[Problem]:
     """Any number of rows; whole tiles of 128 where scales are swizzled, since the padding of others is not written."""
-    found = row_problems(configs.integer(config, "hidden"), largest=1 << 23)
+    cases = row_problems(configs.integer(config, "hidden"), largest=1 << 23)
     if config["layout"] == "linear":
-        return [{"rows": p["rows"]} for p in found]
+        return [{"rows": p["rows"]} for p in cases]
     return [{"rows": 128}, {"rows": 256}, {"rows": 1024}]
 
 
@@ -48,10 +48,10 @@ def _values(config: Config, rows: int, *, device: Any, seed: int) -> tuple[Any, 
 
     hidden = configs.integer(config, "hidden")
     block, scale_dtype = _BLOCKS[str(config["format"])]
-    wanted = blocks.fp4_values(rows, hidden, block, scale_dtype, device=device, seed=seed)
+    exact = blocks.fp4_values(rows, hidden, block, scale_dtype, device=device, seed=seed)
     draw = torch.Generator(device="cpu").manual_seed(seed + 1)
     weight = (2.0 ** -torch.randint(0, 2, (hidden,), generator=draw).double()).to(device)
-    spread = wanted / weight
+    spread = exact / weight
     factor = 2.0 ** float((0.5 * torch.log2(0.75 / spread.square().mean())).floor())
     return spread * factor, weight, factor
 
@@ -75,17 +75,19 @@ def _inputs(config: Config, rows: int, *, added: bool, device: Any, seed: int) -
     total = values.to(dtype)
     linear = config["layout"] == "linear"
     shape = (rows, hidden // block) if linear else (-(-rows // 128) * 128 * (-(-(hidden // block) // 4) * 4),)
-    found = {"x": -total, "residual": 2 * total} if added else {"x": total}
-    found |= {
+    arguments = {"x": -total, "residual": 2 * total} if added else {"x": total}
+    arguments |= {
         "weight": weight.to(dtype),
         "out": tensors.empty((rows, hidden // 2), "uint8", device=device),
         "scales": tensors.empty(shape, "uint8", device=device),
     }
     if added:
-        found["linear_scales"] = tensors.empty((rows, hidden // block), "uint8", device=device)
-        found["norm"] = tensors.empty((rows * hidden if config["norm"] else 8,), str(config["dtype"]), device=device)
+        arguments["linear_scales"] = tensors.empty((rows, hidden // block), "uint8", device=device)
+        arguments["norm"] = tensors.empty(
+            (rows * hidden if config["norm"] else 8,), str(config["dtype"]), device=device
+        )
     scale = torch.full((1,), 1 / factor, dtype=torch.float32, device=device)
-    return {**found, "global_scale": scale, "rows": rows, "eps": 1.0 - float(values.square().mean())}
+    return {**arguments, "global_scale": scale, "rows": rows, "eps": 1.0 - float(values.square().mean())}
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -145,12 +145,12 @@ def decode_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any
     slots = inputs["read"][held].long()
     decay = rate.exp()[held].unsqueeze(-1).expand(-1, -1, _DIM)
     pool = inputs["state"].double()
-    made, read = delta_rule.step(
+    new_state, read = delta_rule.step(
         pool[slots], q[held] * float(str(config["scale"])), k[held], v[held], decay, b.sigmoid()[held]
     )
     out = torch.zeros(inputs["out"].shape, dtype=torch.float64, device=pool.device)
     out[held, 0] = read
-    return {"out": out, "state": pool.index_copy(0, slots, made)}
+    return {"out": out, "state": pool.index_copy(0, slots, new_state)}
 
 
 def prefill_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def prefill_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def prefill_tolerance(config: Config) -> Tolerance:
-    """Chunks are four products of matrices, of which each operand is rounded to the dtype; sums stay below four."""
+    """A chunk takes four products of matrices. Their operands are rounded to the dtype; sums stay below four."""
     half = 2.0**-8 if config["dtype"] == "bfloat16" else 2.0**-11
     return Tolerance(rtol=2 * half, atol=4 * half)
 

@@ -91,8 +91,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     beta = beta.sigmoid() if config["logit"] else beta
     pool = inputs["state"].double()
     slots = inputs["slots"].long() if indexed else torch.arange(pool.shape[0], device=pool.device)
-    made, read = delta_rule.step(pool[slots], q * inputs["scale"], k, v, gate.exp(), beta)
-    return {"out": read.unsqueeze(lead), "state": pool.index_copy(0, slots, made)}
+    new_state, read = delta_rule.step(pool[slots], q * inputs["scale"], k, v, gate.exp(), beta)
+    return {"out": read.unsqueeze(lead), "state": pool.index_copy(0, slots, new_state)}
 
 
 def cost(config: Config, problem: Problem) -> Cost:

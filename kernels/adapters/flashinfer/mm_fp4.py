@@ -29,9 +29,9 @@ class Address(int):
     @classmethod
     def of(cls, tensor: Any) -> Address:
         """Where a tensor's data lies."""
-        found = cls(tensor.data_ptr())
-        found.tensor = tensor
-        return found
+        pointer = cls(tensor.data_ptr())
+        pointer.tensor = tensor
+        return pointer
 
 
 def supports(config: Config, target: Target) -> str | None:

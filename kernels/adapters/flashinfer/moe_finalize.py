@@ -61,11 +61,11 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     tile, top_k = configs.integer(config, "tile_rows"), configs.integer(config, "top_k")
-    found = moe_routes.by_tile(inputs["inner"].double(), inputs["weights"], inputs["tile_experts"], tile)
+    products = moe_routes.by_tile(inputs["inner"].double(), inputs["weights"], inputs["tile_experts"], tile)
     row = inputs["tile_limits"].repeat_interleave(tile)
     held = torch.arange(row.numel(), device=row.device) < row
     route = inputs["routes"].long()[held]
-    scaled = found[held] * inputs["scales"].double().flatten()[route].unsqueeze(1)
+    scaled = products[held] * inputs["scales"].double().flatten()[route].unsqueeze(1)
     return {"out": inputs["out"].double().index_add(0, route // top_k, scaled)}
 
 

@@ -37,7 +37,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     tile, top_k, experts = configs.integer(config, "tile_rows"), configs.integer(config, "top_k"), problem["experts"]
     dtype, hidden, inner = str(config["dtype"]), problem["hidden"], problem["inner"]
     tokens = problem["tiles"] * tile
-    block = [[(token // tile + place) % experts for place in range(top_k)] for token in range(tokens)]
+    block = [[(token // tile + choice) % experts for choice in range(top_k)] for token in range(tokens)]
     routes = moe_routes.sort_routes(block, experts, tile)
     return {
         "x": moe_routes.matrix((tokens, hidden), hidden, dtype, device, seed),
@@ -64,9 +64,9 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """Two sums, the slope of what is made of them, an approximate exponential, and the rounding to the stored dtype."""
-    found = rounding.stored(str(config["dtype"]), 2.0**-11)
-    return Tolerance(rtol=found.rtol, atol=8 * _SLOPE * moe_routes.SUM, ulps=found.ulps)
+    """Two sums, the slope of the activation, an approximate exponential, and the rounding to the stored dtype."""
+    stored = rounding.stored(str(config["dtype"]), 2.0**-11)
+    return Tolerance(rtol=stored.rtol, atol=8 * _SLOPE * moe_routes.SUM, ulps=stored.ulps)
 
 
 def cost(config: Config, problem: Problem) -> Cost:
@@ -83,7 +83,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's product of groups of rows, behind a copy of the rows and before what is made of them."""
+    """torch's product of groups of rows, after a copy of the rows and without the activation."""
     from torch.nn.functional import silu
 
     top_k, ends = configs.integer(config, "top_k"), moe_routes.ends(config, inputs)

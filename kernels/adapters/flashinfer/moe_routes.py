@@ -81,8 +81,8 @@ def sort_routes(chosen: Sequence[Sequence[int]], experts: int, tile_rows: int) -
     top_k = len(chosen[0])
     at: list[list[int]] = [[] for _ in range(experts)]
     for token, places in enumerate(chosen):
-        for place, expert in enumerate(places):
-            at[expert].append(token * top_k + place)
+        for position, expert in enumerate(places):
+            at[expert].append(token * top_k + position)
     of_tile: list[int] = []
     limits: list[int] = []
     rows: list[int] = []
@@ -119,7 +119,9 @@ def by_tile(rows: Any, weights: Any, experts: Any, tile: int) -> Any:
     import torch
 
     tiles = rows.unflatten(0, (-1, tile))
-    return torch.cat([one @ weights[e].double().T for one, e in zip(tiles, experts.tolist(), strict=True)])
+    return torch.cat(
+        [rows_of_tile @ weights[e].double().T for rows_of_tile, e in zip(tiles, experts.tolist(), strict=True)]
+    )
 
 
 def grouped_mm() -> Any:

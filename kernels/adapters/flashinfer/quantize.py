@@ -59,18 +59,18 @@ def nvfp4_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
     rows, columns = problem["rows"], configs.integer(config, "columns")
     values = blocks.fp4_values(rows, columns, 16, "float8_e4m3fn", device=device, seed=seed) / _GLOBAL_SCALE
     x = values.to(to_torch(str(config["dtype"])))
-    found = {
+    arguments = {
         "x": x,
         "out": _bytes(rows, columns // 2, device=device),
         "scales": _bytes(_scale_shape(config, rows, 16), device=device),
         **_counts(config, rows, 16, both=True),
         "global_scale": torch.full((1,), _GLOBAL_SCALE, dtype=torch.float32, device=device),
     }
-    return found if config["layout"] == "linear" else {**found, "pre_quant_scale": x[0]}
+    return arguments if config["layout"] == "linear" else {**arguments, "pre_quant_scale": x[0]}
 
 
 def nvfp4_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Quantised in float64; the scales in the layout asked for."""
+    """Quantised in float64; the scales in the config's layout."""
     scale = float(inputs["global_scale"])
     codes, scales = blocks.quantize_fp4(inputs["x"], block=16, scale_dtype="float8_e4m3fn", global_scale=scale)
     return {"out": codes, "scales": _laid_out(config, scales)}
@@ -89,7 +89,7 @@ def mxfp8_inputs(config: Config, problem: Problem, *, device: Any, seed: int) ->
 
 
 def mxfp8_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Quantised in float64; the scales in the layout asked for."""
+    """Quantised in float64; the scales in the config's layout."""
     codes, scales = blocks.quantize_mxfp8(inputs["x"])
     return {"out": codes, "scales": _laid_out(config, scales)}
 

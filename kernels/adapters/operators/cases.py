@@ -137,11 +137,11 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     majors = (operands.a_major, operands.b_major, operands.out_major)
     if not operands.dtype.startswith("float8") or operands.batched or majors != ("k", "k", "n"):
         return {}
-    one = torch.ones((), dtype=torch.float32, device=a.device)
+    unit = torch.ones((), dtype=torch.float32, device=a.device)
     dtype = out.dtype
     return {
         "torch._scaled_mm": lambda: torch._scaled_mm(
-            a, b, scale_a=one, scale_b=one, out_dtype=dtype, use_fast_accum=True
+            a, b, scale_a=unit, scale_b=unit, out_dtype=dtype, use_fast_accum=True
         )
     }
 
@@ -259,7 +259,7 @@ def _normal(shape: tuple[int, ...], device: Any, seed: int) -> Any:
 def _random(
     operands: Operands, problem: Problem, shape: tuple[int, int], row_major: bool, scale: float, device: Any, seed: int
 ) -> Any:
-    """Random values in the layout that a problem asks for; integers so that the result fits its dtype."""
+    """Random values in a problem's layout; integers so small that the result fits its dtype."""
     import torch
 
     result = _matrix(operands.dtype, problem, shape, row_major, operands.batched, device)

@@ -34,7 +34,7 @@ _TRIED: dict[str, tuple[Any, ...]] = {
 
 
 class NoOperator(PrecastError):
-    """No operator does what a config asks for; the message says what would work."""
+    """No operator supports a config; the message names what would work."""
 
     code = "PCK05"
 
@@ -51,25 +51,27 @@ def refusal(question: arguments.Question, design: Design, target: Target, operat
         return _no_operands(question, target, operator)
     if not any(design.admits(d) for d in has):
         return _no_design(design, has, target)
-    return _unmade(question, design, target, operator) if getattr(question, "epilogue", "") else None
+    return _epilogue_refusal(question, design, target, operator) if getattr(question, "epilogue", "") else None
 
 
 def choose(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> Any:
     """The operator for a config: the first one registered that has the design."""
     given = arguments.make(question)
-    found = _operators(given, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
-    if not found:
+    operators = _operators(given, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
+    if not operators:
         raise NoOperator(refusal(question, design, target, operator) or "its operator refuses its own metadata: report")
-    return found[0]
+    return operators[0]
 
 
-def _unmade(question: arguments.Question, design: Design, target: Target, operator: type | None) -> str | None:
+def _epilogue_refusal(
+    question: arguments.Question, design: Design, target: Target, operator: type | None
+) -> str | None:
     """Why an operator cannot translate an epilogue that its metadata supports: making the operator shows it."""
     try:
         choose(question, design, target, operator)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        return f"its operator cannot translate this epilogue ({said}): write it with other operations"
+        message = f"{type(error).__name__}: {error}"
+        return f"its operator cannot translate this epilogue ({message}): write it with other operations"
     return None
 
 
@@ -78,7 +80,7 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
     """Every design that some operator has for the operands on a target, in the order of their registration."""
     seen: list[Any] = []
 
-    def note(metadata: Any) -> bool:
+    def record(metadata: Any) -> bool:
         seen.append(metadata)
         return False  # nothing needs to be made of it yet
 
@@ -86,12 +88,12 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
         given = arguments.make(question)
     except (ValueError, TypeError, KeyError):  # the operators cannot describe these operands
         return ()
-    _operators(given, Target.parse(target), operator, note)
+    _operators(given, Target.parse(target), operator, record)
     words = target.removeprefix("sm_")
     return tuple(Design.of_metadata(m) for m in seen if m.supports(given, target_sm=words))
 
 
-def _stands(metadata: Any) -> bool:
+def _lists_operands(metadata: Any) -> bool:
     """Whether an operator lists these operands. An operator may offer designs for operands that it does not list, such
     as eight-bit ones that are not k-major on sm_90a."""
     listed = _combinations(metadata.operator_class)
@@ -109,16 +111,18 @@ def _operators(given: Any, target: Target, operator: type | None, accept: Callab
     ops = OPERATORS.module("cutlass.operators")
 
     def both(metadata: Any) -> bool:
-        return (operator is None or metadata.operator_class is operator) and _stands(metadata) and accept(metadata)
+        return (
+            (operator is None or metadata.operator_class is operator) and _lists_operands(metadata) and accept(metadata)
+        )
 
     words = str(target).removeprefix("sm_")
-    found: list[Any] = []
+    operators: list[Any] = []
     for provider in ops.providers.available_providers.values():
         listed = provider.generate_operators(
             both, epilogue_args=getattr(given, "epilogue", None), target_sm=words, args=given
         )
-        found += [one for one in listed if one.supports(given, target_sm=words)]
-    return found
+        operators += [candidate for candidate in listed if candidate.supports(given, target_sm=words)]
+    return operators
 
 
 def _no_operands(question: arguments.Question, target: Target, operator: type | None) -> str:
@@ -134,15 +138,15 @@ def _no_operands(question: arguments.Question, target: Target, operator: type | 
                 f"no operator for {target} has {name} {shown(getattr(question, name))} with the rest of this: "
                 f"use {name} {_either(works)}" + (f", or build it for {' or '.join(elsewhere)}" if elsewhere else "")
             )
-    asked = ", ".join(f"{f.name} {shown(getattr(question, f.name))}" for f in fields(question))
+    keys = ", ".join(f"{f.name} {shown(getattr(question, f.name))}" for f in fields(question))
     advice = f"build it for {' or '.join(elsewhere)}" if elsewhere else "change more than one of these"
-    return f"no operator for {target} has {asked}: {advice}"
+    return f"no operator for {target} has {keys}: {advice}"
 
 
 def _works(question: arguments.Question, name: str, value: Any, target: Target, operator: type | None) -> bool:
     changed: Any = replace(question, **{name: value})
     if name == "dtype":
-        return any(designs(one, str(target), operator) for one in _typical(changed))
+        return any(designs(candidate, str(target), operator) for candidate in _typical(changed))
     return bool(designs(changed, str(target), operator))
 
 

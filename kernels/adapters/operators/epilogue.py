@@ -75,15 +75,15 @@ def _nodes(node: ast.expr) -> list[ast.expr]:
         inner = [node.left, node.right]
     elif isinstance(node, ast.Call):
         inner = list(node.args)
-    return [node, *(n for one in inner for n in _nodes(one))]
+    return [node, *(n for child in inner for n in _nodes(child))]
 
 
 def _wrong(node: ast.expr) -> str | None:
     if isinstance(node, ast.BinOp):
         return None if isinstance(node.op, _OPERATIONS) else "only + - * / are known: use these"
     if isinstance(node, ast.Name):
-        known = ("accum", *NAMES)
-        return None if node.id in known else f"{node.id!r} is not known: use {', '.join(known)}"
+        names = ("accum", *NAMES)
+        return None if node.id in names else f"{node.id!r} is not known: use {', '.join(names)}"
     if isinstance(node, ast.Constant):
         return None if type(node.value) in (int, float) else f"{node.value!r} is no number: use numbers"
     if isinstance(node, ast.Call):

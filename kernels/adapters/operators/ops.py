@@ -87,7 +87,7 @@ def gemm(
     fallback_cluster: Tuned[Sequence[int] | None] = None,
     operator: Tuned[str] = "",
 ) -> Any:
-    """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries, and says what is what."""
+    """``gemm(a, b, out)`` of the operators alone: ``precast.kernels.gemm`` has all libraries and describes the keys."""
     operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)
     fallback = pair(fallback_cluster) if fallback_cluster else None
     return compile_operator(operands, Design(pair(tile), pair(cluster), two_cta, scheduler, fallback, operator))
@@ -198,7 +198,7 @@ def kernel_of(operator: type) -> Callable[..., Any]:
 
     compile_it.__name__, compile_it.__doc__ = operator.__name__, operator.__doc__ or family.__doc__
     compile_it.__signature__ = inspect.signature(family)  # type: ignore[attr-defined]
-    known = operator.__module__.startswith("cutlass.")  # of anybody else's, nobody knows whether its blocks wait
-    speed_only = GRID if known else ()
+    of_cutlass = operator.__module__.startswith("cutlass.")  # of anybody else's, nobody knows whether its blocks wait
+    speed_only = GRID if of_cutlass else ()
     declared: Declaration = replace(declaration_of(family), targets=(), supports=supports, speed_only=speed_only)
     return attach(compile_it, declared)

@@ -74,9 +74,9 @@ def tile_refusal(config: Config, target: Target, *, step: int) -> str | None:
             return f"tile is {shown}, and cluster {list(cluster)}: use 256 rows with two blocks a side, 128 with one"
         widest = 256
     else:
-        known = [rows for turns, rows in _WIDEST if turns == pingpong]
-        if tile[0] not in known:
-            return f"tile is {shown}: use {', '.join(map(str, known))} as its first number"
+        sides = [rows for turns, rows in _WIDEST if turns == pingpong]
+        if tile[0] not in sides:
+            return f"tile is {shown}: use {', '.join(map(str, sides))} as its first number"
         widest = _WIDEST[pingpong, tile[0]]
     if tile[1] > widest:
         how = "with pingpong" if pingpong else f"on {target}"
@@ -102,10 +102,10 @@ def problems(config: Config) -> Sequence[Problem]:
 
 def act_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``a``, ``b``, ``bias`` where the config has one, and ``out``."""
-    found = _operands(config, problem, problem["n"], device, seed)
+    arguments = _operands(config, problem, problem["n"], device, seed)
     if config["bias"]:
-        found["bias"] = tensors.normal((problem["n"],), str(config["dtype"]), device=device, seed=seed + 2) * 0.5
-    return {**found, "out": _out(config, problem, device)}
+        arguments["bias"] = tensors.normal((problem["n"],), str(config["dtype"]), device=device, seed=seed + 2) * 0.5
+    return {**arguments, "out": _out(config, problem, device)}
 
 
 def gated_inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:

@@ -25,10 +25,10 @@ def supports(config: Config, target: Target) -> str | None:
     step = library.step(configs.integer(config, "classes"), str(config["dtype"]))
     refused = library.refusal(config, "classes")
     if not refused and "dx" in config:  # the gradient alone goes through a row in parts
-        refused = library.crowded(config, "classes", step, target)
+        refused = library.shared_memory_refusal(config, "classes", step, target)
     if refused or config.get("dx", True):  # with a gradient, a row's largest is known before anything is scaled
         return refused
-    return library.unshared(config, "classes", step, target)
+    return library.cluster_refusal(config, "classes", step, target)
 
 
 def problems(config: Config) -> Sequence[Problem]:

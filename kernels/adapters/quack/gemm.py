@@ -62,7 +62,7 @@ class Design:
 
     @property
     def dynamic(self) -> bool:
-        """Whether each cluster asks the GPU for its next tile."""
+        """Whether each cluster requests its next tile from the GPU."""
         return self.scheduler == "dynamic"
 
     @property

@@ -1,8 +1,5 @@
 """The host side of quack's GEMM, for matrices as ``gemm`` has them: b is (k, n), and the caller's stream is taken."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

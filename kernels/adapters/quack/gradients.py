@@ -105,8 +105,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     dx = dx * rstd
     if inputs["dresidual_out"] is not None:
         dx = dx + inputs["dresidual_out"].double()
-    found = {"dx": dx, "dweight": _by_block(dout * normal, inputs["blocks"])}
-    return {**found, "dbias": _by_block(dout, inputs["blocks"])} if inputs["dbias"] is not None else found
+    gradients = {"dx": dx, "dweight": _by_block(dout * normal, inputs["blocks"])}
+    return {**gradients, "dbias": _by_block(dout, inputs["blocks"])} if inputs["dbias"] is not None else gradients
 
 
 def _by_block(rows: Any, blocks: int) -> Any:

@@ -66,14 +66,14 @@ def transformed(x: Any) -> Any:
 
     rows, width = x.shape
     whole = 1 << (width - 1).bit_length()
-    made = torch.nn.functional.pad(x, (0, whole - width))
+    values = torch.nn.functional.pad(x, (0, whole - width))
     half = 1
     while half < whole:
-        pairs = made.view(rows, -1, 2, half)
+        pairs = values.view(rows, -1, 2, half)
         first, second = pairs[:, :, 0], pairs[:, :, 1]
-        made = torch.stack((first + second, first - second), dim=2).view(rows, whole)
+        values = torch.stack((first + second, first - second), dim=2).view(rows, whole)
         half *= 2
-    return made[:, :width]
+    return values[:, :width]
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:

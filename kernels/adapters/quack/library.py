@@ -45,7 +45,7 @@ def refusal(config: Config, width: str, *, divisor: int = 0) -> str | None:
     )
 
 
-def unshared(config: Config, width: str, vector: int, target: Target) -> str | None:
+def cluster_refusal(config: Config, width: str, vector: int, target: Target) -> str | None:
     """Why a row cannot be split among the blocks of a cluster by the library's one-pass softmax, or None.
 
     Each warp first scales by the largest value that it has read. One without a column has read none, and the kernel
@@ -65,7 +65,7 @@ def unshared(config: Config, width: str, vector: int, target: Target) -> str | N
     )
 
 
-def crowded(config: Config, width: str, vector: int, target: Target, tensors: int = 1) -> str | None:
+def shared_memory_refusal(config: Config, width: str, vector: int, target: Target, tensors: int = 1) -> str | None:
     """Why the block's share of rows of this width does not fit into a GPU with little shared memory, or None."""
     if target.major != _SMALL:
         return None

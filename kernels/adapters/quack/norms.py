@@ -87,8 +87,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     out = (x - mean) * rstd * weight
     if inputs["bias"] is not None:
         out = out + inputs["bias"].double()
-    found = {"out": out, "residual_out": x, "rstd": rstd.squeeze(-1)}
-    return {**found, "mean": mean.squeeze(-1)} if "bias" in config else found
+    results = {"out": out, "residual_out": x, "rstd": rstd.squeeze(-1)}
+    return {**results, "mean": mean.squeeze(-1)} if "bias" in config else results
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:

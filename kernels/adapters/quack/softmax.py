@@ -28,14 +28,14 @@ def supports(config: Config, target: Target) -> str | None:
 def forward_supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built forward, or None."""
     vector = library.vector(str(config["dtype"]))
-    refused = supports(config, target) or library.unshared(config, "width", vector, target)
-    return refused or library.crowded(config, "width", vector, target)
+    refused = supports(config, target) or library.cluster_refusal(config, "width", vector, target)
+    return refused or library.shared_memory_refusal(config, "width", vector, target)
 
 
 def backward_supports(config: Config, target: Target) -> str | None:
     """Why a config of the gradient cannot be built, or None."""
     vector = library.vector(str(config["dtype"]))
-    return supports(config, target) or library.crowded(config, "width", vector, target, tensors=2)
+    return supports(config, target) or library.shared_memory_refusal(config, "width", vector, target, tensors=2)
 
 
 def problems(config: Config) -> Sequence[Problem]:

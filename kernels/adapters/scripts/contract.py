@@ -38,7 +38,7 @@ kernel_fn, reference_fn, get_inputs = contract(
 
 
 class Contract(NamedTuple):
-    """What a script that verifies or times kernel files asks of one."""
+    """The three functions that a script for kernel files calls."""
 
     kernel_fn: Callable[..., Any]
     reference_fn: Callable[..., Any]
@@ -85,9 +85,9 @@ def contract(
         roles = kernel.roles(key)
         values = kernel.filled(roles, dict(zip(names, given, strict=True)))
         assert declaration.reference
-        found = declaration.reference(kernel.config(key), values)
+        results = declaration.reference(kernel.config(key), values)
         written = [name for name in declaration.outputs if values[name] is not None]
-        return _as_returned([found[name].to(values[name].dtype).reshape(values[name].shape) for name in written])
+        return _as_returned([results[name].to(values[name].dtype).reshape(values[name].shape) for name in written])
 
     def get_inputs(**keys: Any) -> list[Any]:
         import torch
@@ -99,12 +99,12 @@ def contract(
     keywords = [p.replace(kind=p.KEYWORD_ONLY, default=full[p.name]) for p in parameters]
     shown = [f"{name}_" if name in full else name for name in names]  # an argument may be named as a key is
     inputs = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in shown]
-    made = Contract(kernel_fn, reference_fn, get_inputs)
-    for one, taken in zip(made, (inputs, inputs, []), strict=True):
+    functions = Contract(kernel_fn, reference_fn, get_inputs)
+    for one, taken in zip(functions, (inputs, inputs, []), strict=True):
         one.__signature__ = inspect.Signature([*taken, *keywords])  # type: ignore[attr-defined]
         one.__wrapped__ = function  # type: ignore[attr-defined]  # where the names of its hints are looked up
         one.__doc__ = inspect.getdoc(function)
-    return made
+    return functions
 
 
 def script(
@@ -133,7 +133,7 @@ class _Role:
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """An op, and what is made of it once for each config."""
+    """An op, with its compiled kernels and roles by config."""
 
     function: Callable[..., Any]
     declaration: Declaration
@@ -171,16 +171,16 @@ class _Kernel:
         import torch
 
         declared = self.declaration
-        found = {}
+        roles_by_name = {}
         for name, value in self._inputs(key, "cpu", 0).items():
             if not isinstance(value, torch.Tensor):
-                found[name] = _Role(given=False, value=value)
+                roles_by_name[name] = _Role(given=False, value=value)
                 continue
             written = name in declared.workspace or (name in declared.outputs and name not in declared.in_place)
             begins = name in declared.workspace
             kept = value if begins else None
-            found[name] = _Role(not written, kept, tuple(value.shape), value.stride(), value.dtype, begins)
-        return found
+            roles_by_name[name] = _Role(not written, kept, tuple(value.shape), value.stride(), value.dtype, begins)
+        return roles_by_name
 
     def filled(self, roles: Mapping[str, _Role], given: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of a launch: those that are given, and new ones."""
@@ -232,18 +232,18 @@ def _moved(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same values where CUDA tensors are made, with their strides; what shares memory shares it again."""
     import torch
 
-    rooms: dict[int, Any] = {}
+    buffers: dict[int, Any] = {}
     result = {}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
             result[name] = value
             continue
         storage = value.untyped_storage()
-        if storage._cdata not in rooms:
+        if storage._cdata not in buffers:
             whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-            rooms[storage._cdata] = torch.empty(whole.shape, dtype=torch.uint8, device="cuda").copy_(whole)
-        room = rooms[storage._cdata].view(value.dtype)
-        result[name] = room.as_strided(value.shape, value.stride(), value.storage_offset())
+            buffers[storage._cdata] = torch.empty(whole.shape, dtype=torch.uint8, device="cuda").copy_(whole)
+        buffer = buffers[storage._cdata].view(value.dtype)
+        result[name] = buffer.as_strided(value.shape, value.stride(), value.storage_offset())
     return result
 
 

@@ -14,7 +14,7 @@ _STORAGE = 1 << 40  # between the addresses of two storages
 _ADDRESS = 1 << 20  # the address of every tensor without memory: aligned for any assumption, and never read
 
 
-class Handed:
+class DlpackTensor:
     """A tensor without memory, exported through DLPack with its shape, strides and type."""
 
     def __init__(self, tensor: Any) -> None:
@@ -65,7 +65,7 @@ def is_without_memory(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def noting_addresses() -> Iterator[dict[int, Any]]:
+def recorded_addresses() -> Iterator[dict[int, Any]]:
     """While the block runs, the tensors whose addresses are asked for, by address.
 
     A tensor without memory gives an address of its own, aligned for any assumption, which must not be read.
@@ -94,7 +94,7 @@ def noting_addresses() -> Iterator[dict[int, Any]]:
 
 
 @contextlib.contextmanager
-def viewing() -> Iterator[None]:
+def dlpack_views() -> Iterator[None]:
     """While the block runs, the DSL's views and pointers keep the tensor that they were made of.
 
     They may be made of tensors without memory. The tensor is their attribute ``tensor_behind``.
@@ -106,7 +106,7 @@ def viewing() -> Iterator[None]:
     def remember(view: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
         if is_without_memory(tensor):
             kwargs["enable_tvm_ffi"] = False
-            begin(view, Handed(tensor), *args, **kwargs)
+            begin(view, DlpackTensor(tensor), *args, **kwargs)
         else:
             begin(view, tensor, *args, **kwargs)
         view.tensor_behind = tensor
@@ -117,7 +117,7 @@ def viewing() -> Iterator[None]:
 
     _Tensor.__init__, _Pointer.__init__ = remember, remember_pointer
     try:
-        with noting_addresses() as addresses:
+        with recorded_addresses() as addresses:
             yield
     finally:
         _Tensor.__init__, _Pointer.__init__ = begin, begin_pointer
@@ -125,27 +125,27 @@ def viewing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
-    """While the block runs, code that asks for a CUDA device gets this one, and sees it as a CUDA device."""
+    """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device."""
     import torch
     from torch.overrides import TorchFunctionMode
 
     there = torch.device("cuda", 0)
-    told = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
+    answers = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
 
-    def placed(value: Any) -> Any:
+    def relocated(value: Any) -> Any:
         named = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
         return torch.device(device) if named else value
 
-    class Moved(TorchFunctionMode):  # type: ignore[misc]
+    class OnDevice(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function in told:
-                return told[function]
+            if function in answers:
+                return answers[function]
             if function is torch.Tensor.cuda:
                 return args[0].to(device)
-            kwargs = {name: placed(value) for name, value in (kwargs or {}).items()}
-            return function(*map(placed, args), **kwargs)
+            kwargs = {name: relocated(value) for name, value in (kwargs or {}).items()}
+            return function(*map(relocated, args), **kwargs)
 
-    with contextlib.nullcontext() if torch.device(device).type == "cuda" else Moved():
+    with contextlib.nullcontext() if torch.device(device).type == "cuda" else OnDevice():
         yield
 
 
@@ -158,7 +158,7 @@ def own_operators() -> Iterator[None]:
     from torch._library.custom_ops import OPDEFS
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class AsTheyAre(TorchDispatchMode):  # type: ignore[misc]
+    class OwnOperators(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             defined = OPDEFS.get(operator._schema.name)
             if defined is None:
@@ -166,5 +166,5 @@ def own_operators() -> Iterator[None]:
             with self:  # operators that this one calls
                 return defined._init_fn(*args, **(kwargs or {}))
 
-    with AsTheyAre():
+    with OwnOperators():
         yield

@@ -66,8 +66,8 @@ def script_kernel(module: str) -> Callable[..., Any] | None:
 
 def _keywords(run: ScriptRun) -> dict[str, inspect.Parameter]:
     """The keyword-only parameters of ``kernel_fn``: its config keys. Each has a default, for the run that shows all."""
-    found = inspect.signature(run.module.kernel_fn).parameters
-    keywords = {name: one for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
+    parameters = inspect.signature(run.module.kernel_fn).parameters
+    keywords = {name: argument for name, argument in parameters.items() if argument.kind is argument.KEYWORD_ONLY}
     for name, parameter in keywords.items():
         if parameter.default is parameter.empty:
             raise SourceError(
@@ -89,13 +89,13 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
         """Compile what the file launches."""
         with run.watching(stubs=False), without_memory():
             run.load()
-            made = run.call(run.inputs(config), config)
-        if _shape(made) != _shape(seen):
+            result = run.call(run.inputs(config), config)
+        if _shape(result) != _shape(seen):
             raise SourceError(
                 f"{run.name}: kernel_fn launches or returns other objects with this config than with its defaults: "
                 "launch the same ones, or move them to a file of their own"
             )
-        compiled = tuple(part.compiled for part in made.parts)
+        compiled = tuple(part.compiled for part in result.parts)
         return compiled if len(compiled) > 1 else compiled[0]
 
     kernel_fn.__module__ = run.name
@@ -109,9 +109,11 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
         keys=keys_of(kernel_fn),
         problems=lambda config: ({"case": 1},),
         inputs=_Inputs(run),
-        outputs=tuple(_name(place, several) for place in outputs),
-        in_place=tuple(_name(place, several) for place in outputs if place in seen.given),
-        workspace=tuple(_name(place, several) for place in _places(seen) if place not in {*outputs, *seen.given}),
+        outputs=tuple(_name(location, several) for location in outputs),
+        in_place=tuple(_name(location, several) for location in outputs if location in seen.given),
+        workspace=tuple(
+            _name(location, several) for location in _places(seen) if location not in {*outputs, *seen.given}
+        ),
         special_values=(),  # the reference computes from what get_inputs made
         reference=_reference(run),
         tolerance=lambda config: _tolerance(_types(run, config)),
@@ -130,13 +132,13 @@ def _shape(seen: Launches) -> object:
     return [(part.part, tuple(part.arguments), part.outputs) for part in seen.parts], seen.returned
 
 
-def _name(place: tuple[str, str], several: bool) -> str:
+def _name(location: tuple[str, str], several: bool) -> str:
     """The name of an argument among those of all parts."""
-    return ".".join(place) if several else place[1]
+    return ".".join(location) if several else location[1]
 
 
 def _config(run: ScriptRun, config: Config) -> dict[str, Any]:
-    """A config's values in the forms that the file's hints ask for."""
+    """A config's values in the types of the file's hints."""
     return dict(call(_with_keys(run, lambda **values: values), config))
 
 
@@ -167,7 +169,7 @@ class _Inputs:
         values = _Values(
             {_name((p.part, name), several): value for p in seen.parts for name, value in p.arguments.items()}
         )
-        values.returned = tuple(_name(place, several) for place in seen.returned)
+        values.returned = tuple(_name(location, several) for location in seen.returned)
         values.given, values.config = copies, keys
         return values
 
@@ -213,15 +215,15 @@ def _names(module: str) -> set[str]:
         body = ast.parse(Path(str(spec.origin)).read_bytes()).body
     except (ImportError, SyntaxError, ValueError, OSError):
         return set()
-    found: set[str] = set()
+    names: set[str] = set()
     for node in _statements(body):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         else:
-            found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return found
+            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

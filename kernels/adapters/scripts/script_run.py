@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import viewing
+from precast.kernels.adapters.scripts.meta_tensors import dlpack_views
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.contract.format.patterns import PART
 
@@ -85,8 +85,8 @@ class ScriptRun:
             for name, value in arguments.items():
                 if (memory := _memory(value)) is not None:
                     places.setdefault(memory, []).append((part, name))
-        found = [places.get(_memory(value) or 0, [None])[-1] for value in returned]
-        if not found or None in found:
+        positions = [places.get(_memory(value) or 0, [None])[-1] for value in returned]
+        if not positions or None in positions:
             raise SourceError(
                 f"{self.name}: kernel_fn returns something that it did not pass to the compiled object: "
                 "return the tensors that the kernel writes"
@@ -94,14 +94,14 @@ class ScriptRun:
         held = set(map(_memory, inputs))
         # A tensor that kernel_fn makes is written by the first object that takes it.
         first = {at[0] for memory, at in places.items() if memory not in held} if len(parts) > 1 else set()
-        written = first.union(place for place in found if place is not None)
+        written = first.union(location for location in positions if location is not None)
         return Launches(
             tuple(
                 Launch(part, launched.compiled, arguments, tuple(n for n in arguments if (part, n) in written))
                 for part, (launched, arguments) in zip(names, parts, strict=True)
             ),
-            tuple(place for place in found if place is not None),
-            frozenset(place for memory, at in places.items() if memory in held for place in at),
+            tuple(location for location in positions if location is not None),
+            frozenset(location for memory, at in places.items() if memory in held for location in at),
         )
 
     @contextlib.contextmanager
@@ -134,7 +134,7 @@ class ScriptRun:
         settings.enable_tvm_ffi = True
         BaseDSL._func = refuse if stubs else run_jit
         try:
-            with viewing():
+            with dlpack_views():
                 yield
         finally:
             CompileCallable.__call__ = compile_call
@@ -172,11 +172,11 @@ def _part_names(names: Sequence[str]) -> list[str]:
     >>> _part_names(["Reduce", "scale", "scale"])
     ['reduce', 'scale', 'scale_2']
     """
-    made: list[str] = []
+    results: list[str] = []
     for name in names:
         plain = name.lower().lstrip("_") if PART.admits(name.lower().lstrip("_")) else "part"
-        made.append(next(n for i in itertools.count(1) if (n := plain if i == 1 else f"{plain}_{i}") not in made))
-    return made
+        results.append(next(n for i in itertools.count(1) if (n := plain if i == 1 else f"{plain}_{i}") not in results))
+    return results
 
 
 def taken(function: Any, values: Mapping[str, Any]) -> dict[str, Any]:

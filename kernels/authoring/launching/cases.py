@@ -56,16 +56,16 @@ def this_device() -> Device:
         raise NoCudaDevice(f"there is no CUDA device: {reason}. Run this where there is one") from None
 
 
-def ops_of(cache: Cache, asked: Sequence[str]) -> tuple[str, ...]:
+def ops_of(cache: Cache, requested: Sequence[str]) -> tuple[str, ...]:
     """The ops to launch: those that were asked for, or all of the cache.
 
     Raises:
         ConfigError: the cache has no such op.
     """
-    for op in asked:
+    for op in requested:
         if op not in cache.index.ops:
             raise ConfigError(f"cache {cache.name!r} has no op {op!r}{suggest(op, cache.index.ops)}")
-    return tuple(sorted(set(asked) or cache.index.ops))
+    return tuple(sorted(set(requested) or cache.index.ops))
 
 
 def launchable(cache: Cache, ops: Sequence[str], key: str = "") -> Iterator[tuple[str, Artifact]]:
@@ -106,7 +106,7 @@ def obstacle(artifact: Artifact, device: Device) -> str:
 
 
 def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
-    """How an artifact cuts a problem on a device, as its author declares it; None where that is not said."""
+    """How an artifact cuts a problem on a device, as its author declares it; None without a declaration."""
     declaration = declaration_for(op, artifact)
     tile = declaration.tile(artifact.config, artifact.target) if declaration.tile else None
     ask = current_session().machines.on(device.ordinal).query
@@ -117,15 +117,15 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
     """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
 
     >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
-    'its problems are of the sizes m, n, not of m'
+    'its problems have the sizes m, n, not m'
     >>> misfit([{"m": 4, "n": 4}], [{"m": 1, "n": 1, "padding": 3}, {"m": 1, "n": 2, "padding": 0}])
     ''
     """
-    known = {tuple(sorted(problem)) for problem in declared}
+    declared_sizes = {tuple(sorted(problem)) for problem in declared}
     for problem in given:
-        if known and tuple(sorted(filled(problem, declared))) not in known:
-            sizes = " or ".join(", ".join(names) for names in sorted(known))
-            return f"its problems are of the sizes {sizes}, not of {', '.join(sorted(problem))}"
+        if declared_sizes and tuple(sorted(filled(problem, declared))) not in declared_sizes:
+            sizes = " or ".join(", ".join(names) for names in sorted(declared_sizes))
+            return f"its problems have the sizes {sizes}, not {', '.join(sorted(problem))}"
     return ""
 
 

@@ -196,7 +196,7 @@ def _peers(
     """The peers that run here at all: each is called once. With ``compiled``, those of torch are compiled, too."""
     if declaration.peer is None:
         return {}
-    found: dict[str, timer.Run] = {}
+    peers: dict[str, timer.Run] = {}
     try:
         made = declaration.peer(config, inputs)
     except Exception as error:
@@ -210,10 +210,10 @@ def _peers(
     for name, run in made.items():
         try:
             run()
-            found[name] = run
+            peers[name] = run
         except Exception as error:
             notes.append(f"no time of {name}: {_line(error)}")
-    return found
+    return peers
 
 
 def compiled_for_this(run: timer.Run) -> timer.Run:
@@ -224,8 +224,8 @@ def compiled_for_this(run: timer.Run) -> timer.Run:
     import torch
 
     torch.compiler.reset()
-    made: timer.Run = torch.compile(run, dynamic=False)
-    return made
+    compiled: timer.Run = torch.compile(run, dynamic=False)
+    return compiled
 
 
 def _line(error: Exception) -> str:

@@ -66,7 +66,7 @@ class Ceilings:
 
     @classmethod
     def parse(cls, value: object) -> Ceilings:
-        """Read what another process, or a file, says."""
+        """Read the JSON of another process or of a file."""
         data = fields.as_object(value)
         return cls(
             bandwidth=fields.parsed(data, "bandwidth", positive),
@@ -161,8 +161,10 @@ def product(dtype: str, a: Any, b: Any) -> Run:
     import torch
 
     if dtype.startswith("float8"):
-        one = torch.ones((), dtype=torch.float32, device=a.device)
-        return lambda: torch._scaled_mm(a, b.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        unit = torch.ones((), dtype=torch.float32, device=a.device)
+        return lambda: torch._scaled_mm(
+            a, b.T, scale_a=unit, scale_b=unit, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
     if dtype == "int8":
         return lambda: torch._int_mm(a, b.T)
     out = torch.empty(a.shape[0], b.shape[0], dtype=a.dtype, device=a.device)
@@ -200,7 +202,7 @@ def _least(run: Run, device: Any) -> float:
 
 
 def _clocks(device: Any) -> dict[str, str]:
-    """What nvidia-smi says of the device while it multiplies."""
+    """The report of nvidia-smi for the device while it multiplies."""
     import torch
 
     a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)

@@ -1,4 +1,4 @@
-"""Checks: what one run of a problem said about one argument, and what many of them say together."""
+"""Checks: the result of one run of a problem for one argument, and a summary of many."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST = 2**63 - 1
 class Check:
     """One argument after one run. ``error`` is the largest difference, as a share of what the tolerance allows.
 
-    ``fault`` says what is wrong, and is empty where nothing is. A run that was not made says why in ``left_out``, and
-    is about no argument. ``elements`` is how many elements all tensors of the problem have: its size. A run that
-    ``broke`` ended with an error; no further run of its problem was made.
+    ``fault`` is what is wrong, or empty. ``left_out`` is the reason why a run was skipped; such a check has no
+    argument. ``elements`` is how many elements all tensors of the problem have: its size. A run that ``broke`` raised
+    an error, and ended the runs of its problem.
     """
 
     problem: Problem
@@ -37,7 +37,7 @@ class Check:
         return not self.fault
 
     def to_json(self) -> dict[str, Any]:
-        """The check as one process tells it to another. JSON has no infinity."""
+        """The check as JSON, which has no infinity."""
         names = ("output", "fault", "scenario", "elements", "left_out", "broke")
         facts = {name: getattr(self, name) for name in names}
         error = self.error if math.isfinite(self.error) else None
@@ -66,8 +66,8 @@ class Check:
 
     def __str__(self) -> str:
         where = f"{self.output or 'a run'} at {sizes(self.problem)}{', ' if self.scenario else ''}{self.scenario}"
-        said = f"left out: {self.left_out}" if self.left_out else f"{self.error:.2f} of the tolerance"
-        return f"{where}: {self.fault or said}"
+        result = f"left out: {self.left_out}" if self.left_out else f"{self.error:.2f} of the tolerance"
+        return f"{where}: {self.fault or result}"
 
 
 def sizes(problem: Problem) -> str:
@@ -96,12 +96,12 @@ def outcome(checks: Iterable[Check]) -> Mapping[str, Any]:
     {'problems': 1, 'scenarios': ['first run'], 'left_out': [], 'failed': [], 'worst': 0.5}
     """
     checks = list(checks)
-    made = [check for check in checks if not check.left_out]
-    worst = max((check.error for check in made), default=0.0)
+    completed = [check for check in checks if not check.left_out]
+    worst = max((check.error for check in completed), default=0.0)
     return {
-        "problems": len({tuple(check.problem.items()) for check in made}),
-        "scenarios": list(dict.fromkeys(check.scenario for check in made)),
+        "problems": len({tuple(check.problem.items()) for check in completed}),
+        "scenarios": list(dict.fromkeys(check.scenario for check in completed)),
         "left_out": list(dict.fromkeys(f"{check.scenario}: {check.left_out}" for check in checks if check.left_out)),
-        "failed": [str(check) for check in made if not check.passed],
+        "failed": [str(check) for check in completed if not check.passed],
         "worst": worst if math.isfinite(worst) else None,  # JSON has no infinity
     }

@@ -1,4 +1,4 @@
-"""Comparing: a result with what the reference says, within a tolerance; and two results, bit by bit."""
+"""Comparing: a result with the reference's, within a tolerance; and two results, bit by bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Difference:
     fault: str = ""
 
 
-def compare(found: Any, expected: Any, tolerance: Tolerance | None, alternative: Any = None) -> Difference:
+def compare(result: Any, expected: Any, tolerance: Tolerance | None, alternative: Any = None) -> Difference:
     """Compare a result with the reference, or with the nearer of two.
 
     NaN must be where the reference has NaN, and infinity where it has infinity. A value beyond the range of the
@@ -31,11 +31,11 @@ def compare(found: Any, expected: Any, tolerance: Tolerance | None, alternative:
     >>> compare(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), Tolerance(rtol=0.125, atol=0.0)).fault
     '2 times the tolerance; 1 of 2 values differ, the first at [1]: 2.5 instead of 2'
     """
-    if found.shape != expected.shape:
-        wrong = f"the reference has shape {tuple(expected.shape)}, not {tuple(found.shape)}: correct the reference"
+    if result.shape != expected.shape:
+        wrong = f"the reference has shape {tuple(expected.shape)}, not {tuple(result.shape)}: correct the reference"
         return Difference(math.inf, wrong)
     worst, wrong_count, missing, first = 0.0, 0, 0, ""
-    for start, piece, *others in _pieces(found, expected, alternative):
+    for start, piece, *others in _pieces(result, expected, alternative):
         shares = [_share(piece, other, tolerance) for other in others if other is not None]
         share = shares[0] if len(shares) == 1 else shares[0].minimum(shares[1])
         bad = share > 1.0
@@ -43,13 +43,13 @@ def compare(found: Any, expected: Any, tolerance: Tolerance | None, alternative:
         if not first and bool(bad.any()):
             first = _first(start, piece, others[0], bad)
         wrong_count += int(bad.sum())
-        if found.dtype.is_floating_point:
+        if result.dtype.is_floating_point:
             missing += int((piece.double().isnan() & bad).sum())
     if not wrong_count:
         return Difference(worst)
     unwritten = f", {missing} left unwritten or NaN" if missing else ""
     times = "" if math.isinf(worst) else f"{worst:.3g} times the tolerance; "
-    return Difference(worst, f"{times}{wrong_count} of {found.numel()} values differ{unwritten}, the first at {first}")
+    return Difference(worst, f"{times}{wrong_count} of {result.numel()} values differ{unwritten}, the first at {first}")
 
 
 def differing(one: Any, other: Any) -> int:
@@ -71,35 +71,35 @@ def _bits(tensor: Any) -> Any:
     return flat.view(torch.uint8).view(tensor.numel(), tensor.element_size())
 
 
-def _pieces(found: Any, *others: Any) -> Iterator[tuple[Any, ...]]:
+def _pieces(result: Any, *others: Any) -> Iterator[tuple[Any, ...]]:
     """Where each piece of the first dimension begins, and the piece of every tensor; None stays None."""
-    if found.numel() == 0:
+    if result.numel() == 0:
         return
-    if found.dim() == 0:
-        yield 0, found, *others
+    if result.dim() == 0:
+        yield 0, result, *others
         return
-    step = max(1, _PIECE * len(found) // found.numel())
-    for start in range(0, len(found), step):
-        yield start, *(t if t is None else t[start : start + step] for t in (found, *others))
+    step = max(1, _PIECE * len(result) // result.numel())
+    for start in range(0, len(result), step):
+        yield start, *(t if t is None else t[start : start + step] for t in (result, *others))
 
 
-def _share(found: Any, expected: Any, tolerance: Tolerance | None) -> Any:
-    """The error of each value as a share of what is allowed: 0 where it is right, infinity where no number says it."""
+def _share(result: Any, expected: Any, tolerance: Tolerance | None) -> Any:
+    """The error of each value as a share of the tolerance: 0 for a right value, infinity where it is not a number."""
     import torch
 
-    if not found.dtype.is_floating_point:
-        return torch.where(found == expected.to(found.dtype), 0.0, math.inf)
-    kind = torch.finfo(found.dtype)
-    found, expected = found.double(), expected.double()
+    if not result.dtype.is_floating_point:
+        return torch.where(result == expected.to(result.dtype), 0.0, math.inf)
+    kind = torch.finfo(result.dtype)
+    result, expected = result.double(), expected.double()
     allowed = torch.zeros_like(expected)
     if tolerance:
         allowed = tolerance.atol + tolerance.rtol * expected.abs()
         if tolerance.ulps:
             allowed += tolerance.ulps * _ulp(expected, kind)
-    share = (found - expected).abs() / allowed
+    share = (result - expected).abs() / allowed
     share = share.nan_to_num(nan=math.inf, posinf=math.inf)
-    overflow = (expected.abs() > kind.max) & expected.isfinite() & (found.abs() >= kind.max) & (found * expected > 0)
-    same = (found == expected) | (found.isnan() & expected.isnan()) | overflow
+    overflow = (expected.abs() > kind.max) & expected.isfinite() & (result.abs() >= kind.max) & (result * expected > 0)
+    same = (result == expected) | (result.isnan() & expected.isnan()) | overflow
     return torch.where(same, 0.0, share)
 
 
@@ -111,12 +111,12 @@ def _ulp(values: Any, kind: Any) -> Any:
     return kind.eps * torch.exp2(exponents.double() - 1)
 
 
-def _first(start: int, found: Any, expected: Any, bad: Any) -> str:
+def _first(start: int, result: Any, expected: Any, bad: Any) -> str:
     """Where the first wrong value is, what it is, and what it must be."""
-    place = [int(i) for i in bad.nonzero()[0]] if bad.dim() else []
-    index = tuple(place)
-    at = [start + place[0], *place[1:]] if place else []
-    return f"{at}: {_number(found[index])} instead of {_number(expected[index])}"
+    position = [int(i) for i in bad.nonzero()[0]] if bad.dim() else []
+    index = tuple(position)
+    at = [start + position[0], *position[1:]] if position else []
+    return f"{at}: {_number(result[index])} instead of {_number(expected[index])}"
 
 
 def _number(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 _GUARD = {"cuda": 1 << 16, "cpu": 1 << 12}  # bytes before and behind: more than a block writes; less for a function
 _PIECE = 1 << 28  # bytes that are looked at together
 ALONE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
-"""Set to 1, it has torch ask the driver for the memory of each tensor."""
+"""If this variable is 1, torch requests the memory of each tensor from the driver."""
 _VECTOR = 16
 _ALIGN = 512  # what torch aligns its memory on a GPU to: where a tensor stands is kept modulo this
 
@@ -32,17 +32,19 @@ class Guarded:
     def stray(self) -> str:
         """What was written outside the tensors, and how far from them; empty where nothing was."""
         name = " and ".join(self.views)
-        found = []
+        names_written = []
         before = _positions(self.buffer[: self.first], self.pattern)
         if len(before):
-            found.append(f"{_bytes(len(before))} before {name}, {self.first - int(before[-1])} from where it begins")
+            names_written.append(
+                f"{_bytes(len(before))} before {name}, {self.first - int(before[-1])} from where it begins"
+            )
         behind = _positions(self.buffer[self.last :], self.pattern)
         if len(behind):
-            found.append(f"{_bytes(len(behind))} behind {name}, {int(behind[0]) + 1} from where it ends")
+            names_written.append(f"{_bytes(len(behind))} behind {name}, {int(behind[0]) + 1} from where it ends")
         between = self._between()
         if between:
-            found.append(f"{_bytes(between)} between the rows of {name}")
-        return f"wrote {', '.join(found)}" if found else ""
+            names_written.append(f"{_bytes(between)} between the rows of {name}")
+        return f"wrote {', '.join(names_written)}" if names_written else ""
 
     def _between(self) -> int:
         """How many bytes of the tensors' memory that belong to no element were written."""
@@ -79,24 +81,24 @@ def enclose(
     'wrote 1 byte behind x, 1 from where it ends'
     """
 
-    rooms = []
+    buffers = []
     for names in _groups(tensors):
         first = min(tensors[name].data_ptr() for name in names)
         last = max(_end(tensors[name]) for name in names)
         some = tensors[names[0]]
-        wanted = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
-        buffer, place = _buffer(last - first, (wanted or first), max(_ALIGN, 2 * wanted), some.device)
+        least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
+        buffer, offset = _buffer(last - first, (least or first), max(_ALIGN, 2 * least), some.device)
         buffer.fill_(pattern)
         views = {}
         for name in names:
             old = tensors[name]
-            begin = place + old.data_ptr() - first
+            begin = offset + old.data_ptr() - first
             span = buffer[begin : begin + _end(old) - old.data_ptr()].view(old.dtype)
             views[name] = span.as_strided(old.shape, old.stride(), span.storage_offset())
             if name not in empty:
                 fill(views[name], old)
-        rooms.append(Guarded(buffer, place, place + last - first, views, pattern))
-    return rooms
+        buffers.append(Guarded(buffer, offset, offset + last - first, views, pattern))
+    return buffers
 
 
 def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
@@ -118,7 +120,7 @@ def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
 
 
 def fill(view: Any, values: Any) -> None:
-    """Copy values into a tensor, of which several elements may be one, as ``expand`` makes them."""
+    """Copy values into a tensor whose elements may share memory, as after ``expand``."""
     for dim, stride in enumerate(view.stride()):
         if stride == 0 and view.shape[dim] > 1:
             view, values = view.narrow(dim, 0, 1), values.narrow(dim, 0, 1)

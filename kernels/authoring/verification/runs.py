@@ -42,9 +42,9 @@ class Runs:
         self.elements = sum(tensor.numel() for tensor in self.tensors.values())
         self.alignment = _alignment(launch, self.tensors)
         self.expected = self._reference(self.tensors)  # before any launch: it may change what it is given
-        rooms = enclose(self.tensors, pattern=_AROUND)
-        self.kept = [room for room in rooms if not set(room.views) & set(self.outputs)]
-        written = {name for room in rooms if room not in self.kept for name in room.views}
+        buffers = enclose(self.tensors, pattern=_AROUND)
+        self.kept = [buffer for buffer in buffers if not set(buffer.views) & set(self.outputs)]
+        written = {name for buffer in buffers if buffer not in self.kept for name in buffer.views}
         self.written = {name: self.tensors[name] for name in written}
         self.empty = [name for name in self.outputs if name not in declaration.in_place]
         self.first: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class Runs:
         alignment = self.alignment if scenario.least_alignment else None
         written = {name: contents[name] for name in self.written}
         new = enclose(written, pattern=scenario.pattern, empty=self.empty, alignment=alignment)
-        views = {name: view for room in (*kept, *new) for name, view in room.views.items()}
+        views = {name: view for buffer in (*kept, *new) for name, view in buffer.views.items()}
         self._launch(scenario, views, contents)
         yield from self._outputs(scenario, views, expected, alternative)
         faults = dict(self._faults(kept, new, views, contents))
@@ -73,7 +73,7 @@ class Runs:
             self.first = {name: views[name] for name in self.outputs}
 
     def check(self, name: str, scenario: Scenario, *, error: float = 0.0, fault: str = "", left_out: str = "") -> Check:
-        """What a run says of an argument."""
+        """The check of an argument after a run."""
         error = math.inf if fault and not error else error
         return Check(
             problem=self.problem,
@@ -91,9 +91,9 @@ class Runs:
 
     def _with(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with other tensors: an author's own kind of mapping stays one."""
-        made = copy.copy(self.values)
-        made.update(tensors)
-        return made
+        copied = copy.copy(self.values)
+        copied.update(tensors)
+        return copied
 
     def _special(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """The tensors with special values in the inputs, and the reference for them."""
@@ -104,20 +104,20 @@ class Runs:
     def _placed(self, scenario: Scenario, contents: Mapping[str, Any]) -> list[Guarded]:
         """The inputs and the workspace in their buffers, or in others at the least alignment."""
         if scenario.least_alignment:
-            held = {name: view for room in self.kept for name, view in room.views.items()}
+            held = {name: view for buffer in self.kept for name, view in buffer.views.items()}
             return enclose(held, pattern=_AROUND, alignment=self.alignment)
         if scenario.special:
             for name, view in self._inputs(self.kept):
                 fill(view, contents[name])
         return self.kept
 
-    def _inputs(self, rooms: list[Guarded]) -> Iterator[tuple[str, Any]]:
+    def _inputs(self, buffers: list[Guarded]) -> Iterator[tuple[str, Any]]:
         """What the kernel must not write."""
-        for room in rooms:
-            yield from ((name, view) for name, view in room.views.items() if name not in self.declaration.workspace)
+        for buffer in buffers:
+            yield from ((name, view) for name, view in buffer.views.items() if name not in self.declaration.workspace)
 
     def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
-        """Launch beside what the scenario asks for. On a second stream, numbers come late: until then they are NaN."""
+        """Launch beside the scenario's other work. On a second stream, inputs arrive late: until then they are NaN."""
         if scenario.way == "alone":
             bound(self.launch, self._with(views))()
             return
@@ -145,26 +145,26 @@ class Runs:
     ) -> Iterator[Check]:
         tolerance = self.declaration.tolerance(self.config) if self.declaration.tolerance else None
         for name in self.outputs:
-            found = compare(views[name], expected[name], tolerance, alternative.get(name))
-            fault = found.fault
+            difference = compare(views[name], expected[name], tolerance, alternative.get(name))
+            fault = difference.fault
             if not fault and scenario.repeated and (count := differing(views[name], self.first[name])):
-                fault = f"{count} of {views[name].numel()} values have other bits than in the first run"
-            yield self.check(name, scenario, error=found.error, fault=fault)
+                fault = f"{count} of {views[name].numel()} values differ in their bits from the first run"
+            yield self.check(name, scenario, error=difference.error, fault=fault)
 
     def _faults(
         self, kept: list[Guarded], new: list[Guarded], views: Mapping[str, Any], contents: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
         """What was touched that must not be, by the name of the argument."""
-        for room in (*kept, *new):
-            if fault := room.stray():
-                yield next(iter(room.views)), fault
+        for buffer in (*kept, *new):
+            if fault := buffer.stray():
+                yield next(iter(buffer.views)), fault
         for name, view in self._inputs(kept):
             if count := differing(view, contents[name]):
                 yield name, f"an input was changed: {count} of {view.numel()} values; name what is written in outputs"
 
     def _restore(self, views: Mapping[str, Any]) -> None:
         """New buffers, in which inputs are as they were, and the workspace as it was left."""
-        names = [name for room in self.kept for name in room.views]
+        names = [name for buffer in self.kept for name in buffer.views]
         held = {n: views[n] if n in self.declaration.workspace else self.tensors[n] for n in names}
         self.kept = enclose(held, pattern=_AROUND)
 
@@ -173,5 +173,5 @@ def _alignment(launch: Launch, tensors: Mapping[str, Any]) -> dict[str, int]:
     """How tensors must be aligned, by the signature of what is launched; nothing where it has none."""
     signature = getattr(launch, "signature", None)
     arguments = signature.passed if isinstance(signature, Signature) else ()
-    asked = {a.name: a.alignment for a in arguments if a.kind == "tensor" and a.name in tensors}
-    return {name: to for name, to in asked.items() if to and to % tensors[name].element_size() == 0}
+    declared = {a.name: a.alignment for a in arguments if a.kind == "tensor" and a.name in tensors}
+    return {name: to for name, to in declared.items() if to and to % tensors[name].element_size() == 0}

@@ -19,11 +19,11 @@ def with_special(kind: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_special("infinity", {"x": torch.ones(5), "n": torch.ones(2, dtype=torch.int32)})["x"].tolist()
     [inf, 1.0, -inf, 1.0, inf]
     """
-    made = {name: view for room in enclose(tensors, pattern=0) for name, view in room.views.items()}
-    for tensor in made.values():
+    views = {name: view for buffer in enclose(tensors, pattern=0) for name, view in buffer.views.items()}
+    for tensor in views.values():
         if tensor.dtype.is_floating_point and tensor.numel():
             _put(kind, tensor)
-    return made
+    return views
 
 
 def _put(kind: str, tensor: Any) -> None:
@@ -42,6 +42,6 @@ def _put(kind: str, tensor: Any) -> None:
         ):
             return  # a type without infinity
         count = tensor.numel()
-        for number, place in enumerate(sorted({0, count // 2, count - 1})):
-            index = torch.unravel_index(torch.tensor(place), tensor.shape)
+        for number, position in enumerate(sorted({0, count // 2, count - 1})):
+            index = torch.unravel_index(torch.tensor(position), tensor.shape)
             tensor[tuple(int(i) for i in index)] = -value if number == 1 else value

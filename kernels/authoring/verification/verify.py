@@ -17,7 +17,7 @@ from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
 from precast.loader.contract.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
-_NO_MEMORY = "the GPU has not enough free memory for its tensors and its reference"
+_NO_MEMORY = "the GPU has too little free memory for its tensors and its reference"
 
 
 def verify(
@@ -58,24 +58,24 @@ def verify(
 
     gpu = torch.device(device).type == "cuda"
     assert declaration.problems
-    one = _OneProblem(launch, declaration, config, device, gpu, seed, most)
+    runner = _OneProblem(launch, declaration, config, device, gpu, seed, most)
     large = dict(declaration.large(config)) if declaration.large else None
     if problem is not None:
-        yield from one.checks(problem, huge=dict(problem) == large)
+        yield from runner.checks(problem, huge=dict(problem) == large)
         return
     for each in declaration.problems(config):
-        yield from one.checks(each)
+        yield from runner.checks(each)
     if large is not None:
         if most is not None:
             yield _left_out(large, _too_large(most))
         elif gpu if huge is None else huge:
-            yield from one.checks(large, huge=True)
+            yield from runner.checks(large, huge=True)
         else:
-            yield _left_out(large, "it was not asked for" if gpu else "it has too many elements for the CPU")
+            yield _left_out(large, "it was not requested" if gpu else "it has too many elements for the CPU")
 
 
 def _too_large(most: int) -> str:
-    return f"it has more than {most} elements, and only smaller problems were asked for"
+    return f"it has more than {most} elements, the limit of this run"
 
 
 def _left_out(problem: Problem, reason: str) -> Check:
@@ -83,7 +83,7 @@ def _left_out(problem: Problem, reason: str) -> Check:
 
 
 def _broken(problem: Problem, error: Exception, scenario: str = "", elements: int = 0) -> Check:
-    fault = f"it ended with {type(error).__name__}: {error}"
+    fault = f"it raised {type(error).__name__}: {error}"
     return Check(
         problem=problem, output="", error=math.inf, fault=fault, scenario=scenario, elements=elements, broke=True
     )

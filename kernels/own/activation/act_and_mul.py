@@ -12,6 +12,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
+from precast.kernels.own import row_cases
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
@@ -23,19 +24,10 @@ def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
     >>> supports({"dtype": "bfloat16", "width": 100, "threads": 128, "unroll": 2}, Target.parse("sm_90a"))
-    'width is 100: use a multiple of 8, which are 16 bytes of bfloat16'
+    'width is 100: use a multiple of 8'
     """
-    if reason := configs.not_among(config, "threads", _THREADS):
-        return reason
-    if config["unroll"] not in _UNROLL:
-        return f"unroll is {config['unroll']}: use one of {', '.join(map(str, _UNROLL))}"
-    refused = configs.unsupported_dtype(config)
-    if refused:
-        return refused
-    vector = 128 // bits(str(config["dtype"]))
-    if configs.integer(config, "width") < vector or configs.integer(config, "width") % vector:
-        return f"width is {config['width']}: use a multiple of {vector}, which are 16 bytes of {config['dtype']}"
-    return None
+    reason = configs.not_among(config, "unroll", _UNROLL)
+    return reason or row_cases.refusal(config, "width", threads=_THREADS)
 
 
 def problems(config: Config) -> Sequence[Problem]:
@@ -90,7 +82,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is several kernels if nobody compiles it."""
+    """The same in torch: several kernels unless torch compiles it."""
     from torch.nn import functional
 
     gate, up = inputs["x"].chunk(2, dim=-1)

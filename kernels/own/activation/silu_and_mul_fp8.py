@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from precast.kernels.authoring import configs, tensors
@@ -24,28 +25,19 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports({"dtype": "bfloat16", "width": 1000, "threads": 128, "unroll": 2}, Target.parse("sm_90a"))
     'width is 1000: use a multiple of 128'
     """
-    reason = configs.not_among(config, "threads", _THREADS) or configs.not_among(config, "unroll", _UNROLL)
-    return reason or row_cases.refusal(config, "width", multiple=float8.BLOCK)
-
-
-def problems(config: Config) -> Sequence[Problem]:
-    """No row to many, with room between rows and between the scales of blocks."""
-    return row_cases.problems(1, configs.integer(config, "width"), pad=_STEP)
+    reason = configs.not_among(config, "unroll", _UNROLL)
+    return reason or row_cases.refusal(config, "width", multiple=float8.BLOCK, threads=_THREADS)
 
 
 def large(config: Config) -> Problem:
-    """More than 2**31 elements."""
-    return row_cases.large(2 * configs.integer(config, "width"))
+    """More than 2**31 elements, in rows of twice the width."""
+    return {"rows": (1 << 31) // (2 * configs.integer(config, "width")) + 3, "padding": 0}
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``out`` and ``scale``. Padding is memory between the rows."""
-    dtype, width, rows, padding = (
-        str(config["dtype"]),
-        configs.integer(config, "width"),
-        problem["rows"],
-        problem["padding"],
-    )
+    dtype, width = str(config["dtype"]), configs.integer(config, "width")
+    rows, padding = problem["rows"], problem["padding"]
     return {
         "x": tensors.normal((rows, 2 * width), dtype, device=device, seed=seed, row_stride=2 * width + padding),
         "out": tensors.empty((rows, width), "float8_e4m3fn", device=device, row_stride=width + padding),
@@ -79,7 +71,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is many kernels if nobody compiles it."""
+    """The same in torch: many kernels unless torch compiles it."""
     import torch
     from torch.nn.functional import silu
 
@@ -96,7 +88,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     op="silu_and_mul_fp8",
     targets=["sm_90+"],
     supports=supports,
-    problems=problems,
+    problems=partial(row_cases.problems, key="width", pad=_STEP),
     large=large,
     inputs=inputs,
     outputs=["out", "scale"],

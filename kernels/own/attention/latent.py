@@ -36,7 +36,7 @@ class Latent:
 
     @property
     def threads(self) -> int:
-        """Two groups that multiply, and one of which a warp loads: only whole groups may give registers away."""
+        """Two groups that multiply, and one with the warp that loads: only whole groups may give registers away."""
         return 3 * GROUP
 
     @property
@@ -90,10 +90,10 @@ class Latent:
         """Blocks that the heads of a sequence take."""
         return (heads + HEADS - 1) // HEADS
 
-    def place(self, block: Any, tiles: Any, splits: Any) -> tuple[Any, Any, Any]:
+    def position(self, block: Any, tiles: Any, splits: Any) -> tuple[Any, Any, Any]:
         """A block's tile of heads, split and sequence. Blocks that read the same latents stand next to each other.
 
-        >>> [Latent(keys=64, page=64).place(block, 2, 3) for block in (0, 1, 2, 6)]
+        >>> [Latent(keys=64, page=64).position(block, 2, 3) for block in (0, 1, 2, 6)]
         [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
         """
         return block % tiles, block // tiles % splits, block // (tiles * splits)

@@ -132,7 +132,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     table = inputs["cos_sin"].double()[inputs["positions"].long()].unsqueeze(1)
     cos, sin = table.chunk(2, dim=-1)
     queries, keys = (_turned(x, cos, sin, heads.rotated) for x in (queries, keys))
-    found = {"q": queries.flatten(1)}
+    results = {"q": queries.flatten(1)}
     for name, rows in (("k", keys), ("v", values)):
         cache = inputs[f"{name}_cache"].double()
         if config["cache_dtype"] is not None:
@@ -140,8 +140,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
         slots = inputs["slots"].long()
         flat = cache.flatten(0, 1).clone()
         flat[slots[slots >= 0]] = rows[slots >= 0]
-        found[f"{name}_cache"] = flat.view(cache.shape)
-    return found
+        results[f"{name}_cache"] = flat.view(cache.shape)
+    return results
 
 
 def _normal(x: Any, weight: Any, eps: float) -> Any:

@@ -45,7 +45,7 @@ class Exchange:
         return (n // self.vector + self.sharers - 1) // self.sharers
 
     def blocks(self, n: Any) -> Any:
-        """Blocks that have something to do; ``grid`` says how many are launched."""
+        """The blocks that have work; ``grid`` is how many are launched."""
         return (self.each(n) + self.threads - 1) // self.threads
 
     def first(self, n: Any, rank: Any) -> Any:

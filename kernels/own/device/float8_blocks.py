@@ -1,8 +1,5 @@
 """Rows as float8 with a scale for every 128 columns: a block takes a part of one row, lanes of one warp 128 columns."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -38,11 +35,11 @@ class Float8Blocks:
         return cutlass.max(cutlass.Int32(cute.size(x, mode=[0]) * self.parts), 1)
 
     @cute.jit
-    def place(self) -> Any:
+    def position(self) -> Any:
         """The row of this block, and the column of this thread's first vector."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        row, start = self.tile.place(block, self.parts)
+        row, start = self.tile.position(block, self.parts)
         return cutlass.Int64(row), self.tile.first(start, thread)
 
     @cute.jit

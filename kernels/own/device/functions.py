@@ -1,8 +1,5 @@
 """Functions of a number, for vectors of them in float32."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -20,11 +17,11 @@ _LOG2_E = math.log2(math.e)
 @cute.jit
 def reciprocal(x: Any) -> Any:
     """``1 / x`` to one unit in the last place, and zero beyond ``2**126``: far faster than a rounded division."""
-    found = cute.make_rmem_tensor_like(x)
-    found.store(x)
-    for i in cutlass.range_constexpr(cute.size(found)):
-        found[i] = cute.arch.rcp_approx(found[i])
-    return found.load()
+    result = cute.make_rmem_tensor_like(x)
+    result.store(x)
+    for i in cutlass.range_constexpr(cute.size(result)):
+        result[i] = cute.arch.rcp_approx(result[i])
+    return result.load()
 
 
 def logistic(x: Any) -> Any:

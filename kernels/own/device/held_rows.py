@@ -1,8 +1,5 @@
 """Rows that stay in the registers of the lanes that share them, in float32: how they are read, and added to."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import operator
@@ -21,7 +18,7 @@ class HeldRows(Rows):
     @cute.jit
     def read(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
         """This lane's vectors in float32; where it has none, zeros."""
-        values = self.room(cutlass.Float32)
+        values = self.registers(cutlass.Float32)
         for i in cutlass.range_constexpr(self.depth):
             held = cute.make_rmem_tensor(self.split.vector, tensor.element_type)
             self.fetch_one(tensor, base, 0, i, held)
@@ -35,14 +32,14 @@ class HeldRows(Rows):
         for i in cutlass.range_constexpr(self.depth):
             index = self.index(0, i)
             if index < self.split.vectors:
-                place = at(residual, base + index * vector, vector)
+                target = at(residual, base + index * vector, vector)
                 held = cute.make_rmem_tensor(vector, residual.element_type)
-                cute.autovec_copy(place, held)
+                cute.autovec_copy(target, held)
                 total = values[None, i].load() + held.load().to(cutlass.Float32)
                 values[None, i].store(total)
                 if mine:
                     held.store(total.to(residual.element_type))
-                    cute.autovec_copy(held, place)
+                    cute.autovec_copy(held, target)
 
     @cute.jit
     def normalise(self, values: cute.Tensor, weights: cute.Tensor, eps: cutlass.Float32) -> None:

@@ -1,8 +1,5 @@
 """Rows that the lanes of a block share: read once where they fit in registers, else once for each pass over them."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -49,7 +46,7 @@ class Rows:
 
     @cute.jit
     def grid(self, x: cute.Tensor) -> cutlass.Int32:
-        """How many blocks the rows take; no rows still take one, which finds nothing to do."""
+        """How many blocks the rows take; one, which has nothing to do, where there is no row."""
         # x.shape[0] would be cut to 32 bits
         return cutlass.max(cutlass.Int32(self.split.blocks(cute.size(x, mode=[0]))), 1) * self.cluster
 
@@ -60,7 +57,7 @@ class Rows:
         return cutlass.Int64(block // self.cluster) * self.split.rows
 
     @cute.jit
-    def place(self, tensor: cute.Tensor, row: Any) -> Any:
+    def offset(self, tensor: cute.Tensor, row: Any) -> Any:
         """Where this block's part of a row begins."""
         start = row * tensor.stride[0]
         if cutlass.const_expr(self.cluster > 1):
@@ -74,7 +71,7 @@ class Rows:
 
     @property
     def cluster_shape(self) -> list[int] | None:
-        """The cluster, as it is launched; None where there is none."""
+        """The shape of the cluster at the launch; None without a cluster."""
         return [self.cluster, 1, 1] if self.cluster > 1 else None
 
     @cute.jit
@@ -84,7 +81,7 @@ class Rows:
             cute.arch.cluster_arrive_relaxed()
             cute.arch.cluster_wait()
 
-    def room(self, dtype: Any) -> cute.Tensor:
+    def registers(self, dtype: Any) -> cute.Tensor:
         """Registers for a group of this lane's vectors."""
         return cute.make_rmem_tensor((self.split.vector, self.depth), dtype)
 
@@ -93,7 +90,7 @@ class Rows:
         """The vector of the row that this lane takes in a step, if the row has that many."""
         return self.split.index(cute.arch.thread_idx()[0], group * self.depth + i)
 
-    def sure(self, group: Any, i: int) -> bool:
+    def complete(self, group: Any, i: int) -> bool:
         """Whether it is known at compile time that every lane has a vector in a step."""
         return isinstance(group, int) and self.split.whole(group * self.depth + i)
 
@@ -118,7 +115,7 @@ class Rows:
         """The same for one vector of a group."""
         vector = self.split.vector
         index = self.index(group, i)
-        if cutlass.const_expr(self.sure(group, i)):
+        if cutlass.const_expr(self.complete(group, i)):
             cute.autovec_copy(at(tensor, base + index * vector, vector), into)
         else:
             into.fill(absent)
@@ -130,8 +127,8 @@ class Rows:
         """Shared memory to which this block's part of a row is under way, group by group. A lane brings the vectors
         that it takes, and sees no others."""
         vector, size = self.split.vector, self.columns // self.cluster
-        room = SmemAllocator().allocate_array(tensor.element_type, size, byte_alignment=ALIGN)
-        waiting = cute.make_tensor(room, cute.make_layout(size))
+        buffer = SmemAllocator().allocate_array(tensor.element_type, size, byte_alignment=ALIGN)
+        waiting = cute.make_tensor(buffer, cute.make_layout(size))
         width = tensor.element_type.width
         copy = cute.make_copy_atom(CopyG2SOp(), tensor.element_type, num_bits_per_copy=vector * width)
         for group in cutlass.range_constexpr(self.groups):
@@ -149,25 +146,25 @@ class Rows:
         base: cutlass.Int64,
         held: cute.Tensor,
         step: cutlass.Constexpr,
-        found: Any,
+        total: Any,
         absent: cutlass.Constexpr = 0.0,
     ) -> Any:
-        """One pass over a row: ``found = step(found, group)`` with each group of it in ``held``.
+        """One pass over a row: ``total = step(total, group)`` with each group of it in ``held``.
 
         A row that is held is there already. Of one that is staged each group is waited for, in any pass.
         """
         if cutlass.const_expr(self.held):
-            found = step(found, 0)
+            total = step(total, 0)
         elif cutlass.const_expr(self.staged):
             for group in cutlass.range_constexpr(self.groups):
                 cute.arch.cp_async_wait_group(self.groups - 1 - group)
                 self.fetch(tensor, base, group, held, absent)
-                found = step(found, group)
+                total = step(total, group)
         else:
             for group in cutlass.range(self.groups, unroll=1):
                 self.fetch(tensor, base, group, held, absent)
-                found = step(found, group)
-        return found
+                total = step(total, group)
+        return total
 
     @cute.jit
     def store(self, out: cute.Tensor, base: cutlass.Int64, group: Any, i: cutlass.Constexpr, values: Any) -> None:
@@ -176,86 +173,86 @@ class Rows:
         index = self.index(group, i)
         result = cute.make_rmem_tensor(vector, out.element_type)
         result.store(values.to(out.element_type))
-        if cutlass.const_expr(self.sure(group, i)):
+        if cutlass.const_expr(self.complete(group, i)):
             cute.autovec_copy(result, at(out, base + index * vector, vector))
         else:
             if index < self.split.vectors:
                 cute.autovec_copy(result, at(out, base + index * vector, vector))
 
     @property
-    def tellers(self) -> int:
+    def warps_per_row(self) -> int:
         """How many warps share a row, in all blocks of its cluster; a power of two."""
         return self.split.warps * self.cluster
 
     @cute.jit
     def shared(self, mine: Any, operation: cutlass.Constexpr) -> Any:
-        """What the lanes of a row have, put together: by shuffles in a warp, by shared memory across."""
+        """The values of all lanes of a row, combined: by shuffles in a warp, through shared memory across warps."""
         return self.across(self.in_warp(mine, operation), operation)
 
     @cute.jit
     def in_warp(self, mine: Any, operation: cutlass.Constexpr) -> Any:
-        """What the lanes of a row in one warp have, put together."""
+        """The values of the lanes of a row in one warp, combined."""
         return cute.arch.warp_reduction(mine, operation, threads_in_group=min(self.split.lanes, WARP))
 
     @cute.jit
-    def across(self, found: Any, operation: cutlass.Constexpr) -> Any:
-        """What the warps of a row have, put together."""
-        if cutlass.const_expr(self.tellers > 1):
-            parts = self.told([found])[0]
+    def across(self, total: Any, operation: cutlass.Constexpr) -> Any:
+        """The values of the warps of a row, combined."""
+        if cutlass.const_expr(self.warps_per_row > 1):
+            partials = self.exchange([total])[0]
             if cutlass.const_expr(self.cluster == 1):
-                found = parts[0]
-                for warp in cutlass.range_constexpr(1, self.tellers):
-                    found = operation(found, parts[warp])
+                total = partials[0]
+                for warp in cutlass.range_constexpr(1, self.warps_per_row):
+                    total = operation(total, partials[warp])
             else:
-                found = self.gathered(parts, operation)
-        return found
+                total = self.combined(partials, operation)
+        return total
 
     @cute.jit
-    def told(self, mine: Any) -> Any:
-        """What the warps that share a row have, for each number of a few: a tensor with one for each warp.
+    def exchange(self, mine: Any) -> Any:
+        """The values of all warps that share a row: for each value of a warp, a tensor with one of each warp.
 
-        The numbers are the same in all lanes of a warp. In a cluster a lane writes to each block. Each exchange has
+        The values are the same in all lanes of a warp. In a cluster a lane writes to each block. Each exchange has
         memory of its own, so that the next one may begin before others have read this. No block ends before all have
         written to it. They have all begun, since they met before.
         """
         thread, _, _ = cute.arch.thread_idx()
         lane, warp = thread % WARP, thread // WARP
         warps = self.split.threads // WARP
-        rooms = [cute.arch.alloc_smem(type(one), warps * self.cluster) for one in mine]
+        buffers = [cute.arch.alloc_smem(type(value), warps * self.cluster) for value in mine]
         if cutlass.const_expr(self.cluster > 1):
             if lane < self.cluster:
                 for i in cutlass.range_constexpr(len(mine)):
-                    here = cute.make_rmem_tensor(1, type(mine[i]))
-                    here[0] = mine[i]
-                    there = cute.arch.map_dsmem_ptr(rooms[i] + (self.part() * warps + warp), lane)
-                    cute.autovec_copy(here, cute.make_tensor(there, cute.make_layout(1)))
+                    source = cute.make_rmem_tensor(1, type(mine[i]))
+                    source[0] = mine[i]
+                    target = cute.arch.map_dsmem_ptr(buffers[i] + (self.part() * warps + warp), lane)
+                    cute.autovec_copy(source, cute.make_tensor(target, cute.make_layout(1)))
             cute.arch.cluster_arrive()  # what was written before is seen after
             cute.arch.cluster_wait()
         else:
             if lane == 0:
                 for i in cutlass.range_constexpr(len(mine)):
-                    (rooms[i] + warp).store(mine[i])
+                    (buffers[i] + warp).store(mine[i])
             cute.arch.sync_threads()
         first = self.split.first_warp(thread) if cutlass.const_expr(self.cluster == 1) else 0
-        return [cute.make_tensor(room + first, cute.make_layout(self.tellers)) for room in rooms]
+        return [cute.make_tensor(buffer + first, cute.make_layout(self.warps_per_row)) for buffer in buffers]
 
     @cute.jit
-    def gathered(self, parts: cute.Tensor, operation: cutlass.Constexpr) -> Any:
-        """What was told, put together: a lane takes every thirty-second."""
-        found = self.heard(parts, 0)
-        for step in cutlass.range_constexpr(1, self.hearings):
-            found = operation(found, self.heard(parts, step))
-        return cute.arch.warp_reduction(found, operation, threads_in_group=min(self.tellers, WARP))
+    def combined(self, partials: cute.Tensor, operation: cutlass.Constexpr) -> Any:
+        """The partial results of all warps, combined: a lane takes every thirty-second."""
+        total = self.partial(partials, 0)
+        for step in cutlass.range_constexpr(1, self.partials_per_lane):
+            total = operation(total, self.partial(partials, step))
+        return cute.arch.warp_reduction(total, operation, threads_in_group=min(self.warps_per_row, WARP))
 
     @property
-    def hearings(self) -> int:
-        """How many of what was told a lane takes."""
-        return max(1, self.tellers // WARP)
+    def partials_per_lane(self) -> int:
+        """How many of the partial results a lane takes."""
+        return max(1, self.warps_per_row // WARP)
 
     @cute.jit
-    def heard(self, parts: cute.Tensor, step: cutlass.Constexpr) -> Any:
-        """One of what was told: lanes in turn, and again from the first where there are fewer than lanes."""
-        return parts[cute.arch.lane_idx() % min(self.tellers, WARP) + step * WARP]
+    def partial(self, partials: cute.Tensor, step: cutlass.Constexpr) -> Any:
+        """A lane's partial result: lanes take them in turn, and begin again where there are fewer than lanes."""
+        return partials[cute.arch.lane_idx() % min(self.warps_per_row, WARP) + step * WARP]
 
 
 def matrix(dtype: Any, rows: Any, columns: int) -> Any:

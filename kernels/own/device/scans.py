@@ -1,8 +1,5 @@
 """Sums of what stands before: for the lanes of a warp, and for the threads of a block."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import cutlass

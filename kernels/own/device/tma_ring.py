@@ -4,9 +4,6 @@ One warp of a block loads, ``full`` says when a stage is there, and ``empty`` wh
 with a stage's number and a parity, which is that of the barriers' phase: see ``TmaRing.after``.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -86,8 +83,8 @@ def tma_copy(tensor: Any, layout: Any, tile: tuple[int, int], parts: int = 1) ->
     """How TMA copies tiles of a tensor into stages of a layout, and the tensor for it: whole ones, or ``parts`` of
     them, each for all blocks that share them."""
     operation = cpasync.CopyBulkTensorTileG2SMulticastOp if parts > 1 else cpasync.CopyBulkTensorTileG2SOp
-    one = cute.select(layout, mode=[0, 1])
-    return cpasync.make_tiled_tma_atom(operation(), tensor, one, tile, num_multicast=parts)
+    stage_layout = cute.select(layout, mode=[0, 1])
+    return cpasync.make_tiled_tma_atom(operation(), tensor, stage_layout, tile, num_multicast=parts)
 
 
 def tma_parts(copy: Any, stages: Any, tile: Any, part: Any = 0, parts: int = 1) -> Any:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any, Literal
 
 from precast.kernels.authoring import rounding
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.declare import Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.launch_plan import LaunchPlan
-from precast.kernels.own.elementwise import forms
+from precast.kernels.own.elementwise.forms import Elementwise
 from precast.loader.contract.format.config import Config
-
-
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x``, ``y`` and ``out`` of one problem."""
-    return {
-        "x": forms.random(config, problem, device=device, seed=seed),
-        "y": forms.random(config, problem, device=device, seed=seed + 1),
-        "out": forms.empty(config, problem, device=device),
-    }
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,16 +23,6 @@ def tolerance(config: Config) -> Tolerance:
     return rounding.stored(str(config["dtype"]), 2.0**-23)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """One addition for each element; two read and one written.
-
-    >>> cost({"dtype": "bfloat16"}, {"rows": 10, "columns": 100})
-    Cost(flops=1000, bytes=6000)
-    """
-    n = prod(forms.shape(problem))
-    return Cost(flops=n, bytes=3 * n * bits(str(config["dtype"])) // 8)
-
-
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
     """torch's own addition, into the same memory."""
     import torch
@@ -52,25 +31,10 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch.add": lambda: torch.add(x, y, out=out)}
 
 
-def launch(config: Config) -> LaunchPlan:
-    """One block for each tile, and one for empty tensors."""
-    return forms.launch(config, ("x", "y", "out"))
+ADD = Elementwise(op="add", tensors=("x", "y"), reference=reference, tolerance=tolerance, peer=peer)
 
 
-@kernel(
-    op="add",
-    targets=["sm_80+"],
-    supports=forms.supports,
-    problems=forms.problems,
-    large=forms.large,
-    inputs=inputs,
-    outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    peer=peer,
-    launch=launch,
-)
+@ADD
 def add(dtype: DType, rank: Literal[1, 2] = 1, threads: Tuned[int] = 256, unroll: Tuned[int] = 1) -> Any:
     """``add(x, y, out)``: ``out = x + y``, computed in float32.
 

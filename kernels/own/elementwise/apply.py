@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, rounding
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.declare import Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.elementwise import forms
+from precast.kernels.own.elementwise.forms import Elementwise
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
@@ -28,14 +27,6 @@ def supports(config: Config, target: Target) -> str | None:
     return configs.not_among(config, "function", _FUNCTIONS) or forms.supports(config, target)
 
 
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """``x`` and ``out`` of one problem."""
-    return {
-        "x": forms.random(config, problem, device=device, seed=seed),
-        "out": forms.empty(config, problem, device=device),
-    }
-
-
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The function in float64."""
     return {"out": _torch(config)(inputs["x"].double())}
@@ -49,25 +40,10 @@ def tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=stored.rtol, atol=stored.atol + cancelled, ulps=stored.ulps)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """Some operations for each element, which is read once and written once.
-
-    >>> cost({"dtype": "bfloat16", "function": "relu"}, {"n": 1000})
-    Cost(flops=1000, bytes=4000)
-    """
-    n = prod(forms.shape(problem))
-    return Cost(flops=_FLOPS[str(config["function"])] * n, bytes=2 * n * bits(str(config["dtype"])) // 8)
-
-
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
     """torch's own."""
     x, function = inputs["x"], _torch(config)
     return {f"torch {config['function']}": lambda: function(x)}
-
-
-def launch(config: Config) -> LaunchPlan:
-    """One block for each tile, and one for an empty tensor."""
-    return forms.launch(config, ("x", "out"))
 
 
 def _torch(config: Config) -> Callable[[Any], Any]:
@@ -85,21 +61,19 @@ def _torch(config: Config) -> Callable[[Any], Any]:
     return functions[str(config["function"])]
 
 
-@kernel(
+APPLY = Elementwise(
     op="apply",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=forms.problems,
-    large=forms.large,
-    inputs=inputs,
-    outputs=["out"],
+    tensors=("x",),
     reference=reference,
     tolerance=tolerance,
-    special_values=["nan", "zero", "denormal"],  # at minus infinity formulas differ
-    cost=cost,
     peer=peer,
-    launch=launch,
+    flops=lambda config: _FLOPS[str(config["function"])],
+    supports=supports,
+    special_values=["nan", "zero", "denormal"],  # at minus infinity formulas differ
 )
+
+
+@APPLY
 def apply(
     dtype: DType,
     function: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "square"],

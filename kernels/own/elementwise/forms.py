@@ -1,4 +1,4 @@
-"""The forms that elementwise kernels take tensors in: contiguous ones of any length, or rows with strides of their own.
+"""Elementwise kernels: the forms in which they take tensors, and the decorator that declares them.
 
 With ``rank`` 1, tensors are one-dimensional, of the same length and contiguous; a contiguous tensor of any shape is
 passed as ``x.view(-1)``. With ``rank`` 2 they are matrices of the same shape, whose row strides keep every row
@@ -7,11 +7,13 @@ aligned to 16 bytes. The output may be an input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, TypeVar
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Problem
+from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.tiles import Tile
@@ -19,6 +21,7 @@ from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.program.expression import Expression
 from precast.loader.contract.format.target import Target
 
+F = TypeVar("F", bound=Callable[..., Any])
 _THREADS = (32, 64, 128, 256, 512, 1024)
 _UNROLL = (1, 2, 4, 8)
 _RANKS = (1, 2)
@@ -77,14 +80,78 @@ def shape(problem: Problem) -> tuple[int, ...]:
     return (problem["n"],) if "n" in problem else (problem["rows"], problem["columns"])
 
 
-def random(config: Config, problem: Problem, *, device: Any, seed: int) -> Any:
-    """An input of a problem. Padding is memory between the rows."""
-    return tensors.normal(shape(problem), str(config["dtype"]), device=device, seed=seed, row_stride=_stride(problem))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise:
+    """A decorator that declares a kernel whose result, ``out``, is a function of each element of its inputs alone.
 
+    ``tensors`` are the inputs, in call order; ``out`` follows, then ``numbers``, each from a seed. ``flops`` is
+    how many operations an element takes. Everything else is as in ``Declaration``.
 
-def empty(config: Config, problem: Problem, *, device: Any) -> Any:
-    """An output of a problem."""
-    return tensors.empty(shape(problem), str(config["dtype"]), device=device, row_stride=_stride(problem))
+    >>> double = Elementwise(
+    ...     op="double",
+    ...     tensors=("x",),
+    ...     reference=lambda config, inputs: {"out": 2 * inputs["x"].double()},
+    ...     tolerance=lambda config: Tolerance(rtol=0.0, atol=0.0),
+    ...     peer=lambda config, inputs: {},
+    ... )
+    >>> double.arguments, double.cost({"dtype": "bfloat16"}, {"n": 1000})
+    (('x', 'out'), Cost(flops=1000, bytes=4000))
+    """
+
+    op: str
+    tensors: tuple[str, ...]
+    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]]
+    tolerance: Callable[[Config], Tolerance]
+    peer: Peers
+    numbers: Mapping[str, Callable[[int], float]] = field(default_factory=dict)
+    flops: Callable[[Config], int] = lambda config: 1
+    supports: Callable[[Config, Target], str | None] = supports
+    special_values: Sequence[str] = SPECIAL_VALUES
+
+    def __call__(self, function: F) -> F:
+        """Declare the function that compiles the kernel."""
+        declare = kernel(
+            op=self.op,
+            targets=["sm_80+"],
+            supports=self.supports,
+            problems=problems,
+            large=large,
+            inputs=self.inputs,
+            outputs=["out"],
+            reference=self.reference,
+            tolerance=self.tolerance,
+            special_values=self.special_values,
+            cost=self.cost,
+            peer=self.peer,
+            launch=self.launch,
+        )
+        return declare(function)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All arguments, in call order."""
+        return (*self.tensors, "out", *self.numbers)
+
+    def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+        """Every argument of one problem. Padding is memory between the rows."""
+        sizes, dtype = shape(problem), str(config["dtype"])
+        stride = sizes[1] + problem.get("padding", 0) if len(sizes) == 2 else None
+        values = {
+            name: tensors.normal(sizes, dtype, device=device, seed=seed + i, row_stride=stride)
+            for i, name in enumerate(self.tensors)
+        }
+        values["out"] = tensors.empty(sizes, dtype, device=device, row_stride=stride)
+        return values | {name: number(seed) for name, number in self.numbers.items()}
+
+    def cost(self, config: Config, problem: Problem) -> Cost:
+        """Each tensor read once or written once."""
+        n = prod(shape(problem))
+        passes = len(self.tensors) + 1
+        return Cost(flops=self.flops(config) * n, bytes=passes * n * bits(str(config["dtype"])) // 8)
+
+    def launch(self, config: Config) -> LaunchPlan:
+        """One block for each tile, and one for empty tensors."""
+        return launch(config, self.arguments)
 
 
 def launch(config: Config, parameters: tuple[str, ...]) -> LaunchPlan:
@@ -108,7 +175,3 @@ def tile_of(config: Config) -> Tile:
     """How the threads of a block share what it takes."""
     vector = 128 // bits(str(config["dtype"]))
     return Tile(vector, configs.integer(config, "threads"), configs.integer(config, "unroll"))
-
-
-def _stride(problem: Problem) -> int | None:
-    return problem["columns"] + problem.get("padding", 0) if "columns" in problem else None

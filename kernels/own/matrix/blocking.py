@@ -185,13 +185,13 @@ class Blocking:
         step = self.rows * self.across
         return self.token_clusters(m) * ((n + step - 1) // step) * self.cluster
 
-    def place(self, block: Any, token_clusters: Any) -> tuple[Any, Any, Any, Any]:
+    def position(self, block: Any, token_clusters: Any) -> tuple[Any, Any, Any, Any]:
         """A block's share of k, its number among those that load together, and its tile of tokens and of weights.
 
         Tiles of the same weights stand one after another, so that the L2 cache has them for all but the first.
 
         >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2)
-        >>> [one.place(block, 3) for block in (0, 1, 2, 6)]
+        >>> [one.position(block, 3) for block in (0, 1, 2, 6)]
         [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
         """
         share = block % self.split
@@ -243,8 +243,10 @@ class Blocking:
                 f"tile {self.tokens} by {self.rows} by {self.depth} does not fit in the shared memory of "
                 f"{self.residents} blocks on an SM: use a smaller one, or fewer residents"
             )
-        one = self.second // 2  # sums of one instruction, which the compiler fits into the registers before any is lent
-        if self.sums + _OTHERS > self.registers or one + _OTHERS > self._share(self.warps + self.loaders):
+        instruction_sums = (
+            self.second // 2
+        )  # sums of one instruction, which the compiler fits into the registers before any is lent
+        if self.sums + _OTHERS > self.registers or instruction_sums + _OTHERS > self._share(self.warps + self.loaders):
             return (
                 f"tile {self.tokens} by {self.rows} takes {self.sums} registers of a thread for its sums, too many "
                 f"with {self.residents} blocks on an SM: use a smaller one, or fewer residents"

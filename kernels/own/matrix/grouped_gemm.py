@@ -110,14 +110,14 @@ class GroupedProduct:
         >>> MASKED.problems(some)[0]
         {'m': 0, 'n': 128, 'k': 128, 'padding': 0}
         """
-        one = grouping_of(config)
-        tokens, columns = one.tokens, one.columns
+        blocks = grouping_of(config)
+        tokens, columns = blocks.tokens, blocks.columns
         cases = [
             (0, 128, 128, 0), (1, 8, 16, 0), (tokens // 2, columns + 8, 80, 16),
             (tokens + 1, 2 * columns - 8, 256, 16), (3, columns, 0, 16), (tokens, 3 * columns, 1040, 0),
             (128, 2048, 2048, 0),
         ]  # fmt: skip
-        step = BLOCK if one.gated and one.scaled else 1  # the scales of a gate's last rows are its own
+        step = BLOCK if blocks.gated and blocks.scaled else 1  # the scales of a gate's last rows are its own
         return [{"m": m, "n": -(-n // step) * step, "k": k, "padding": pad} for m, n, k, pad in cases]
 
     def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -136,11 +136,11 @@ class GroupedProduct:
 
         def tensor(parts: int, rows: int, columns: int, dtype: str, factor: float, seed: int) -> Any:
             generator = torch.Generator(device=device).manual_seed(seed)
-            made = torch.empty((parts, rows, columns + pad), dtype=to_torch(dtype), device=device)
-            for part in made:  # one at a time: all of them in float32 would take much memory
+            result = torch.empty((parts, rows, columns + pad), dtype=to_torch(dtype), device=device)
+            for part in result:  # one at a time: all of them in float32 would take much memory
                 values = torch.randn((rows, columns + pad), generator=generator, dtype=torch.float32, device=device)
                 part.copy_(values.mul_(factor))
-            return made[..., :columns]
+            return result[..., :columns]
 
         def scale(shape: tuple[int, ...], factor: float, seed: int) -> Any:
             generator = torch.Generator(device=device).manual_seed(seed)
@@ -167,11 +167,11 @@ class GroupedProduct:
             if inputs["a_scale"] is not None:
                 a = a * _spread(inputs["a_scale"][segment, :, rows].T, a.shape, (1, BLOCK))
                 b = b * _spread(inputs["b_scale"][expert], b.shape, (BLOCK, BLOCK))
-            found = a @ b.T
+            result = a @ b.T
             if config["activation"] == "silu":
-                gate, other = found.chunk(2, dim=-1)
-                found = torch.nn.functional.silu(gate) * other
-            out[segment, rows] = found
+                gate, other = result.chunk(2, dim=-1)
+                result = torch.nn.functional.silu(gate) * other
+            out[segment, rows] = result
         return {"out": out}
 
     def peer(self, config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -182,8 +182,8 @@ class GroupedProduct:
         if not half or config["activation"] or not hasattr(torch, "_grouped_mm"):
             return {}
         rows = self._rows(inputs)
-        a = torch.cat([inputs["a"][place] for place in rows])
-        counts = torch.tensor([place[1].stop - place[1].start for place in rows], device=a.device)
+        a = torch.cat([inputs["a"][position] for position in rows])
+        counts = torch.tensor([position[1].stop - position[1].start for position in rows], device=a.device)
         b, ends = inputs["b"].transpose(1, 2), counts.cumsum(0).int()
         return {"torch._grouped_mm": lambda: torch._grouped_mm(a, b, offs=ends)}
 

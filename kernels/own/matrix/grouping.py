@@ -106,8 +106,8 @@ class Grouping:
     @property
     def stages(self) -> int:
         """Steps that are loaded ahead: as many as fit."""
-        one = (self.rows + self.tokens) * DEPTH_BYTES + self.scale_bytes
-        return min(_STAGES, (_SHARED - _SMALL - self.staged_bytes - 4096) // one)
+        stage = (self.rows + self.tokens) * DEPTH_BYTES + self.scale_bytes
+        return min(_STAGES, (_SHARED - _SMALL - self.staged_bytes - 4096) // stage)
 
     @property
     def sums(self) -> int:
@@ -129,13 +129,15 @@ class Grouping:
         step = self.tokens * self.along
         return (m + step - 1) // step
 
-    def place(self, number: Any, tiles: Any, clusters: Any, least: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
+    def position(
+        self, number: Any, tiles: Any, clusters: Any, least: Callable[[Any, Any], Any] = min
+    ) -> tuple[Any, Any]:
         """The place along the tokens, and along the weights, of a cluster's tile among those of one expert.
 
         Tiles that are taken together lie in a square: they read as few rows of tokens and of weights as can be.
 
         >>> one = Grouping(tokens=64, rows=128, width=2)
-        >>> [one.place(number, 20, 3) for number in (0, 1, 16, 48, 59)]
+        >>> [one.position(number, 20, 3) for number in (0, 1, 16, 48, 59)]
         [(0, 0), (1, 0), (0, 1), (16, 0), (19, 2)]
         """
         above = number // (_TALL * clusters)

@@ -209,7 +209,7 @@ def shape_refusal(config: Config, keys: Sequence[str] = ("tile", "warps")) -> st
     """
     for key in keys:
         names = "(m, n, k)" if key == "tile" else "(m, n)"
-        found = configs.integers(config, key)
-        if len(found) != names.count(",") + 1:
-            return f"{key} is {list(found)}: write its {names}"
+        values = configs.integers(config, key)
+        if len(values) != names.count(",") + 1:
+            return f"{key} is {list(values)}: write its {names}"
     return None

@@ -93,7 +93,7 @@ class Side:
         behind = number * (threads * self.vector)
         return behind >> _log(self.width), behind & (self.width - 1)
 
-    def place(self, line: Any, position: Any) -> Any:
+    def offset(self, line: Any, position: Any) -> Any:
         """Where an element of a line stands in the stage."""
         pieces = min(_BANKS * 8 // (self.bits * self.granule), self.width // self.granule)
         lines = _BANKS * 8 // (self.bits * self.granule * pieces)  # that lie in different banks as they are
@@ -104,7 +104,7 @@ class Side:
 
     def at(self, along: Any, k: Any) -> Any:
         """Where an element of the side stands in the stage."""
-        return self.place(along, k) if self.contiguous_k else self.place(k, along)
+        return self.offset(along, k) if self.contiguous_k else self.offset(k, along)
 
     def matrix_row(self, lane: Any, by_rows: bool) -> tuple[Any, Any]:
         """Where, as (along, k), the row of a matrix of 8 by 8 begins that a thread of a warp names, of the four that
@@ -211,13 +211,13 @@ class Staging:
             return "the sides of a tile, warps and residents are counted from 1: use larger numbers"
         if self.threads * self.residents > 1024:
             return f"{self.threads} threads, {self.residents} times, are too many: use 1024 at most, or fewer residents"
-        for name, size, parts, one in (
+        for name, size, parts, step in (
             ("m", self.first.along, self.across[0], unit[0]),
             ("n", self.second.along, self.across[1], unit[1]),
             ("k", self.depth, 1, unit[2]),
         ):
-            if size % (parts * one):
-                return f"the {name} of the tile is {size}: use a multiple of {parts * one}"
+            if size % (parts * step):
+                return f"the {name} of the tile is {size}: use a multiple of {parts * step}"
         if self.stages < 2:
             return f"stages is {self.stages}: use 2 or more, so that one is filled while another is read"
         most = _SHARED.get(target.major, _LEAST)

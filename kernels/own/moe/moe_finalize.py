@@ -9,7 +9,7 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own.moe import moe_permute as moving
+from precast.kernels.own.moe import moe_permute
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
@@ -23,19 +23,19 @@ def supports(config: Config, target: Target) -> str | None:
     >>> supports(some, Target.parse("sm_90a"))
     'dtype is float32: use one of bfloat16, float16'
     """
-    return moving.refusal(config, ("bfloat16", "float16"))
+    return moe_permute.refusal(config, ("bfloat16", "float16"))
 
 
 def problems(config: Config) -> Sequence[Problem]:
     """No token, one, a few with padded rows, in one segment and in one for each expert, and many tokens last."""
-    return moving.cases(configs.integer(config, "hidden"))
+    return moe_permute.cases(configs.integer(config, "hidden"))
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """Every argument by name. The weights of a token add up to 1."""
     dtype, hidden, topk = str(config["dtype"]), configs.integer(config, "hidden"), configs.integer(config, "topk")
     tokens, pad = problem["tokens"], problem.get("padding", 0)
-    segments, most, rows = moving.places(problem, topk, device=device, seed=seed)
+    segments, most, rows = moe_permute.places(problem, topk, device=device, seed=seed)
     y = tensors.normal((segments, most, hidden + pad), "float32", device=device, seed=seed)
     return {
         "y": y.to(to_torch(dtype))[..., :hidden],
@@ -48,12 +48,12 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum in float64, choice by choice."""
     y, rows, weights = inputs["y"].flatten(0, 1), inputs["rows"].long(), inputs["weights"].double()
-    found = inputs["out"].double().zero_()
+    out = inputs["out"].double().zero_()
     for choice in range(rows.shape[1]):
         row = rows[:, choice]
         mine = row >= 0
-        found[mine] += weights[mine, choice, None] * y[row[mine]].double()
-    return {"out": found}
+        out[mine] += weights[mine, choice, None] * y[row[mine]].double()
+    return {"out": out}
 
 
 def tolerance(config: Config) -> Tolerance:

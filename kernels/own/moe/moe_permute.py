@@ -56,20 +56,20 @@ def problems(config: Config) -> Sequence[Problem]:
 def cases(hidden: int) -> Sequence[Problem]:
     """The problems of ``moe_permute`` and ``moe_finalize``, which have the same sizes."""
     many = max(64, (1 << 24) // hidden)
-    here = _EXPERTS - 1
-    shapes = [(0, 0, 1), (1, 0, 1), (3, 16, here), (17, 16, 1), (131, 48, here), (257, 0, here), (many, 0, 1)]
+    experts = _EXPERTS - 1
+    shapes = [(0, 0, 1), (1, 0, 1), (3, 16, experts), (17, 16, 1), (131, 48, experts), (257, 0, experts), (many, 0, 1)]
     return [{"tokens": tokens, "padding": padding, "segments": segments} for tokens, padding, segments in shapes]
 
 
 def places(problem: Problem, topk: int, *, device: Any, seed: int) -> tuple[int, int, Any]:
-    """Segments, rows of a segment, and the rows of a problem's entries, of which one expert's are dropped."""
+    """Segments, rows of a segment, and the rows of a problem's entries. The entries of one expert are dropped."""
     tokens, masked = problem["tokens"], problem.get("segments", 1) > 1
     ids = routing.routes(tokens, topk, _EXPERTS, device=device, seed=seed)
-    here = _EXPERTS - 1
+    local_experts = _EXPERTS - 1
     most = max(1, tokens) if masked else tokens * topk
-    capacity = here * most if masked else most
-    found = routing.sort(ids, 0, experts=here, align=1, masked=masked, capacity=capacity)
-    return (here if masked else 1), most, found.rows
+    capacity = local_experts * most if masked else most
+    routes = routing.sort(ids, 0, experts=local_experts, align=1, masked=masked, capacity=capacity)
+    return (local_experts if masked else 1), most, routes.rows
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -101,12 +101,12 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     segment, within = row // max(1, out.shape[1]), row % max(1, out.shape[1])
     moved = out.double()
     moved[segment, within] = x[mine].double()
-    found = {"out": moved}
+    results = {"out": moved}
     if inputs["x_scale"] is not None:
         scales = inputs["out_scale"].clone()
         scales.transpose(1, 2)[segment, within] = inputs["x_scale"].T[mine]
-        found["out_scale"] = scales
-    return found
+        results["out_scale"] = scales
+    return results
 
 
 def cost(config: Config, problem: Problem) -> Cost:

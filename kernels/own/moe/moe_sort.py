@@ -81,7 +81,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """A stable sort in torch."""
-    found = routing.sort(
+    routes = routing.sort(
         inputs["topk_ids"],
         inputs["first"],
         experts=configs.integer(config, "experts"),
@@ -89,7 +89,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
         masked=config["layout"] == "masked",
         capacity=len(inputs["sources"]),
     )
-    return {"counts": found.counts, "offsets": found.offsets, "sources": found.sources, "rows": found.rows}
+    return {"counts": routes.counts, "offsets": routes.offsets, "sources": routes.sources, "rows": routes.rows}
 
 
 def cost(config: Config, problem: Problem) -> Cost:

@@ -63,7 +63,7 @@ def routes(tokens: int, topk: int, experts: int, *, device: Any, seed: int) -> A
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """What ``moe_sort`` finds, as it is declared there; all are int32."""
+    """The results of ``moe_sort``, as declared there; all are int32."""
 
     counts: Any
     offsets: Any
@@ -102,5 +102,5 @@ def sort(ids: Any, first: int, *, experts: int, align: int, masked: bool, capaci
     rows[order] = row
     sources = torch.full((capacity,), -1, dtype=torch.int64, device=ids.device)
     sources[row[row >= 0]] = order[row >= 0]
-    found = (torch.minimum(counts, ends - offsets[:experts]), offsets, sources, rows.view(ids.shape))
-    return Sorted(*(value.int() for value in found))
+    results = (torch.minimum(counts, ends - offsets[:experts]), offsets, sources, rows.view(ids.shape))
+    return Sorted(*(value.int() for value in results))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from precast.kernels.authoring import configs, rounding
-from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring import rounding
+from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
@@ -21,17 +22,6 @@ _EPS = 1e-5
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     return row_cases.refusal(config, "hidden")
-
-
-def problems(config: Config) -> Sequence[Problem]:
-    """No row to many."""
-    split = row_cases.split_of(config, "hidden")
-    return row_cases.problems(split.rows, configs.integer(config, "hidden"), pad=split.vector)
-
-
-def large(config: Config) -> Problem:
-    """More than 2**31 elements."""
-    return row_cases.large(configs.integer(config, "hidden"))
 
 
 def prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
@@ -83,8 +73,8 @@ LAYERNORM = RowKernel(
         Tensor("out", _MATRIX, role="out"),
         Constant("eps", _EPS),
     ),
-    problems=problems,
-    large=large,
+    problems=partial(row_cases.problems, key="hidden"),
+    large=partial(row_cases.large, key="hidden"),
     prepare=prepare,
     reference=reference,
     tolerance=tolerance,

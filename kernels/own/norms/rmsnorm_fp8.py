@@ -5,18 +5,20 @@ FlashInfer's ``rmsnorm_fp8`` and ``fused_add_rmsnorm_fp8`` take one scale, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring import configs
+from precast.kernels.authoring.declare import Tolerance
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.own import float8
-from precast.kernels.own.rows import split_of
+from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
+from precast.kernels.own import float8, row_cases
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
+_MATRIX = ("rows", "hidden")
 _THREADS = (128, 256, 512, 1024)
 _STEP = 16  # elements of float8 in 16 bytes
 _EPS = 1e-6
@@ -24,59 +26,22 @@ _LEAST = 2.0**-20  # of the scales, so that a row of zeros has one
 
 
 def supports(config: Config, target: Target) -> str | None:
-    """Why a config cannot be built, or None.
-
-    >>> supports({"dtype": "bfloat16", "hidden": 1000, "threads": 128}, Target.parse("sm_90a"))
-    'hidden is 1000: use a multiple of 16, which are 16 bytes of float8'
-    """
-    if reason := configs.not_among(config, "threads", _THREADS):
-        return reason
-    if config["dtype"] not in ("bfloat16", "float16"):
-        return f"dtype is {config['dtype']}: use bfloat16 or float16"
-    hidden = configs.integer(config, "hidden")
-    if hidden < _STEP or hidden % _STEP:
-        return f"hidden is {hidden}: use a multiple of {_STEP}, which are 16 bytes of float8"
-    if not split_of(config).held:
-        return f"hidden is {hidden}, and threads {config['threads']}: a row stays in registers; use more threads"
-    return None
-
-
-def problems(config: Config) -> Sequence[Problem]:
-    """No row, one row, about as many as a block takes, padded rows, and a large matrix last."""
-    rows, pad = split_of(config).rows, _STEP
-    large = max(64, (1 << 26) // configs.integer(config, "hidden"))
-    cases = [(0, 0), (1, pad), (rows, 0), (rows + 1, pad), (5 * rows + 3, 3 * pad), (133, 0), (large, 0)]
-    return [{"rows": rows, "padding": padding} for rows, padding in cases]
-
-
-def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument by name; None for the residual where this config is without it."""
-    dtype, hidden, rows = str(config["dtype"]), configs.integer(config, "hidden"), problem["rows"]
-    stride = hidden + problem.get("padding", 0)
-
-    def matrix(seed: int) -> Any:
-        return tensors.normal((rows, hidden), dtype, device=device, seed=seed, row_stride=stride)
-
-    return {
-        "x": matrix(seed),
-        "residual": matrix(seed + 1) if config["residual"] else None,
-        "weight": tensors.normal((hidden,), dtype, device=device, seed=seed + 2),
-        "out": tensors.empty((rows, hidden), "float8_e4m3fn", device=device, row_stride=stride),
-        "scale": tensors.empty((rows,), "float32", device=device),
-        "eps": _EPS,
-    }
+    """Why a config cannot be built, or None."""
+    reason = configs.not_among(config, "dtype", ("bfloat16", "float16"))
+    reason = reason or row_cases.refusal(config, "hidden", multiple=_STEP, threads=_THREADS)
+    return reason or row_cases.spill_refusal(config, "hidden")
 
 
 def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum, its norm before the sum is rounded, and the scale of each row, in float64."""
     x = inputs["x"].double()
-    found = {}
+    results = {}
     if inputs["residual"] is not None:
         x = x + inputs["residual"].double()
-        found["residual"] = x
+        results["residual"] = x
     normal = x * (x.square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt() * inputs["weight"].double()
     scale = (normal.abs().amax(dim=-1) / float8.LARGEST).clamp(min=_LEAST)
-    return {**found, "out": normal / scale.unsqueeze(-1), "scale": scale}
+    return {**results, "out": normal / scale.unsqueeze(-1), "scale": scale}
 
 
 def tolerance(config: Config) -> Tolerance:
@@ -85,19 +50,8 @@ def tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=1e-5, atol=4e-6, ulps=0.75)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """Six operations for each element; everything read once and written once.
-
-    >>> cost({"dtype": "bfloat16", "hidden": 4096, "residual": True}, {"rows": 1, "padding": 0})
-    Cost(flops=24576, bytes=36868)
-    """
-    hidden, rows, width = configs.integer(config, "hidden"), problem["rows"], bits(str(config["dtype"])) // 8
-    moved = (3 if config["residual"] else 1) * width + 1
-    return Cost(6 * rows * hidden, rows * (hidden * moved + 4) + hidden * width)
-
-
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is many kernels if nobody compiles it."""
+    """The same in torch: many kernels unless torch compiles it."""
     import torch
     from torch.nn.functional import rms_norm
 
@@ -112,20 +66,28 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch rms_norm, amax, to": all_of_it}
 
 
-@kernel(
+RMSNORM_FP8 = RowKernel(
     op="rmsnorm_fp8",
-    targets=["sm_90+"],
+    targets=("sm_90+",),
     supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["residual", "out", "scale"],
-    in_place=["residual"],
+    arguments=(
+        Tensor("x", _MATRIX),
+        Tensor("residual", _MATRIX, role="in_out", when="residual"),
+        Tensor("weight", ("hidden",)),
+        Tensor("out", _MATRIX, "float8_e4m3fn", role="out"),
+        Tensor("scale", ("rows",), "float32", role="out"),
+        Constant("eps", _EPS),
+    ),
+    problems=partial(row_cases.problems, key="hidden", pad=_STEP),
     reference=reference,
     tolerance=tolerance,
-    special_values=["zero", "denormal"],  # a largest value drops NaN
-    cost=cost,
+    special_values=("zero", "denormal"),  # a largest value drops NaN
     peer=peer,
+    flops=6,
 )
+
+
+@RMSNORM_FP8
 def rmsnorm_fp8(dtype: DType, hidden: int, residual: bool = False, threads: Tuned[int] = 256) -> Any:
     """Root-mean-square norm as float8, with a scale for each row: ``(x, residual, weight, out, scale, eps)``.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Problem
+from precast.kernels.authoring.declare import Cost, Problem
+from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own import row_cases
 from precast.kernels.own.float8 import BLOCK
 from precast.loader.contract.format.config import Config
@@ -36,12 +37,19 @@ def supports(config: Config, target: Target) -> str | None:
     return reason or row_cases.refusal(config, "width", multiple=block_of(config) or _STEP)
 
 
-def problems(config: Config) -> Sequence[Problem]:
-    """No row to many, with room between rows and between the scales of blocks."""
-    split = row_cases.split_of(config, "width")
-    return row_cases.problems(split.rows, configs.integer(config, "width"), pad=_STEP)
+problems = partial(row_cases.problems, key="width", pad=_STEP)
+"""No row to many, with room between rows and between the scales of blocks."""
+
+large = partial(row_cases.large, key="width")
+"""More than 2**31 elements."""
 
 
-def large(config: Config) -> Problem:
-    """More than 2**31 elements."""
-    return row_cases.large(configs.integer(config, "width"))
+def cost(config: Config, problem: Problem, *, flops: int) -> Cost:
+    """Some operations for each element; everything read once and written once.
+
+    >>> cost({"dtype": "bfloat16", "width": 1024, "block": 128}, {"rows": 2}, flops=3)
+    Cost(flops=6144, bytes=6208)
+    """
+    rows, width = problem["rows"], configs.integer(config, "width")
+    scales = width // (block_of(config) or width)
+    return Cost(flops * rows * width, rows * (width * (bits(str(config["dtype"])) // 8 + 1) + 4 * scales))

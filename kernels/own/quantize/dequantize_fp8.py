@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, rounding, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.declare import Problem, Tolerance, kernel
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own import float8
 from precast.kernels.own.quantize import blocks
@@ -16,12 +17,8 @@ from precast.loader.contract.format.config import Config
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``scale`` and ``out``. Padding is memory between the rows."""
-    dtype, width, rows, padding = (
-        str(config["dtype"]),
-        configs.integer(config, "width"),
-        problem["rows"],
-        problem["padding"],
-    )
+    dtype, width = str(config["dtype"]), configs.integer(config, "width")
+    rows, padding = problem["rows"], problem["padding"]
     stride = width + padding
     scale = float8.scales(rows, width, blocks.block_of(config), device=device, padding=padding)
     scale.copy_(tensors.normal(tuple(scale.shape), "float32", device=device, seed=seed + 1).abs_())
@@ -42,19 +39,8 @@ def tolerance(config: Config) -> Tolerance:
     return rounding.stored(str(config["dtype"]), 2.0**-23)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """One multiplication for each element; everything read once and written once.
-
-    >>> cost({"dtype": "bfloat16", "width": 1024, "block": 128}, {"rows": 2})
-    Cost(flops=2048, bytes=6208)
-    """
-    rows, width = problem["rows"], configs.integer(config, "width")
-    scales = width // (blocks.block_of(config) or width)
-    return Cost(rows * width, rows * (width * (bits(str(config["dtype"])) // 8 + 1) + 4 * scales))
-
-
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is several kernels if nobody compiles it."""
+    """The same in torch: several kernels unless torch compiles it."""
     x, scale, dtype = inputs["x"], inputs["scale"], inputs["out"].dtype
     by_row = scale.unsqueeze(0) if scale.dim() == 1 else scale
     shape = (x.shape[0], by_row.shape[0], -1)
@@ -72,7 +58,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     outputs=["out"],
     reference=reference,
     tolerance=tolerance,
-    cost=cost,
+    cost=partial(blocks.cost, flops=1),
     peer=peer,
 )
 def dequantize_fp8(

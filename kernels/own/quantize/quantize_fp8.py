@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
-from precast.kernels.authoring.dtypes import bits, to_cutlass
+from precast.kernels.authoring.declare import Problem, Tolerance, kernel
+from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own import float8
 from precast.kernels.own.quantize import blocks
@@ -16,12 +17,8 @@ from precast.loader.contract.format.config import Config
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x``, ``out`` and ``scale``. Padding is memory between the rows."""
-    dtype, width, rows, padding = (
-        str(config["dtype"]),
-        configs.integer(config, "width"),
-        problem["rows"],
-        problem["padding"],
-    )
+    dtype, width = str(config["dtype"]), configs.integer(config, "width")
+    rows, padding = problem["rows"], problem["padding"]
     stride = width + padding
     return {
         "x": tensors.normal((rows, width), dtype, device=device, seed=seed, row_stride=stride),
@@ -41,19 +38,8 @@ def tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=4 * 2.0**-24, atol=0.0, ulps=0.75)
 
 
-def cost(config: Config, problem: Problem) -> Cost:
-    """Three operations for each element; everything read once and written once.
-
-    >>> cost({"dtype": "bfloat16", "width": 1024, "block": 128}, {"rows": 2})
-    Cost(flops=6144, bytes=6208)
-    """
-    rows, width = problem["rows"], configs.integer(config, "width")
-    scales = width // (blocks.block_of(config) or width)
-    return Cost(3 * rows * width, rows * (width * (bits(str(config["dtype"])) // 8 + 1) + 4 * scales))
-
-
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The same in torch, which is many kernels if nobody compiles it."""
+    """The same in torch: many kernels unless torch compiles it."""
     import torch
 
     x, block = inputs["x"], blocks.block_of(config)
@@ -76,7 +62,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     reference=reference,
     tolerance=tolerance,
     special_values=["zero", "denormal"],  # a largest value drops NaN
-    cost=cost,
+    cost=partial(blocks.cost, flops=3),
     peer=peer,
 )
 def quantize_fp8(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, rounding, tensors
@@ -27,17 +28,6 @@ def supports(config: Config, target: Target) -> str | None:
     return reason or row_cases.cluster_refusal(config, "width", target)
 
 
-def problems(config: Config) -> Sequence[Problem]:
-    """No row to many."""
-    split = row_cases.split_of(config, "width")
-    return row_cases.problems(split.rows, configs.integer(config, "width"), pad=split.vector)
-
-
-def large(config: Config) -> Problem:
-    """More than 2**31 elements."""
-    return row_cases.large(configs.integer(config, "width"))
-
-
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
     """``x`` and ``out``. What is added up has a mean of 3, so that sums do not cancel. Padding lies between rows."""
     dtype, width, rows = str(config["dtype"]), configs.integer(config, "width"), problem["rows"]
@@ -58,8 +48,8 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     largest = x.amax(dim=-1)
     if config["function"] == "max":
         return {"out": largest}
-    found = (x == largest.unsqueeze(-1)) | x.isnan()
-    return {"out": found.to(torch.uint8).argmax(dim=-1)}
+    is_largest = (x == largest.unsqueeze(-1)) | x.isnan()
+    return {"out": is_largest.to(torch.uint8).argmax(dim=-1)}
 
 
 def tolerance(config: Config) -> Tolerance:
@@ -94,8 +84,8 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     op="reduce",
     targets=["sm_80+"],
     supports=supports,
-    problems=problems,
-    large=large,
+    problems=partial(row_cases.problems, key="width"),
+    large=partial(row_cases.large, key="width"),
     inputs=inputs,
     outputs=["out"],
     reference=reference,

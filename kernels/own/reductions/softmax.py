@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from precast.kernels.authoring import configs, rounding
-from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.row_kernel import RowKernel, Tensor
@@ -23,17 +24,6 @@ def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None."""
     reason = row_cases.refusal(config, "width") or row_cases.cluster_refusal(config, "width", target)
     return reason or row_cases.stage_refusal(config, "width")
-
-
-def problems(config: Config) -> Sequence[Problem]:
-    """No row to many."""
-    split = row_cases.split_of(config, "width")
-    return row_cases.problems(split.rows, configs.integer(config, "width"), pad=split.vector)
-
-
-def large(config: Config) -> Problem:
-    """More than 2**31 elements."""
-    return row_cases.large(configs.integer(config, "width"))
 
 
 def prepare(config: Config, inputs: dict[str, Any], seed: int) -> None:
@@ -75,8 +65,8 @@ SOFTMAX = RowKernel(
     targets=("sm_80+",),
     supports=supports,
     arguments=(Tensor("x", _MATRIX), Tensor("out", _MATRIX, role="out")),
-    problems=problems,
-    large=large,
+    problems=partial(row_cases.problems, key="width"),
+    large=partial(row_cases.large, key="width"),
     prepare=prepare,
     reference=reference,
     tolerance=tolerance,

@@ -93,7 +93,7 @@ def test_one_that_hangs_is_ended_with_what_it_printed(tmp_path: Path, keys: dict
 def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         (one,) = launches.timed("scale", keys[128], [{"m": 8}])
-    assert one.refused == "its problems are of the sizes n, not of m"
+    assert one.refused == "its problems have the sizes n, not m"
 
 
 def test_a_problem_may_leave_out_how_tensors_lie_in_memory(tmp_path: Path, keys: dict[int, str]) -> None:
@@ -191,7 +191,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
         launches._seconds = 20.0
         assert len(launches.timed("scale", keys[128], None)) == 3
     assert failed.problem == {"n": 9}
-    assert failed.fault == "it ended with ValueError: n must be divisible by 8" and failed.broke
+    assert failed.fault == "it raised ValueError: n must be divisible by 8" and failed.broke
     assert "SIGSEGV" in ended.fault and ended.problem == {"n": 8}
     assert "no answer in 3 s" in hung.fault
     assert not any(one.passed for one in (failed, ended, hung))

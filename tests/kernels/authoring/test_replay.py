@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.replay import Output, ReplayError, replay, unplayable
+from precast.kernels.authoring.replay import Output, ReplayError, replay, replay_refusal
 from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument
 from precast.loader.contract.diagnostics.dump_folder import HEADER, block_name, call_name
 from precast.loader.contract.format.signature import Argument, Signature
@@ -135,7 +135,7 @@ def test_the_next_call_shows_what_the_program_had(tmp_path: Path) -> None:
     (output,) = replayed(tmp_path, first)
     assert output.later == "as before the next call"
     (output,) = replayed(tmp_path, first, lambda x, out: out.fill_(9))
-    assert output.later == "differs from what was there before the next call"
+    assert output.later == "differs from the memory before the next call"
 
 
 def test_a_next_call_without_it(tmp_path: Path) -> None:
@@ -155,14 +155,14 @@ def test_memory_that_was_left_out_is_zeros(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "reason"),
     [
-        (4096, "pointer", "more is a pointer: how much memory is behind it is not known"),
+        (4096, "pointer", "more is a pointer to memory of unknown size"),
         (object(), "const", "more was object that a dump cannot hold"),
         ((1, (object(),)), "const", "more was object that a dump cannot hold"),
     ],
 )
 def test_what_cannot_be_made_again(tmp_path: Path, value: Any, kind: str, reason: str) -> None:
     dump = dumped(tmp_path, torch.ones(1), torch.ones(1), value, kinds=("tensor", "tensor", kind))
-    assert unplayable(dump) == reason
+    assert replay_refusal(dump) == reason
     with pytest.raises(ReplayError, match=reason):
         replayed(tmp_path, dump)
 

@@ -111,7 +111,7 @@ def test_every_element_of_every_row_is_taken_once(
     parts = max(tile.blocks(columns), 1)
     taken: Counter[tuple[int, int]] = Counter()
     for block in range(max(rows * parts, 1)):
-        row, start = tile.place(block, parts)
+        row, start = tile.position(block, parts)
         if row >= rows:
             continue
         for thread in range(threads):

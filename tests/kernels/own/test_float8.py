@@ -82,7 +82,7 @@ def test_lanes_that_share_a_scale_are_of_one_warp_and_have_all_of_a_block(
     tile, width, lanes = Tile(vector, threads, unroll), count * float8.BLOCK, float8.BLOCK // vector
     written = []
     for part in range(tile.blocks(width)):
-        _, start = tile.place(part, tile.blocks(width))
+        _, start = tile.position(part, tile.blocks(width))
         for u in range(unroll):
             for first in range(0, threads, lanes):
                 columns = [tile.offset(tile.first(start, first + lane), u) for lane in range(lanes)]

@@ -1,8 +1,5 @@
 """``act_and_mul`` on the device: a block takes a part of one row; every thread ``unroll`` vectors of 16 bytes."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -42,7 +39,7 @@ class ActAndMul:
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
         tile = self.tile
-        row, start = tile.place(block, self.parts)
+        row, start = tile.position(block, self.parts)
         if row < x.shape[0]:
             source, target = cutlass.Int64(row) * x.stride[0], cutlass.Int64(row) * out.stride[0]
             first = tile.first(start, thread)

@@ -1,8 +1,5 @@
 """``silu_and_mul_fp8`` on the device: a block takes a part of one row; every thread ``unroll`` vectors of 16 bytes."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +33,7 @@ class SiluAndMulFp8(Float8Blocks):
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()
         tile = self.tile
-        row, first = self.place()
+        row, first = self.position()
         if row < cute.size(x, mode=[0]):
             source = row * x.stride[0]
             gates = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)

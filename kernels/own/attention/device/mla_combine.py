@@ -1,8 +1,5 @@
 """What the splits of ``mla_decode`` have of a result, added up: a block for each head of a sequence."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -50,8 +47,8 @@ def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse
     total.fill(0)
     for split in cutlass.range(splits, unroll=8):
         own = lse_parts[split, sequence, head]
-        place = cutlass.Int64(split) * out_parts.stride[0] + cutlass.Int64(block) * VALUES + thread * _VECTOR
-        cute.autovec_copy(at(out_parts, place, _VECTOR), part)
+        offset = cutlass.Int64(split) * out_parts.stride[0] + cutlass.Int64(block) * VALUES + thread * _VECTOR
+        cute.autovec_copy(at(out_parts, offset, _VECTOR), part)
         weight = cute.arch.exp2((own - base) * _LOG2_E)
         whole += weight
         for i in cutlass.range_constexpr(_VECTOR):
@@ -64,8 +61,8 @@ def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse
         inverse = 1.0 / whole
     result = cute.make_rmem_tensor(_VECTOR, out.element_type)
     result.store((total.load() * inverse).to(out.element_type))
-    place = cutlass.Int64(sequence) * out.stride[0] + cutlass.Int64(head) * out.stride[1] + thread * _VECTOR
-    cute.autovec_copy(result, at(out, place, _VECTOR))
+    offset = cutlass.Int64(sequence) * out.stride[0] + cutlass.Int64(head) * out.stride[1] + thread * _VECTOR
+    cute.autovec_copy(result, at(out, offset, _VECTOR))
     if cutlass.const_expr(lse is not None):
         logarithm = base + cute.math.log2(whole) * _LN_2  # minus infinity where nothing was seen
         if thread == 0:

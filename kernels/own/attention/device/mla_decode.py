@@ -5,9 +5,6 @@ The first group of four warps scores them, and turns scores into weights; then b
 values, which are the first 512 columns of the same stage: each group by 256 of them.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -140,9 +137,9 @@ class MlaDecode:
         # The kernel before may still be writing what this one reads, and reading what it writes.
         cute.arch.griddepcontrol_wait()
 
-        tile, split, sequence = latent.place(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
-        room = cutlass.Int32(page_table.shape[1]) * latent.page
-        length = cutlass.min(cutlass.max(cutlass.Int32(seqused_k[sequence]), 0), room)
+        tile, split, sequence = latent.position(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
+        capacity = cutlass.Int32(page_table.shape[1]) * latent.page
+        length = cutlass.min(cutlass.max(cutlass.Int32(seqused_k[sequence]), 0), capacity)
         first, steps = latent.share(latent.steps(length), split, splits)
         share = Share(sequence, tile, split, splits, length, first, steps)
         score.set(warpgroup.Field.ACCUMULATE, True)
@@ -176,8 +173,8 @@ class MlaDecode:
         """Fill the stages. The number of a page is fetched before the stage that it goes to is free."""
         latent, ring = self.latent, shared.ring
         pieces = latent.keys // latent.rows
-        asked = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
-        to_queries, from_queries = tma_parts(query_copy, shared.queries, asked)
+        queries = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
+        to_queries, from_queries = tma_parts(query_copy, shared.queries, queries)
         rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
         places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
         to, source = tma_parts(page_copy, places, rows)
@@ -188,18 +185,18 @@ class MlaDecode:
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
         numbers = cute.make_rmem_tensor(pieces, cutlass.Int32)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
-            known = share.length - step * latent.keys
-            there = cutlass.min((known + latent.rows - 1) // latent.rows, pieces)
+            left = share.length - step * latent.keys
+            count = cutlass.min((left + latent.rows - 1) // latent.rows, pieces)
             for piece in cutlass.range_constexpr(pieces):
-                key = step * latent.keys + cutlass.min(piece, there - 1) * latent.rows
+                key = step * latent.keys + cutlass.min(piece, count - 1) * latent.rows
                 numbers[piece] = page_table[share.sequence, key // latent.page]
             ring.wait_empty(stage, parity)
-            ring.expect(stage, there * latent.piece_bytes)
+            ring.expect(stage, count * latent.piece_bytes)
             for piece in cutlass.range_constexpr(pieces):
-                if piece < there:
-                    place = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
+                if piece < count:
+                    part = (step * latent.keys + piece * latent.rows) % latent.page // latent.rows
                     cute.copy(
-                        page_copy, source[None, place, numbers[piece]], to[None, piece, 0, stage],
+                        page_copy, source[None, part, numbers[piece]], to[None, piece, 0, stage],
                         tma_bar_ptr=ring.full + stage,
                     )  # fmt: skip
             stage, parity = ring.after(stage, parity)
@@ -212,10 +209,10 @@ class MlaDecode:
         ring = TmaRing.allocate(memory, latent.stages)
         factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
         queries = swizzled(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout, self.dtype)
-        room = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
+        stages = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
         weights = swizzled(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout, self.dtype)
-        rows = cute.recast_ptr(room, dtype=cutlass.Float32)
-        return Shared(queries, swizzled(room, stage_layout, self.dtype), weights, rows, factors, asked, ring)
+        rows = cute.recast_ptr(stages, dtype=cutlass.Float32)
+        return Shared(queries, swizzled(stages, stage_layout, self.dtype), weights, rows, factors, asked, ring)
 
     def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
         """How TMA copies whole rows of a tensor, and the tensor for it."""

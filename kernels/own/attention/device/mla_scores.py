@@ -1,8 +1,5 @@
 """The scores of ``mla_decode``: how its first group of four warps weighs latents, for itself and for the second."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -86,18 +83,18 @@ class Scores(Sums):
         most: cute.Tensor,
         whole: cute.Tensor,
         scaling: cute.Tensor,
-        known: cutlass.Int32,
+        left: cutlass.Int32,
         scale: cutlass.Float32,
     ) -> None:
         """Turn the scores of a stage into weights, those behind the ``known`` latents into zeros."""
         pairs = self.latent.keys // 8
         own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
         scores.store(scores.load() * scale)
-        if known < self.latent.keys:
+        if left < self.latent.keys:
             for half in cutlass.range_constexpr(2):
                 for pair in cutlass.range_constexpr(pairs):
                     for i in cutlass.range_constexpr(2):
-                        if column(self.thread, pair) + i >= known:
+                        if column(self.thread, pair) + i >= left:
                             own[i, half, pair] = cutlass.Float32(-math.inf)
         for half in cutlass.range_constexpr(2):
             best = most[half]

@@ -1,8 +1,5 @@
 """The sums of ``mla_decode``: what a group of four warps has of a result, in registers, and how it is added up."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -52,7 +49,7 @@ class Shared:
 
 
 class Sums:
-    """``HEADS`` rows of one half of the columns, of which a thread has two neighbours of each eight, in two rows."""
+    """``HEADS`` rows of one half of the columns. A thread has two neighbours of every eight columns, in two rows."""
 
     def __init__(self, latent: Latent, weigh: Any, part: int, thread: Any) -> None:
         self.latent, self.weigh, self.part, self.thread = latent, weigh, part, thread
@@ -68,9 +65,9 @@ class Sums:
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
             cute.arch.barrier_arrive(barrier_id=FREE, number_of_threads=2 * GROUP)
             shared.ring.wait_full(stage, parity)
-            known = share.length - step * latent.keys
-            if known < latent.keys:
-                self.clear(shared.stages, known, stage)
+            left = share.length - step * latent.keys
+            if left < latent.keys:
+                self.clear(shared.stages, left, stage)
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.hear(scaling, shared)
             self.multiply(scaling)
@@ -83,9 +80,9 @@ class Sums:
         self.multiply(scaling)
 
     @cute.jit
-    def clear(self, stages: cute.Tensor, known: cutlass.Int32, stage: cutlass.Int32) -> None:
+    def clear(self, stages: cute.Tensor, left: cutlass.Int32, stage: cutlass.Int32) -> None:
         """Zero the values behind the end of a sequence: a weight of zero would not hide what stands there, say NaN."""
-        for key in cutlass.range(known, self.latent.keys, unroll=1):
+        for key in cutlass.range(left, self.latent.keys, unroll=1):
             for part in cutlass.range_constexpr(VALUES // GROUP):
                 stages[key, part * GROUP + self.thread, stage] = stages.element_type(0)
         cute.arch.fence_view_async_shared()
@@ -136,13 +133,13 @@ class Sums:
         cute.arch.sync_warp()  # a warp has rows of its own
         if share.splits > 1:
             if share.steps > 0:
-                place = cute.crd2idx((share.split, share.sequence, 0, 0), out_parts.layout)
-                self.write(share, rows, out_parts, place, out_parts.stride[2])
+                offset = cute.crd2idx((share.split, share.sequence, 0, 0), out_parts.layout)
+                self.write(share, rows, out_parts, offset, out_parts.stride[2])
         else:
             self.write(share, rows, out, cutlass.Int64(share.sequence) * out.stride[0], out.stride[1])
 
     @cute.jit
-    def write(self, share: Any, rows: cute.Pointer, to: cute.Tensor, place: Any, apart: Any) -> None:
+    def write(self, share: Any, rows: cute.Pointer, to: cute.Tensor, offset: Any, apart: Any) -> None:
         """Write a warp's rows, 16 bytes a lane, each to its head: they are ``apart``, and the first is at ``place``."""
         vector = 128 // to.element_type.width
         result = cute.make_rmem_tensor(vector, to.element_type)
@@ -155,5 +152,5 @@ class Sums:
                     source = rows + cute.assume(number * PITCH + start, divby=4)
                     numbers = cute.make_tensor(source, cute.make_layout(vector)).load()
                     result.store(numbers.to(to.element_type))
-                    target = place + cutlass.Int64(head) * apart + self.part * HALF + start
+                    target = offset + cutlass.Int64(head) * apart + self.part * HALF + start
                     cute.autovec_copy(result, at(to, target, vector))

@@ -1,8 +1,5 @@
 """``all_reduce`` on the device: ranks meet, read each other's memory, and meet again."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -83,25 +80,25 @@ class AllReduce:
         sources: cute.Tensor,
         out: cute.Tensor,
         targets: cute.Tensor,
-        place: cutlass.Int64,
+        offset: cutlass.Int64,
         vector: cutlass.Constexpr,
     ) -> None:
         """Sum up a few neighbouring elements. All are read before the first is added: they are far away."""
         world = self.exchange.world
         parts = cute.make_rmem_tensor((vector, world), self.dtype)
         for peer in cutlass.range_constexpr(world):
-            cute.autovec_copy(self.at(sources[peer], place, vector), parts[None, peer])
+            cute.autovec_copy(self.at(sources[peer], offset, vector), parts[None, peer])
         total = parts[None, 0].load().to(cutlass.Float32)
         for peer in cutlass.range_constexpr(1, world):
             total += parts[None, peer].load().to(cutlass.Float32)
         result = cute.make_rmem_tensor(vector, self.dtype)
         result.store(total.to(self.dtype))
         if cutlass.const_expr(self.exchange.shots == 1):
-            to = out.iterator + cute.assume(place, divby=vector)
+            to = out.iterator + cute.assume(offset, divby=vector)
             cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
         else:
             for peer in cutlass.range_constexpr(world):
-                cute.autovec_copy(result, self.at(targets[peer], place, vector))
+                cute.autovec_copy(result, self.at(targets[peer], offset, vector))
 
     @cute.jit
     def meet(self, signals: cute.Tensor, rank: cutlass.Int32, block: cutlass.Int32, thread: cutlass.Int32) -> None:
@@ -114,15 +111,15 @@ class AllReduce:
         cute.arch.sync_threads()
         if thread < exchange.world:
             to = self.signal(signals[thread] + exchange.signal(block, rank))
-            found = cutlass.Uint32(1)
-            while found != 0:
-                found = cute.arch.atomic_cas(
+            previous = cutlass.Uint32(1)
+            while previous != 0:
+                previous = cute.arch.atomic_cas(
                     to, cmp=cutlass.Uint32(0), val=cutlass.Uint32(1), sem="release", scope="sys"
                 )
             own = self.signal(signals[rank] + exchange.signal(block, thread))
-            found = cutlass.Uint32(0)
-            while found != 1:
-                found = cute.arch.atomic_cas(
+            previous = cutlass.Uint32(0)
+            while previous != 1:
+                previous = cute.arch.atomic_cas(
                     own, cmp=cutlass.Uint32(1), val=cutlass.Uint32(0), sem="acquire", scope="sys"
                 )
         cute.arch.sync_threads()
@@ -134,11 +131,11 @@ class AllReduce:
             held[peer] = table[peer]
         return held
 
-    def at(self, address: Any, place: Any, vector: int) -> Any:
+    def at(self, address: Any, offset: Any, vector: int) -> Any:
         """A few elements of another rank's vector."""
         width = self.dtype.width // 8
         pointer = cute.make_ptr(
-            self.dtype, address + place * width, cute.AddressSpace.gmem, assumed_align=vector * width
+            self.dtype, address + offset * width, cute.AddressSpace.gmem, assumed_align=vector * width
         )
         return cute.make_tensor(pointer, cute.make_layout(vector))
 

@@ -1,8 +1,5 @@
 """What the elementwise kernels share on the device: a block takes one tile, a thread ``unroll`` vectors of 16 bytes."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -32,10 +29,10 @@ class Tiled:
     def blocks(self, out: cute.Tensor) -> cutlass.Int32:
         """One block for each tile; an empty tensor still takes one, which finds nothing to do."""
         if cutlass.const_expr(self.rank == 1):
-            found = cutlass.Int32(self.tile.blocks(cute.size(out)))  # out.shape[0] would be cut to 32 bits
+            count = cutlass.Int32(self.tile.blocks(cute.size(out)))  # out.shape[0] would be cut to 32 bits
         else:
-            found = cutlass.Int32(cute.size(out, mode=[0])) * self.parts(out)
-        return cutlass.max(found, 1)
+            count = cutlass.Int32(cute.size(out, mode=[0])) * self.parts(out)
+        return cutlass.max(count, 1)
 
     @cute.jit
     def parts(self, out: cute.Tensor) -> cutlass.Int32:
@@ -52,7 +49,7 @@ class Tiled:
             self.one_tile(sources, starts, out, cutlass.Int64(0), start, cute.size(out), function)
         else:
             parts = self.parts(out)
-            row, start = map(cutlass.Int64, self.tile.place(block, parts))
+            row, start = map(cutlass.Int64, self.tile.position(block, parts))
             if row < cute.size(out, mode=[0]):
                 starts = [row * source.stride[0] for source in sources]
                 columns = cutlass.Int64(cute.size(out, mode=[1]))

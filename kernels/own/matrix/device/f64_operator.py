@@ -8,9 +8,6 @@ for products of float64. A manifest builds it as any operator, with the keys of 
 The kernel is in ``gemm_f64.py`` beside this file; here is what CUTLASS asks of it.
 """
 
-# The operators' stubs know less than the DSL: see the other files of this folder.
-# mypy: disable-error-code="attr-defined,union-attr,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -107,13 +104,13 @@ class GemmF64Operator(CuteDslOperator):  # type: ignore[misc,unused-ignore]
         """Every operator that the filter accepts; CUTLASS keeps those whose metadata fits the arguments."""
         if epilogue_args is not None:
             return []
-        found = []
+        operators = []
         for operands, tile in product(cls._metadata_operand_combinations(), _DESIGNS):
             design = BLASDesignMetadata(mma_instruction_type=AmpereMma, tile_shape=tile, cluster_shape=(1, 1, 1))
             metadata = OperatorMetadata(_name(operands, tile), cls, [TargetSm("80")], operands, design)
             if metadata_filter(metadata):
-                found.append(cls(metadata))
-        return found
+                operators.append(cls(metadata))
+        return operators
 
 
 def _name(operands: Any, tile: tuple[int, int, int]) -> str:

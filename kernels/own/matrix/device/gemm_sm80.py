@@ -1,8 +1,5 @@
 """``gemm_sm80`` on the device: products of 16-bit numbers by tensor cores, as every GPU since Ampere has them."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -67,8 +64,8 @@ class GemmSm80(StagedGemm):
                     two[0], two[1] = sums[2 * half, j, i], sums[2 * half + 1, j, i]
                     rounded.store(two.load().to(self.out_dtype))
                     row, column = top + 16 * i + 8 * half + group, left + MATRIX * j + 2 * member
-                    place = held + cute.assume(row * self.pitch + column, divby=2)
-                    cute.autovec_copy(rounded, cute.make_tensor(place, cute.make_layout(2)))
+                    pointer = held + cute.assume(row * self.pitch + column, divby=2)
+                    cute.autovec_copy(rounded, cute.make_tensor(pointer, cute.make_layout(2)))
 
     @cute.jit
     def store(
@@ -90,8 +87,8 @@ class GemmSm80(StagedGemm):
         for i in cutlass.range_constexpr(staging.first.along * across // staging.threads):
             index = thread + i * staging.threads
             down, right = index // across, index % across * self.vector
-            place = held + cute.assume(down * self.pitch + right, divby=self.vector)
-            cute.autovec_copy(cute.make_tensor(place, cute.make_layout(self.vector)), values)
+            pointer = held + cute.assume(down * self.pitch + right, divby=self.vector)
+            cute.autovec_copy(cute.make_tensor(pointer, cute.make_layout(self.vector)), values)
             result.store(to, row + down, column + right, values, True)
 
 

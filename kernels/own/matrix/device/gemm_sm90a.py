@@ -5,9 +5,6 @@ With the weights first, which is the side of wgmma that takes 64, tokens stand o
 more SMs than the result has tiles.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -88,7 +85,7 @@ class GemmSm90a:
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         block, _, _ = cute.arch.block_idx()
         token_clusters = blocking.token_clusters(cutlass.Int32(out.shape[0]))
-        share, neighbour, token_tile, row_tile = blocking.place(block, token_clusters)
+        share, neighbour, token_tile, row_tile = blocking.position(block, token_clusters)
         steps = blocking.steps(cutlass.Int32(cute.size(first_tiles, mode=[1])), share)
 
         shared = SmemAllocator()
@@ -269,9 +266,9 @@ class GemmSm90a:
         for start in cutlass.range(share * threads + thread, vectors, apart * batch, unroll=1):
             for j in cutlass.range_constexpr(batch):
                 i = cutlass.min(start + j * apart, vectors - 1)
-                place = sums + cute.assume(i // width * blocking.pitch + i % width * vector, divby=4)
+                pointer = sums + cute.assume(i // width * blocking.pitch + i % width * vector, divby=4)
                 for peer in cutlass.range_constexpr(blocking.split):
-                    part = self.partial(place, neighbour * blocking.split + peer, vector)
+                    part = self.partial(pointer, neighbour * blocking.split + peer, vector)
                     cute.autovec_copy(part, parts[None, peer, j])
             for j in cutlass.range_constexpr(batch):
                 i = start + j * apart
@@ -285,11 +282,11 @@ class GemmSm90a:
                     cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
 
     @cute.jit
-    def partial(self, place: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
+    def partial(self, local: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
         """Sums in the shared memory of a block of the cluster."""
-        pointer = place
+        pointer = local
         if cutlass.const_expr(self.blocking.split > 1):
-            pointer = cute.arch.map_dsmem_ptr(place, block)
+            pointer = cute.arch.map_dsmem_ptr(local, block)
         return cute.make_tensor(pointer, cute.make_layout(vector))
 
 

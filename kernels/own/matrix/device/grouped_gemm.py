@@ -4,9 +4,6 @@ The weights stand on the side of wgmma that takes 64, tokens on the side that ta
 little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
 """
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -188,11 +185,11 @@ class GroupedGemm:
                 ring.wait_empty(stage, parity)
                 ring.expect(stage, grouping.loaded_bytes)
                 bar = ring.full + stage
-                place = stage * grouping.loads
+                first_load = stage * grouping.loads
                 policy = {"tma_bar_ptr": bar, "cache_policy": weights, **b_shared}
-                cute.copy(b_copy, b_from[None, k], b_to[None, place], **policy)
+                cute.copy(b_copy, b_from[None, k], b_to[None, first_load], **policy)
                 if cutlass.const_expr(grouping.gated):
-                    cute.copy(b_copy, others[None, k], b_to[None, place + 1], **policy)
+                    cute.copy(b_copy, others[None, k], b_to[None, first_load + 1], **policy)
                 cute.copy(
                     a_copy, a_from[None, k], a_to[None, stage], tma_bar_ptr=bar,
                     cache_policy=cutlass.Int64(OFTEN), **a_shared,
@@ -264,9 +261,9 @@ class GroupedGemm:
             if cutlass.const_expr(grouping.gated):
                 self.result.gate(total)
             segment, first_row, rows = self.tiles.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
-            place = cutlass.Int64(segment) * out.stride[0] + cutlass.Int64(first_row) * out.stride[1]
+            offset = cutlass.Int64(segment) * out.stride[0] + cutlass.Int64(first_row) * out.stride[1]
             rows_here = cute.make_tensor(
-                out.iterator + cute.assume(place, divby=VECTOR), cute.select(out.layout, mode=[1, 2])
+                out.iterator + cute.assume(offset, divby=VECTOR), cute.select(out.layout, mode=[1, 2])
             )
             self.result.store(
                 total, staging, rows_here, token_tile * grouping.tokens, row_tile * grouping.columns, rows

@@ -1,8 +1,5 @@
 """What is done with the sums of a tile: the activation of a gate, and the way to memory."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +16,7 @@ _STAGING = 1  # the number of the first group's barrier; 0 is the whole block's
 
 
 class GroupedResult:
-    """The sums of a tile, of which each thread has some for weights along the first dimension."""
+    """The sums of a tile. Each thread has some of them, for weights along the first dimension."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.grouping = grouping
@@ -29,10 +26,10 @@ class GroupedResult:
         """Put ``silu(gate) * other`` in the place of the gate: the second 64 rows of each thread are the others."""
         for j in cutlass.range_constexpr(self.grouping.tokens // 8):
             for i in cutlass.range_constexpr(4):
-                place = (i % 2, i // 2, j)
-                x = total[place, 0, 0]
-                total[place, 0, 0] = (
-                    x * total[place, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
+                index = (i % 2, i // 2, j)
+                x = total[index, 0, 0]
+                total[index, 0, 0] = (
+                    x * total[index, 1, 0] * cute.arch.rcp_approx(1.0 + cute.math.exp(-x, fastmath=True))
                 )
 
     @cute.jit
@@ -67,8 +64,8 @@ class GroupedResult:
                         if first_token + t < count and first_row + r < out.shape[1]:
                             held = cute.make_rmem_tensor(VECTOR, out.element_type)
                             cute.autovec_copy(self.vector(mine_staged, t * PITCH + r), held)
-                            place = cutlass.Int64(first_token + t) * out.stride[0] + first_row + r
-                            cute.autovec_copy(held, self.vector(out.iterator, place))
+                            offset = cutlass.Int64(first_token + t) * out.stride[0] + first_row + r
+                            cute.autovec_copy(held, self.vector(out.iterator, offset))
 
     @cute.jit
     def stage_part(

@@ -1,8 +1,5 @@
 """The scales of float8 values: of each token for every 128 of k, and of the weights for blocks of 128 by 128."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -24,9 +21,9 @@ class GroupedScales:
     def stages(self, shared: Any) -> Any:
         """Shared memory for the scales of a tile of tokens, in each stage."""
         grouping = self.grouping
-        room = shared.allocate(grouping.stages * grouping.scale_bytes, byte_alignment=128)
+        buffer = shared.allocate(grouping.stages * grouping.scale_bytes, byte_alignment=128)
         layout = cute.make_layout((grouping.tokens, grouping.stages), stride=(1, grouping.scale_bytes // 4))
-        return cute.make_tensor(cute.recast_ptr(room, dtype=cutlass.Float32), layout)
+        return cute.make_tensor(cute.recast_ptr(buffer, dtype=cutlass.Float32), layout)
 
     @cute.jit
     def load(
@@ -42,14 +39,16 @@ class GroupedScales:
         One by one, since the rows of an expert begin anywhere, and not at a multiple of 16 bytes.
         """
         lane = cute.arch.lane_idx()
-        one = cute.make_copy_atom(cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
+        copy_atom = cute.make_copy_atom(cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
         last_k, last = cutlass.Int32(a_scale.shape[1]) - 1, cutlass.Int32(a_scale.shape[2]) - 1
         row = cutlass.Int64(segment) * a_scale.stride[0] + cutlass.Int64(cutlass.min(k, last_k)) * a_scale.stride[1]
         for first in cutlass.range_constexpr(0, self.grouping.tokens, WARP):
             if first + lane < self.grouping.tokens:
-                place = a_scale.iterator + row + cutlass.min(token + first + lane, last)
+                source = a_scale.iterator + row + cutlass.min(token + first + lane, last)
                 to = stage.iterator + first + lane
-                cute.copy(one, cute.make_tensor(place, cute.make_layout(1)), cute.make_tensor(to, cute.make_layout(1)))
+                cute.copy(
+                    copy_atom, cute.make_tensor(source, cute.make_layout(1)), cute.make_tensor(to, cute.make_layout(1))
+                )
 
     @cute.jit
     def of_weights(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> Any:
@@ -80,5 +79,5 @@ class GroupedScales:
                 for repeat in cutlass.range_constexpr(self.grouping.repeats):
                     factor = token * (other if repeat else scale)
                     for r in cutlass.range_constexpr(2):
-                        place = ((c, r, j), repeat, 0)
-                        total[place] = total[place] + partial[place] * factor
+                        index = ((c, r, j), repeat, 0)
+                        total[index] = total[index] + partial[index] * factor

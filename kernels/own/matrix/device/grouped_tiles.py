@@ -1,7 +1,4 @@
-"""Which tiles a block takes of the products of many experts, whose rows only the device knows."""
-
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
+"""The tiles that a block takes from the products of many experts, whose numbers of rows are on the device."""
 
 from __future__ import annotations
 
@@ -81,7 +78,7 @@ class GroupedTiles:
         if expert > 0:
             before = table[expert - 1]
         tiles = table[expert] - before
-        places = self.grouping.place(number - before * row_clusters, tiles, row_clusters, cutlass.min)
+        places = self.grouping.position(number - before * row_clusters, tiles, row_clusters, cutlass.min)
         token_tile, row_tile = self.grouping.tile(*places, self.neighbour())
         return expert, token_tile, row_tile, tiles
 

@@ -1,8 +1,5 @@
 """Products as the kernels see them: two sides of (along, k), a result of (m, n), and a number of such planes."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """Single instructions that the DSL has no operation for."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +33,7 @@ def multiply_f64(shape: tuple[int, int, int], a: Any, b: Any, sums: Any) -> Any:
         ", ".join(f"{{$r{i}}}" for i in range(first_b, first_c)),
         ", ".join(f"{{$r{i}}}" for i in range(first_c, first_c + counts["w"])),
     )
-    operands = ", ".join(f"{{{one}}}" for one in listed)
+    operands = ", ".join(f"{{{part}}}" for part in listed)
     return cute.arch.inline_ptx(
         f"mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64 {operands};",
         write_only_types=[cutlass.Float64] * counts["w"],

@@ -1,8 +1,5 @@
 """The result: how numbers of one row are stored."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import cutlass
@@ -19,21 +16,21 @@ def store(
     """
     count = cute.size(values)
     if row < out.shape[0]:
-        place = out.iterator + (cutlass.Int64(row) * out.stride[0] + column)
+        pointer = out.iterator + (cutlass.Int64(row) * out.stride[0] + column)
         if cutlass.const_expr(whole):
             if column + count <= out.shape[1]:
                 aligned = out.iterator + cute.assume(cutlass.Int64(row) * out.stride[0] + column, divby=count)
                 cute.autovec_copy(values, cute.make_tensor(aligned, cute.make_layout(count)))
             else:
-                cut(out, place, column, values)
+                cut(out, pointer, column, values)
         else:
-            cut(out, place, column, values)
+            cut(out, pointer, column, values)
 
 
 @cute.jit
-def cut(out: cute.Tensor, place: cute.Pointer, column: cutlass.Int32, values: cute.Tensor) -> None:
+def cut(out: cute.Tensor, pointer: cute.Pointer, column: cutlass.Int32, values: cute.Tensor) -> None:
     """Store one number after the other, up to the end of the row."""
-    to = cute.make_tensor(place, cute.make_layout(cute.size(values)))
+    to = cute.make_tensor(pointer, cute.make_layout(cute.size(values)))
     for i in cutlass.range_constexpr(cute.size(values)):
         if column + i < out.shape[1]:
             to[i] = values[i]

@@ -1,8 +1,5 @@
 """The ring of stages in shared memory: a block fills it by asynchronous copies, and takes step after step from it."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -84,14 +81,14 @@ class Ring:
         if whole:
             for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
                 down, right = side.later_copy(i, self.staging.threads)
-                place = to + side.place(line + down, position + right)
-                copy_async(place, source + (down * pitch + right), side.copied)
+                target = to + side.offset(line + down, position + right)
+                copy_async(target, source + (down * pitch + right), side.copied)
         else:
             # Rare, and so a loop: unrolled, its instructions would be issued, and do nothing, in every other step, too.
             for i in cutlass.range(side.copies(self.staging.threads), unroll=1):
                 down, right = side.later_copy(i, self.staging.threads)
-                place = to + side.place(line + down, position + right)
+                target = to + side.offset(line + down, position + right)
                 count = cutlass.max(cutlass.min(width - (left + position + right), side.vector), 0)
                 if first + line + down >= lines:
                     count = cutlass.Int32(0)
-                copy_async(place, source + (down * pitch + right), side.copied, count * (side.bits // 8))
+                copy_async(target, source + (down * pitch + right), side.copied, count * (side.bits // 8))

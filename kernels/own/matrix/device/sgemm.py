@@ -1,8 +1,5 @@
 """``sgemm`` on the device: products of float32 by the ordinary multiply-add instruction, one number at a time."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -47,9 +44,9 @@ class Sgemm(StagedGemm):
                         sums[j, i] = cute.math.fma(a[k, i], b[j % _VECTOR, j // _VECTOR], sums[j, i])
 
     @cute.jit
-    def read(self, stage: cute.Pointer, place: cutlass.Int32, to: cute.Tensor) -> None:
+    def read(self, stage: cute.Pointer, offset: cutlass.Int32, to: cute.Tensor) -> None:
         """Read four neighbours."""
-        pointer = stage + cute.assume(place, divby=_VECTOR)
+        pointer = stage + cute.assume(offset, divby=_VECTOR)
         cute.autovec_copy(cute.make_tensor(pointer, cute.make_layout(_VECTOR)), to)
 
     @cute.jit

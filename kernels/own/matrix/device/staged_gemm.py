@@ -1,8 +1,5 @@
 """What products of matrices through a ring of stages have in common: all but how a stage is multiplied and stored."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -76,7 +73,7 @@ class StagedGemm:
         number, block = block // (rows * columns), block % (rows * columns)
         row, column = staging.tile(block, rows, columns, cutlass.min)
         row, column = row * staging.first.along, column * staging.second.along
-        first, second, to = (planes.plane(one, number, self.align) for one in (first, second, to))
+        first, second, to = (planes.plane(matrix, number, self.align) for matrix in (first, second, to))
 
         first_stages, second_stages = self.ring.allocate(SmemAllocator(), self.dtype, self.least)
         sums = cute.make_rmem_tensor(self.shape, self.summed)

@@ -1,8 +1,5 @@
 """``moe_permute`` on the device: a block reads a part of one token's row, and writes it to each of its rows."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """``moe_sort`` on the device: one cluster counts the entries of each expert, adds the counts up, and places entries."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -121,12 +118,12 @@ class MoeSort:
     @cute.jit
     def key(self, topk_ids: cute.Tensor, entry: cutlass.Int32, end: cutlass.Int32, first: cutlass.Int32) -> Any:
         """The number of an entry's expert among those here, or the first number that none has."""
-        found = cutlass.Int32(self.experts)
+        key = cutlass.Int32(self.experts)
         if entry < end:
             expert = cutlass.Int64((topk_ids.iterator + entry).load()) - first
             if expert >= 0 and expert < self.experts:
-                found = cutlass.Int32(expert)
-        return found
+                key = cutlass.Int32(expert)
+        return key
 
     @cute.jit
     def step(
@@ -206,18 +203,18 @@ class MoeSort:
         thread, _, _ = cute.arch.thread_idx()
         if cutlass.const_expr(self.masked):
             most = capacity // self.experts
-            start, end, room = thread * most, (thread + 1) * most, most
+            start, end, size = thread * most, (thread + 1) * most, most
         else:
             padded = up(whole, self.align)
             end = block_through(padded, sums)
             start = cutlass.min(end - padded, capacity)
             end = cutlass.min(end, capacity)
-            room = capacity - start
+            size = capacity - start
         if thread < self.experts:
             for warp in cutlass.range_constexpr(WARPS):
                 table[warp * self.experts + thread] = table[warp * self.experts + thread] + start + before
             if block == 0:
-                counts[thread] = cutlass.min(whole, room)
+                counts[thread] = cutlass.min(whole, size)
                 offsets[thread] = start
                 if thread == self.experts - 1:
                     offsets[self.experts] = end
@@ -234,7 +231,7 @@ class MoeSort:
 
 def compile_moe_sort(index: Any, experts: int, align: int, masked: bool, cluster: int) -> Any:
     """Compile for some experts: tokens, choices and room are free."""
-    tokens, choices, room = cute.sym_int(), cute.sym_int(), cute.sym_int()
+    tokens, choices, capacity = cute.sym_int(), cute.sym_int(), cute.sym_int()
 
     def vector(size: Any) -> Any:
         return make_fake_compact_tensor(cutlass.Int32, (size,), stride_order=(0,), assumed_align=4)
@@ -247,7 +244,7 @@ def compile_moe_sort(index: Any, experts: int, align: int, masked: bool, cluster
         matrix(index),
         vector(experts),
         vector(experts + 1),
-        vector(room),
+        vector(capacity),
         matrix(cutlass.Int32),
         cutlass.Int32(0),
         make_fake_stream(use_tvm_ffi_env_stream=True),

@@ -1,8 +1,5 @@
 """Rows of a matrix in segments: what ``moe_permute`` writes and ``moe_finalize`` reads."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -16,15 +13,15 @@ from precast.kernels.own.device.vectors import ALIGN
 
 @cute.jit
 def fetch_rows(rows: cute.Tensor, token: cutlass.Int32, segments: cute.Tensor, topk: cutlass.Constexpr) -> cute.Tensor:
-    """The rows of a token's choices, in registers; -1 for one that is none of the segments'."""
+    """The rows of a token's choices, in registers; -1 for a choice outside all segments."""
     total = cutlass.Int32(segments.shape[0] * segments.shape[1])
-    found = cute.make_rmem_tensor(topk, cutlass.Int32)
+    numbers = cute.make_rmem_tensor(topk, cutlass.Int32)
     for j in cutlass.range_constexpr(topk):
-        found[j] = (rows.iterator + cutlass.Int64(token) * topk + j).load()
+        numbers[j] = (rows.iterator + cutlass.Int64(token) * topk + j).load()
     for j in cutlass.range_constexpr(topk):
-        if found[j] >= total:
-            found[j] = cutlass.Int32(-1)
-    return found
+        if numbers[j] >= total:
+            numbers[j] = cutlass.Int32(-1)
+    return numbers
 
 
 @cute.jit

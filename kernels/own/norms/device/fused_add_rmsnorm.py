@@ -1,8 +1,5 @@
 """``fused_add_rmsnorm`` on the device: lanes share a row, which stays in their registers from first to last."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -49,13 +46,13 @@ class FusedAddRmsNorm(HeldRows):
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             mine = row < total
-            values = self.read(x, self.place(x, safe))
+            values = self.read(x, self.offset(x, safe))
             weights = self.read(weight, cutlass.Int64(0))
-            self.accumulate(residual, self.place(residual, safe), values, mine)
+            self.accumulate(residual, self.offset(residual, safe), values, mine)
             self.normalise(values, weights, eps)
             if mine:
                 for i in cutlass.range_constexpr(self.depth):
-                    self.store(out, self.place(out, safe), 0, i, values[None, i].load())
+                    self.store(out, self.offset(out, safe), 0, i, values[None, i].load())
 
 
 def compile_fused_add_rmsnorm(dtype: Any, hidden: int, threads: int) -> Any:

@@ -1,8 +1,5 @@
 """``layernorm`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import operator
@@ -48,17 +45,17 @@ class LayerNorm(Rows):
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
-            source, target = self.place(x, safe), self.place(out, safe)
-            held = self.room(x.element_type)
+            source, target = self.offset(x, safe), self.offset(out, safe)
+            held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held)
 
-            def add(found: Any, group: Any) -> Any:
-                return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, found, 0)
+            def add(total: Any, group: Any) -> Any:
+                return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
 
             mean = self.mean(self.fold(x, source, held, add, cutlass.Float32(0)))
             apart = self.fold(
-                x, source, held, lambda found, group: self.deviations(found, group, held, mean), cutlass.Float32(0)
+                x, source, held, lambda value, group: self.deviations(value, group, held, mean), cutlass.Float32(0)
             )
             factor = cute.math.rsqrt(self.mean(apart) + eps)
             if row < total:
@@ -66,7 +63,7 @@ class LayerNorm(Rows):
                     x,
                     source,
                     held,
-                    lambda found, group: self.write(found, out, target, group, held, mean, weight, bias),
+                    lambda value, group: self.write(value, out, target, group, held, mean, weight, bias),
                     factor,
                 )
 
@@ -76,16 +73,18 @@ class LayerNorm(Rows):
         return self.shared(mine, operator.add) * (1.0 / self.columns)
 
     @cute.jit
-    def deviations(self, found: Any, group: Any, held: cute.Tensor, mean: cutlass.Float32) -> Any:
+    def deviations(self, sum_of_squares: Any, group: Any, held: cute.Tensor, mean: cutlass.Float32) -> Any:
         """The sum of the squares of deviations, with one more group; what a lane has not counts nothing."""
         for i in cutlass.range_constexpr(self.depth):
             apart = held[None, i].load().to(cutlass.Float32) - mean
             total = (apart * apart).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0)
-            if cutlass.const_expr(self.sure(group, i)):
-                found = found + total
+            if cutlass.const_expr(self.complete(group, i)):
+                sum_of_squares = sum_of_squares + total
             else:
-                found = found + (total if self.index(group, i) < self.split.vectors else cutlass.Float32(0))
-        return found
+                sum_of_squares = sum_of_squares + (
+                    total if self.index(group, i) < self.split.vectors else cutlass.Float32(0)
+                )
+        return sum_of_squares
 
     @cute.jit
     def write(

@@ -1,8 +1,5 @@
 """``rmsnorm`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import operator
@@ -38,19 +35,19 @@ class RmsNorm(Rows):
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
-            source, target = self.place(x, safe), self.place(out, safe)
-            held, weights = self.room(x.element_type), self.room(weight.element_type)
+            source, target = self.offset(x, safe), self.offset(out, safe)
+            held, weights = self.registers(x.element_type), self.registers(weight.element_type)
             if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held)
                 self.fetch(weight, cutlass.Int64(0), 0, weights)
-            mine = self.fold(x, source, held, lambda found, group: squares(found, held), cutlass.Float32(0))
+            mine = self.fold(x, source, held, lambda value, group: squares(value, held), cutlass.Float32(0))
             factor = cute.math.rsqrt(self.shared(mine, operator.add) * (1.0 / self.columns) + eps)
             if row < total:
                 self.fold(
                     x,
                     source,
                     held,
-                    lambda found, group: self.write(found, out, target, group, held, weight, weights),
+                    lambda value, group: self.write(value, out, target, group, held, weight, weights),
                     factor,
                 )
 
@@ -75,10 +72,10 @@ class RmsNorm(Rows):
 
 
 @cute.jit
-def squares(found: cutlass.Float32, held: cute.Tensor) -> Any:
+def squares(total: cutlass.Float32, held: cute.Tensor) -> Any:
     """The sum of the squares of what a lane holds, added to what it found."""
     values = held.load().to(cutlass.Float32)
-    return (values * values).reduce(cute.ReductionOp.ADD, found, 0)
+    return (values * values).reduce(cute.ReductionOp.ADD, total, 0)
 
 
 def compile_rmsnorm(dtype: Any, hidden: int, threads: int) -> Any:

@@ -1,8 +1,5 @@
 """``rmsnorm_fp8`` on the device: several lanes share a row, which stays in their registers from first to last."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -62,17 +59,17 @@ class RmsNormFp8(HeldRows):
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             mine = row < total
-            values = self.read(x, self.place(x, safe))
+            values = self.read(x, self.offset(x, safe))
             if cutlass.const_expr(residual is not None):
-                self.accumulate(residual, self.place(residual, safe), values, mine)
+                self.accumulate(residual, self.offset(residual, safe), values, mine)
             self.normalise(values, self.read(weight, cutlass.Int64(0)), eps)
             divisor = float8.scale_of(self.shared(float8.size(values.load()), cute.arch.fmax), self.least)
             if mine:
                 for i in cutlass.range_constexpr(self.depth):
                     index = self.index(0, i)
                     if index < split.vectors:
-                        place = at(out, self.place(out, safe) + index * split.vector, split.vector)
-                        float8.store(values[None, i].load() * (1.0 / divisor), place)
+                        target = at(out, self.offset(out, safe) + index * split.vector, split.vector)
+                        float8.store(values[None, i].load() * (1.0 / divisor), target)
                 if split.index(thread, 0) == 0:
                     scale[row] = divisor
 

@@ -1,8 +1,5 @@
 """``quantize_fp8`` with a scale for every 128 columns of a row, on the device."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -30,7 +27,7 @@ class BlockQuantizer(Float8Blocks):
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
         tile = self.tile
-        row, first = self.place()
+        row, first = self.position()
         if row < cute.size(x, mode=[0]):
             held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
             held.fill(0)

@@ -1,8 +1,5 @@
 """``dequantize_fp8`` on the device: a block takes a part of one row; every thread ``unroll`` vectors of 16 bytes."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -38,7 +35,7 @@ class Dequantizer:
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         tile = self.tile
-        row, start = map(cutlass.Int64, tile.place(block, self.parts))
+        row, start = map(cutlass.Int64, tile.position(block, self.parts))
         if row < cute.size(x, mode=[0]):
             first = tile.first(start, thread)
             held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)

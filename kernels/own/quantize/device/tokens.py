@@ -1,8 +1,5 @@
 """``quantize_fp8`` with a scale for each row, on the device: several lanes share a row."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 from typing import Any
@@ -38,19 +35,19 @@ class TokenQuantizer(Rows):
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
-            source, target = self.place(x, safe), self.place(out, safe)
-            held = self.room(x.element_type)
+            source, target = self.offset(x, safe), self.offset(out, safe)
+            held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held)
 
-            def larger(found: Any, group: Any) -> Any:
-                return cute.arch.fmax(found, float8.size(held.load().to(cutlass.Float32)))
+            def larger(peak: Any, group: Any) -> Any:
+                return cute.arch.fmax(peak, float8.size(held.load().to(cutlass.Float32)))
 
             mine = self.fold(x, source, held, larger, cutlass.Float32(0))
             divisor = float8.scale_of(self.shared(mine, cute.arch.fmax), self.least)
             if row < total:
                 self.fold(
-                    x, source, held, lambda found, group: self.write(found, out, target, group, held), 1.0 / divisor
+                    x, source, held, lambda factor, group: self.write(factor, out, target, group, held), 1.0 / divisor
                 )
                 if self.split.index(thread, 0) == 0:
                     scale[row] = divisor

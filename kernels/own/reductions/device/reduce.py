@@ -1,8 +1,5 @@
 """``reduce`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -42,8 +39,8 @@ class Reduce(Rows):
         if first < total:
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
-            source = self.place(x, cutlass.min(row, total - 1))
-            held = self.room(x.element_type)
+            source = self.offset(x, cutlass.min(row, total - 1))
+            held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held, self.absent)
             self.meet()
@@ -58,11 +55,11 @@ class Reduce(Rows):
     def sum(self, x: cute.Tensor, base: cutlass.Int64, held: cute.Tensor) -> cutlass.Float32:
         """The sum of a row, or its mean."""
 
-        def add(found: Any, group: Any) -> Any:
-            return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, found, 0)
+        def add(total: Any, group: Any) -> Any:
+            return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
 
-        found = self.shared(self.fold(x, base, held, add, cutlass.Float32(0)), operator.add)
-        return found * (1.0 / self.columns) if cutlass.const_expr(self.function == "mean") else found
+        result = self.shared(self.fold(x, base, held, add, cutlass.Float32(0)), operator.add)
+        return result * (1.0 / self.columns) if cutlass.const_expr(self.function == "mean") else result
 
     @cute.jit
     def largest(self, x: cute.Tensor, base: cutlass.Int64, held: cute.Tensor) -> Any:
@@ -72,46 +69,46 @@ class Reduce(Rows):
         places are looked through by those warps alone that have the largest value.
         """
         nothing = (cutlass.Float32(-math.inf), cutlass.Int32(0))
-        mine, group = self.fold(x, base, held, lambda found, group: further(found, group, held), nothing, self.absent)
+        mine, group = self.fold(x, base, held, lambda state, group: further(state, group, held), nothing, self.absent)
         most = self.shared(mine, larger)
         if cutlass.const_expr(self.function == "max"):
             return most
-        place, found = cutlass.Int32(_MOST), same(mine, most)
-        if cute.arch.vote_any_sync(found):
+        position, state = cutlass.Int32(_MOST), same(mine, most)
+        if cute.arch.vote_any_sync(state):
             if cutlass.const_expr(not self.held):
                 self.fetch(x, base, group, held, self.absent)
-            here = self.first_place(held, 0 if cutlass.const_expr(self.held) else group, most)
+            first = self.first_position(held, 0 if cutlass.const_expr(self.held) else group, most)
             # A shuffle is what keeps the compiler from doing all this in every warp.
-            place = self.in_warp(here if found else cutlass.Int32(_MOST), cutlass.min)
-        return self.across(place, cutlass.min)
+            position = self.in_warp(first if state else cutlass.Int32(_MOST), cutlass.min)
+        return self.across(position, cutlass.min)
 
     @cute.jit
-    def first_place(self, held: cute.Tensor, group: Any, most: cutlass.Float32) -> cutlass.Int32:
+    def first_position(self, held: cute.Tensor, group: Any, most: cutlass.Float32) -> cutlass.Int32:
         """The first place of a group of this lane's values that has the largest."""
-        place = cutlass.Int32(_MOST)
+        position = cutlass.Int32(_MOST)
         for i in cutlass.range_constexpr(self.depth - 1, -1, -1):
             start = (self.index(group, i) + self.part() * self.split.vectors) * self.split.vector
             for e in cutlass.range_constexpr(self.split.vector - 1, -1, -1):
-                place = cutlass.Int32(start + e) if same(held[e, i].to(cutlass.Float32), most) else place
-        return place
+                position = cutlass.Int32(start + e) if same(held[e, i].to(cutlass.Float32), most) else position
+        return position
 
 
 @cute.jit
-def larger(one: cutlass.Float32, other: cutlass.Float32) -> cutlass.Float32:
-    """The larger of two, and no number where one is none."""
-    return cute.arch.fmax(one, other, nan=True)
+def larger(first: cutlass.Float32, second: cutlass.Float32) -> cutlass.Float32:
+    """The larger of two numbers; NaN where one of them is NaN."""
+    return cute.arch.fmax(first, second, nan=True)
 
 
 @cute.jit
-def same(one: cutlass.Float32, other: cutlass.Float32) -> Any:
+def same(first: cutlass.Float32, second: cutlass.Float32) -> Any:
     """Whether two are equal, or both no numbers."""
-    return one == other or (one != one and other != other)
+    return first == second or (first != first and second != second)
 
 
 @cute.jit
-def further(found: Any, group: Any, held: cute.Tensor) -> Any:
+def further(state: Any, group: Any, held: cute.Tensor) -> Any:
     """The largest value so far, and the first group that has it, with one more group of values."""
-    most, first = found
+    most, first = state
     mine = held.load().to(cutlass.Float32).reduce(cute.ReductionOp.MAX, most, 0)
     # Not equal: what was found is a number, or the same as before.
     return mine, first if same(mine, most) else cutlass.Int32(group)

@@ -1,8 +1,5 @@
 """``softmax`` on the device: several lanes share a row, and a block takes as many rows as its threads allow."""
 
-# The DSL's stubs know neither what its names resolve to while a kernel is traced, nor all that it exports.
-# mypy: disable-error-code="attr-defined,union-attr,index,arg-type,no-any-return"
-
 from __future__ import annotations
 
 import math
@@ -42,32 +39,32 @@ class Softmax(Rows):
             row = self.split.row(first, thread)
             # Lanes without a row of their own read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
-            source, target = self.place(x, safe), self.place(out, safe)
-            held = self.room(x.element_type)
+            source, target = self.offset(x, safe), self.offset(out, safe)
+            held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
                 self.fetch(x, source, 0, held, _NONE)
             near, start = (self.stage(x, source), 0) if cutlass.const_expr(self.staged) else (x, source)
             self.meet()
             nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
-            mine = self.fold(near, start, held, lambda found, group: self.further(found, held), nothing, _NONE)
+            mine = self.fold(near, start, held, lambda state, group: self.further(state, held), nothing, _NONE)
             largest, summed = self.whole_row(mine)
             if row < total:
                 self.fold(
                     near,
                     start,
                     held,
-                    lambda found, group: self.write(out, target, group, held, largest, found),
+                    lambda state, group: self.write(out, target, group, held, largest, state),
                     1.0 / summed,
                     _NONE,
                 )
 
     @cute.jit
-    def further(self, found: Any, held: cute.Tensor) -> Any:
+    def further(self, state: Any, held: cute.Tensor) -> Any:
         """The largest value, and the sum of exponentials over it, with one more group of values."""
         values = held.load().to(cutlass.Float32)
-        largest = values.reduce(cute.ReductionOp.MAX, found[0], 0)
+        largest = values.reduce(cute.ReductionOp.MAX, state[0], 0)
         base = finite(largest)
-        total = power(values - base).reduce(cute.ReductionOp.ADD, found[1] * power(found[0] - base), 0)
+        total = power(values - base).reduce(cute.ReductionOp.ADD, state[1] * power(state[0] - base), 0)
         return largest, total
 
     @cute.jit
@@ -75,15 +72,15 @@ class Softmax(Rows):
         """The largest value of a row, and the sum of exponentials over it, of what each lane found. Both are told
         together, so that warps wait for each other once."""
         largest, total = together(*mine, min(self.split.lanes, WARP))
-        if cutlass.const_expr(self.tellers > 1):
-            peaks, sums = self.told([largest, total])
-            largest, total = self.heard(peaks, 0), self.heard(sums, 0)
-            for step in cutlass.range_constexpr(1, self.hearings):
-                peak = self.heard(peaks, step)
+        if cutlass.const_expr(self.warps_per_row > 1):
+            peaks, sums = self.exchange([largest, total])
+            largest, total = self.partial(peaks, 0), self.partial(sums, 0)
+            for step in cutlass.range_constexpr(1, self.partials_per_lane):
+                peak = self.partial(peaks, step)
                 most = cute.arch.fmax(largest, peak)
-                total = total * over(largest, most) + self.heard(sums, step) * over(peak, most)
+                total = total * over(largest, most) + self.partial(sums, step) * over(peak, most)
                 largest = most
-            largest, total = together(largest, total, min(self.tellers, WARP))
+            largest, total = together(largest, total, min(self.warps_per_row, WARP))
         return finite(largest), total
 
     @cute.jit

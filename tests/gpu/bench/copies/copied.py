@@ -8,6 +8,7 @@ from precast.kernels.authoring.declare import Problem, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.elementwise import scale
+from precast.kernels.own.elementwise.scale import SCALE
 from precast.loader.contract.format.config import Config
 
 
@@ -20,11 +21,11 @@ def problems(config: Config) -> list[Problem]:
     op="copies.scale",
     targets=["sm_80+"],
     problems=problems,
-    inputs=scale.inputs,
+    inputs=SCALE.inputs,
     outputs=["out"],
     reference=scale.reference,
     tolerance=scale.tolerance,
-    cost=scale.cost,
+    cost=SCALE.cost,
     peer=scale.peer,
 )
 def copied(dtype: DType, copy: Tuned[int] = 1) -> Any:

@@ -56,7 +56,7 @@ def test_every_tile_of_heads_has_its_blocks(heads: int, splits: int, batch: int)
     latent = Latent(keys=64, page=64)
     tiles = latent.tiles(heads)
     assert tiles * HEADS >= heads > (tiles - 1) * HEADS
-    places = {latent.place(block, tiles, splits) for block in range(tiles * splits * batch)}
+    places = {latent.position(block, tiles, splits) for block in range(tiles * splits * batch)}
     assert places == {(t, s, b) for t in range(tiles) for s in range(splits) for b in range(batch)}
 
 

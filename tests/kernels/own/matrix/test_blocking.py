@@ -36,7 +36,7 @@ def blockings(draw: st.DrawFn) -> Blocking:
 @given(blockings(), st.integers(1, 200), st.integers(1, 260))
 def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: int) -> None:
     clusters = one.token_clusters(m)
-    places = Counter(one.place(block, clusters) for block in range(one.grid(m, n)))
+    places = Counter(one.position(block, clusters) for block in range(one.grid(m, n)))
     assert set(places.values()) == {1}
     found = {(share, token, row) for share, _, token, row in places}
     assert len(found) == len(places)
@@ -51,7 +51,7 @@ def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: 
 @given(blockings(), st.integers(1, 200), st.integers(1, 260))
 def test_blocks_that_load_together_have_one_side_in_common(one: Blocking, m: int, n: int) -> None:
     for first in range(0, one.grid(m, n), one.cluster):
-        places = [one.place(first + i, one.token_clusters(m)) for i in range(one.cluster)]
+        places = [one.position(first + i, one.token_clusters(m)) for i in range(one.cluster)]
         for i, (share, neighbour, token, row) in enumerate(places):
             assert neighbour * one.split + share == i, "a block's number in its cluster is what others reach it by"
             receivers = [j for j in range(one.cluster) if one.receivers << share >> j & 1]

@@ -45,7 +45,7 @@ def test_every_tile_with_rows_is_taken_once(one: Grouping, counts: list[int], n:
     for number in range(sum(tiles) * clusters):
         expert = expert_of(table, size, number // clusters)
         before = table[expert - 1] if expert else 0
-        places = one.place(number - before * clusters, table[expert] - before, clusters)
+        places = one.position(number - before * clusters, table[expert] - before, clusters)
         found += [(expert, *one.tile(*places, neighbour)) for neighbour in range(one.cluster)]
         sides = [{place[side] for place in found[-one.cluster :]} for side in (1, 2)]
         assert [len(side) for side in sides] == [one.along, one.across], "the other side is loaded together"

@@ -199,6 +199,6 @@ def test_float64_is_found_by_cutlass_as_one_of_its_operators() -> None:
         torch.empty(3, 7, dtype=torch.float64),
         accumulator_type=torch.float64,
     )
-    assert {one.config["align"] for one in operators.get_operators(odd, target_sm="90a")} == {8}
+    assert {one.design.align for one in operators.get_operators(odd, target_sm="90a")} == {8}
     half = arguments.make(Operands(dtype="bfloat16", out_dtype="bfloat16"))
     assert not [one for one in operators.get_operators(half, target_sm="90a") if isinstance(one, GemmF64Operator)]

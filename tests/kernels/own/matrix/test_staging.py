@@ -34,7 +34,7 @@ def test_the_copies_of_a_stage_fill_it_once(side: Side, threads: int) -> None:
         for number in range(side.copies(threads)):
             down, right = side.later_copy(number, threads)
             assert 0 <= line + down < side.lines and position + right + side.vector <= side.width
-            places = [side.place(line + down, position + right + e) for e in range(side.vector)]
+            places = [side.offset(line + down, position + right + e) for e in range(side.vector)]
             assert places == list(range(places[0], places[0] + side.vector)), "one copy writes neighbours"
             assert places[0] % side.vector == 0, "at an aligned place"
             written.update(places)
