@@ -31,11 +31,11 @@ NAMES = ("asked", "found", "heard", "known", "made", "one", "place", "said", "to
 
 @dataclass(frozen=True)
 class Word:
-    """A banned phrase, what to write instead, and how it is found; without a pattern a reviewer finds it."""
+    """A banned phrase, what to write instead, and the pattern that finds it."""
 
     banned: str
     instead: str
-    pattern: str = ""
+    pattern: str
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -47,9 +47,12 @@ WORDS = (
     Word("is told, is told of", "is reported, is logged", r"told"),
     Word("tells", "shows, returns, reports", r"tells"),
     Word("asks, asked for", "queries, requests, requested", r"asks|asked"),
-    Word("says (of a program or file)", "prints, states, shows"),
     Word("heard, hearing", "received, the noun of the thing", r"heard|hearings?"),
-    Word("is no error", "is not an error", r"(?<!here\s)(?:is|are) no (?!longer|more|less|other|such|need|\w+er\b)\w+"),
+    Word(
+        "is no file, are no sizes",
+        "is not a file, are not sizes",
+        r"(?<!here\s)(?:is|are) no (?!longer|more|less|other|such|need|\w+er\b)\w+",
+    ),
     Word("has not (nothing after it)", "lacks, does not have", r"(?:has|have) not(?=[.,;:)])"),
     Word("Of X, Y (as in: Of two times, the lesser stays)", "the usual order of words", r"Of(?! course)"),
     Word("whoever", "anyone who", r"[Ww]hoever"),
@@ -97,7 +100,7 @@ def in_text(path: str, text: str, first: int = 1) -> Iterator[Use]:
     """
     lines = text.split("\n")
     for word in WORDS:
-        for match in word.regex.finditer(text) if word.pattern else ():
+        for match in word.regex.finditer(text):
             line = text.count("\n", 0, match.start())
             if ALLOW not in lines[line]:
                 yield Use(path, first + line, match[0], word.instead)
@@ -143,9 +146,9 @@ def _names(node: ast.AST) -> Iterator[tuple[str, int]]:
 def table() -> str:
     """The list as a table of Markdown."""
     names = ", ".join(f"`{name}`" for name in NAMES)
-    rows = [(word.banned, word.instead, "yes" if word.pattern else "no") for word in WORDS]
-    rows.append((f"{names} as names", "the noun of the thing: `artifact`, `path`, `entry`, `request`", "yes"))
-    lines = ["| instead of | write | checked |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
+    rows = [(word.banned, word.instead) for word in WORDS]
+    rows.append((f"{names} as names", "the noun of the thing: `artifact`, `path`, `entry`, `request`"))
+    lines = ["| instead of | write |", "| --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"
 
 

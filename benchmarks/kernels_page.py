@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from performance_page import counted, fastest
+from performance_page import counted, fastest, library_of
 from systems import SYSTEMS
 
 HEAD = """# Kernels
 
 `make kernels` writes this page from the manifests and from `benchmarks/results`: do not edit it.
 
-- *shipped*: the manifests, and their variants by target; two manifests may list the same variant.
+- *shipped*: the manifests, and their variants for each target; two manifests may list the same variant.
 - *verified*: the variants that were launched on this GPU and compared with their reference ([verifying](verifying.md)),
   or the tests that launch them. An empty cell means that no result is stored; nothing was run for `sm_100a`.
 - *ratio*: the time of the fastest peer over ours, in the geometric mean of all problems: above 1, ours is faster.
@@ -35,7 +35,7 @@ To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the exampl
 `benchmarks/cutlass_examples.py` compares these kernels with torch. `python benchmarks/kernel_list.py --verified FILE`
 adds results of `precast verify --json`.
 """
-LONGEST = 110
+LONGEST = 72
 """Characters of a description."""
 ORIGINS = (
     ("This project", lambda op, source: source.startswith("precast.kernels.own.")),
@@ -65,8 +65,10 @@ def page(shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -
             lines += [f"\n## {title}\n", *_table(_heads(results), [_row(op, shipped, results) for op in mine])]
     lines += ["\n## What other systems do, and how precast does it"]
     for system, features in SYSTEMS:
-        cells = [[one.what, ", ".join(f"`{op}`" for op in one.ops), f"`{one.command}`"] for one in features]
-        lines += [f"\n**{system}**\n", *_table(["feature", "ops", "command"], cells)]
+        lines.append(f"\n**{system}**\n")
+        for feature in features:
+            ops = f" ({', '.join(f'`{op}`' for op in feature.ops)})" if feature.ops else ""
+            lines.append(f"- {feature.what}{ops}: `{feature.command}`")
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +96,7 @@ def _row(op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str,
     runs = [cell for _, found in sorted(results.items()) for cell in (verified(op, found), beside(op, found))]
     return [
         f"`{op}`",
-        _description(facts["doc"]) or f"`{facts['source'].rpartition(':')[2]}`",
+        _description(facts["doc"]),
         ", ".join(facts["targets"]) or "any",
         _shipped(op, shipped),
         *runs,
@@ -112,9 +114,11 @@ def _description(doc: str) -> str:
     text = re.sub(r"^``[^`]*``[:.]?\s*", "", doc).replace("``", "`").split(". ")[0].rstrip(".").rstrip(":")
     if front_end := re.fullmatch(r"[\w.]+:(\w+) of ([\w-]+), .*", text):
         return f"`{front_end[1]}` of {front_end[2]}"
-    for mark in (": `", ", with ", "; ", ", "):
-        if len(text) > LONGEST:
-            text = text.partition(mark)[0]
+    for mark in (": `", ", with ", "; ", " with ", ", ", " on "):
+        shorter = text.partition(mark)[0]
+        whole = shorter.count("(") == shorter.count(")") and shorter.count("`") % 2 == 0
+        if len(text) > LONGEST and whole:
+            text = shorter
     return text
 
 
@@ -155,7 +159,7 @@ def beside(op: str, found: Mapping[str, Any]) -> str:
             if taken:
                 name, least = min(taken.items(), key=lambda item: (item[1], item[0]))
                 ratios.append(least / us)
-                peers.add(name)
+                peers.add(library_of(name))
     products = {"bfloat16": "gemm-bfloat16", "float8": "gemm-float8"} if op == "gemm" else {}
     texts = [f"{_mean(ratios):.2f} ({', '.join(sorted(peers))})"] if ratios else []
     for dtype, part in products.items():

@@ -194,14 +194,14 @@ def _sizes(problems: Sequence[Mapping[str, Any]]) -> str:
 
 def _beside(row: Mapping[str, Any], kind: str) -> float | None:
     """The time of the fastest peer of a kind over ours."""
-    times = [taken for name, taken in row["peers"].items() if _kind(name) == kind]
+    times = [taken for name, taken in row["peers"].items() if library_of(name) == kind]
     return min(times) / row["us"] if times else None
 
 
-def _kind(name: str) -> str:
+def library_of(name: str) -> str:
     """Whose kernel a peer is.
 
-    >>> _kind("torch add, rms_norm"), _kind("torch.compile"), _kind("quack.softmax")
+    >>> library_of("torch add, rms_norm"), library_of("torch.compile"), library_of("quack.softmax")
     ('torch', 'torch.compile', 'quack')
     """
     library = name.partition(".")[0].partition(" ")[0]
@@ -228,13 +228,14 @@ def gemm(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _by_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each number of rows, since that decides which kernel is fastest."""
+    groups = {"up to 64": (0, 64), "up to 1024": (64, 1024), "above": (1024, 1 << 60)}
     cells = []
-    for m in sorted({row["size"]["m"] for row in rows}):
-        here = [row for row in rows if row["size"]["m"] == m]
-        ratios, rates = [row["ratio"] for row in here], [_rate(row) for row in here]
-        spread = f"{min(rates):.0f} to {max(rates):.0f}"
-        cells.append([str(m), str(len(here)), spread, f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
+    for name, (above, most) in groups.items():
+        group = [row for row in rows if above < row["size"]["m"] <= most]
+        if group:
+            ratios, rates = [row["ratio"] for row in group], [_rate(row) for row in group]
+            spread = f"{min(rates):.0f} to {max(rates):.0f}"
+            cells.append([name, str(len(group)), spread, f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
     yield from _table(["m", "sizes", "TFLOP/s", "torch / ours", "least"], cells)
 
 

@@ -99,8 +99,8 @@ def test_every_figure_stands_beside_its_peer_and_its_machine() -> None:
     assert first == "`rmsnorm`: dtype bfloat16, hidden 4096, tile 64x128"
     assert cells[:5] == ["rows 32768", "240.0", "0.5", "90.0", "3.6"]
     assert cells[5:] == ["4167", "4.2", "0.875", "torch \\| mul", "1.25"]
-    assert "| 3 | 1 | 10 to 10 | 0.900 | 0.900 |" in lines
-    assert "| 6000 | 1 | 20133 to 20133 | 1.200 | 1.200 |" in lines
+    assert "| up to 64 | 1 | 10 to 10 | 0.900 | 0.900 |" in lines
+    assert "| above | 1 | 20133 to 20133 | 1.200 | 1.200 |" in lines
     assert "| ratio | 1.200 | at most 1.25 |" in lines and "**none**" not in lines
 
 
