@@ -1,4 +1,5 @@
-# Each goal does its own set-up, in environments under .work/. Nothing is written elsewhere in the tree.
+# Each goal does its own set-up, in environments under .work/. Nothing else is written in the tree, but for byte code,
+# which make test writes for the hundreds of processes that its tests start.
 # A fresh machine needs Linux on x86-64 or aarch64, Python 3.10 to 3.14, pip, gcc and make; no GPU and no CUDA toolkit.
 
 PYTHON ?= python3
@@ -42,7 +43,8 @@ demo: ## build the default manifest, pack it, and use it where there is no compi
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the whole suite, or the tests of one ROOM
-	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile $(if $(ROOM),$(TESTS)) $(ARGS)
+	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
+	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(ROOM),$(TESTS)) $(ARGS)
 
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
@@ -112,3 +114,4 @@ check-environment:
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(wildcard loader build cli kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +11,14 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell: tests interrupt processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-CACHES = Path(__file__).parent / "tests" / "helpers" / "caches.py"
-
 
 @pytest.fixture(scope="session")
 def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from types import SimpleNamespace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)  # pytest may run the examples alone, and from anywhere
+        from tests.helpers.caches import Native, demo
 
-    writer = SimpleNamespace(**runpy.run_path(str(CACHES), run_name="tests.helpers.caches"))
-    cache: Path = writer.demo(writer.Native(tmp_path_factory.mktemp("native"))).write(
-        tmp_path_factory.mktemp("caches") / "demo"
-    )
-    return cache
+    return demo(Native(tmp_path_factory.mktemp("native"))).write(tmp_path_factory.mktemp("caches") / "demo")
 
 
 @pytest.fixture(autouse=True)

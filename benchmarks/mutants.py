@@ -1,8 +1,8 @@
 """Planted faults, and how many of them the tests find: ``python benchmarks/mutants.py [--sample N] [--in PREFIX]``.
 
 ``benchmarks/mutants/*.yaml`` list the faults: a file, a text that occurs once in it, the text that replaces it, and
-what breaks then. Each fault is planted alone, in a copy of the repository, and the tests of its room run until one fails. A
-fault that survives its room's tests is tried on the wider tests of ``WIDER`` where ``--wider`` is given.
+what breaks then. Each fault is planted alone, in a copy of the repository, and the tests of its room run until one
+fails. ``--wider`` tries a fault that survives on the slow tests of its room, and on those of ``WIDER``.
 
 Needs the environment of ``make test``. Exits with 1 where a fault survived, and with 2 where a text of the list does
 not occur once any more, or the tests fail without a fault.

@@ -20,12 +20,17 @@ settings.load_profile("any speed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything under tests/gpu is marked ``gpu``; what is so marked runs only where a device is."""
+    """Everything under tests/gpu is marked ``gpu``; what is so marked runs only where a device is.
+
+    Files with slow tests come first, so that of several processes none is left with one while the others have ended.
+    """
     for item in items:
         if GPU_TESTS in item.path.parents:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and (reason := no_device()):
             item.add_marker(pytest.mark.skip(reason=reason))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")

@@ -106,7 +106,7 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkey
             first.setdefault((entry["kernel"], str(config.get("activation"))), one)
     entries = list(first.values())
     (tmp_path / "one.yaml").write_text(yaml.safe_dump({**manifest, "kernels": entries}))
-    asked = command("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 2)
+    asked = command("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 1)
     done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))

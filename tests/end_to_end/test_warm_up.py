@@ -83,7 +83,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, precast: Run) -> Path:
     folder = tmp_path_factory.mktemp("ready")
     (folder / "ready.yaml").write_text(MANIFEST)
     (folder / "tupled.py").write_text(TUPLED)
-    built = precast("build", folder / "ready.yaml", "-o", folder / "cache", "-j", 2)
+    built = precast("build", folder / "ready.yaml", "-o", folder / "cache", "-j", 1)
     assert built.returncode == 0, built.stderr
     path = folder / "cache"
     index = json.loads((path / "index.json").read_bytes())

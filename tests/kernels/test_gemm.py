@@ -146,7 +146,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.fixture(scope="module")
 def compiled(plan: Plan) -> dict[tuple[str, str], Object]:
     found = {}
-    for outcome in Local(2).compile(plan, plan.variants, seconds=600):
+    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         (one,) = outcome.objects
         found[str(outcome.variant.target), shown(outcome.variant.config)] = one

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.errors import ChangedInputError
 from precast.build.inputs import contents, stamp
-from precast.build.inputs.contents import Contents
+from precast.build.inputs.contents import Contents, hash_file
 from precast.build.inputs.installation import Installation
 from tests.helpers.inputs.observed_project import ObservedProject
 
@@ -118,3 +119,16 @@ def test_what_is_no_file_has_no_content(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "", "not there"):
         assert Contents().read(str(tmp_path / name)).digest is None
+
+
+def test_a_file_that_is_written_while_it_is_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, read = tmp_path / "tiles.json", os.read
+    file.write_bytes(b"one")
+
+    def meanwhile(handle: int, size: int) -> bytes:
+        os.utime(file, ns=(1, 1))  # written again, in the same size
+        return read(handle, size)
+
+    monkeypatch.setattr(os, "read", meanwhile)
+    with pytest.raises(ChangedInputError, match=r"tiles\.json"):
+        hash_file(str(file))

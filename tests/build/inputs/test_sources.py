@@ -61,6 +61,24 @@ def test_a_comment_counts_where_the_function_can_reach(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if x:\n    pass\nelse:\n    import late",
+        "try:\n    pass\nexcept OSError:\n    import late",
+        "try:\n    pass\nfinally:\n    import late",
+        "for x in y:\n    pass\nelse:\n    import late",
+        "with x:\n    import late",
+        "match x:\n    case 1:\n        import late",
+        "class X:\n    async def y(self):\n        import late",
+    ],
+    ids=["else", "except", "finally", "for", "with", "match", "method"],
+)
+def test_an_import_counts_wherever_it_stands(tmp_path: Path, statement: str) -> None:
+    write(tmp_path, {"norm.py": f"{statement}\n", "late.py": ""})
+    assert matters(tmp_path, "norm:build", "late.py") == {"late.py": True}
+
+
 def test_a_package_that_imports_everything_counts_whole(tmp_path: Path) -> None:
     write(tmp_path, {**PACKAGE, "acme/__init__.py": "from acme import other_kernel\n"})
     assert matters(tmp_path, "acme.norm:build", "acme/other_kernel.py") == {"acme/other_kernel.py": True}

@@ -14,7 +14,13 @@ from precast.build.inputs.roots import Roots
 from precast.build.store.key import record_key
 from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.requested_facts import RequestedFacts, encode_requested_facts
+from precast.build.store.requested_facts import (
+    Asked,
+    RequestedFacts,
+    decode_asked,
+    encode_asked,
+    encode_requested_facts,
+)
 from precast.build.store.store import Store, compressed
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, tree
@@ -55,7 +61,29 @@ def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path)
     for values in ({"TILE": "2", "OTHER": "1"}, {"TILE": "1"}):
         other = Warned(tmp_path, **values)
         assert other.get() is None
+        assert other.store.record_key(KEY, H200) is None
         assert other.texts == []  # it is another state, and nothing is wrong
+
+
+@pytest.mark.parametrize("read", [{"inputs": variables(TILE="1")}, {"installed": variables(TILE="1")}])
+def test_without_answers_nothing_that_was_read_is_taken_to_be_as_it_was(
+    tmp_path: Path, read: dict[str, Inputs]
+) -> None:
+    store = Store(tmp_path)
+    made = record(**{"inputs": NO_INPUTS, **read})
+    store.put(KEY, made)
+    assert store.read(made.key) is not None
+    assert store.get(KEY, H200) is None
+
+
+def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
+    """A kernel that asks for other variables in every build has a list of them that is full at some time."""
+    warned = Warned(tmp_path)
+    made = [record(variables(**{f"TILE{number}": "1"})) for number in range(40)]
+    for one in made:
+        warned.store.put(KEY, one)
+    kept = decode_asked((tmp_path / KEY[:2] / f"{KEY}.asked").read_bytes())
+    assert Asked.of(made[-1]) in kept and len(kept) < len(made)
 
 
 def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:
@@ -79,6 +107,15 @@ def test_a_record_that_says_it_was_made_of_something_else_is_refused(tmp_path: P
     assert warned.get() is None
     [text] = warned.texts
     assert "belong to another key" in text
+
+
+def test_a_record_is_not_used_where_a_package_differs_from_what_it_was_made_of(tmp_path: Path) -> None:
+    """The list of names says that nothing has changed; the record itself says what it was made of."""
+    warned = Warned(tmp_path, TILE="1", OTHER="1")
+    warned.store.put(KEY, record(installed=variables(OTHER="2")))
+    listed = replace(Asked.of(record(installed=variables(OTHER="2"))), digest=variables(OTHER="1").digest)
+    warned.store._keep(KEY, "asked", encode_asked([listed]))
+    assert warned.get() is None
 
 
 def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
         text = text.replace(python, yaml)
     (folder / "attention.yaml").write_text(text)
-    asked = command("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    asked = command("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
     done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"

@@ -129,7 +129,7 @@ def test_a_mistake_is_refused_with_what_would_work(
 @pytest.fixture(scope="module")
 def compiled(plan: Plan) -> dict[tuple[str, str, str], Object]:
     found = {}
-    for outcome in Local(2).compile(plan, plan.variants, seconds=600):
+    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
         assert isinstance(outcome, Compiled), outcome
         (one,) = outcome.objects
         found[key(outcome.variant.op, outcome.variant.config, outcome.variant.target)] = one

@@ -269,7 +269,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    asked = command("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 2)
+    asked = command("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
     done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "cache"

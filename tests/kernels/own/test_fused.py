@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import torch
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from tests.helpers.builds import command
 from tests.helpers.kernels.stand_in import check_verify
 
 HALF = {"dtype": "bfloat16"}
@@ -40,15 +37,11 @@ def test_a_right_kernel_passes_verify_and_a_wrong_one_does_not(op: str, config: 
 
 @pytest.mark.slow
 def test_each_compiles_for_each_target_with_the_arguments_that_it_declares(
-    tmp_path: Path, use: Callable[[Path], None]
+    tmp_path: Path, build: Callable[..., Path]
 ) -> None:
     entries = [{"kernel": op, "config": config} for op, config in CONFIGS]
-    manifest = {"version": 1, "name": "fused", "targets": ["sm_90a", "sm_100a"], "kernels": entries}
-    (tmp_path / "fused.yaml").write_text(json.dumps(manifest))
-    asked = command("build", tmp_path / "fused.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 2)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    use(tmp_path / "cache")
+    manifest = {"name": "fused", "targets": ["sm_90a", "sm_100a"], "kernels": entries}
+    build(manifest)
     for op, config in CONFIGS:
         declaration = declaration_of(load(find(op)))
         for target in ("sm_90a", "sm_100a"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +18,6 @@ from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.attention.mla_decode import mla_decode
 from precast.loader.contract.format.config import Config, complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import command
 from tests.helpers.gpu.machine_code import instructions
 
 SM90 = Target.parse("sm_90a")
@@ -122,19 +119,15 @@ def test_what_cannot_be_built_is_refused(changed: dict[str, Any], reason: str) -
 
 @pytest.mark.slow
 def test_it_compiles_without_spills_and_with_the_arguments_that_it_declares(
-    tmp_path: Path, use: Callable[[Path], None]
+    tmp_path: Path, build: Callable[..., Path]
 ) -> None:
     configs: list[dict[str, Any]] = [{**CONFIGS[0], "keys": 64}, {**CONFIGS[1], "keys": 32}]
     entries = [
         {"kernel": "mla_decode", "config": config, "tuned": {k: v for k, v in chosen.items() if k not in config}}
         for config, chosen in zip(CONFIGS, configs, strict=True)
     ]
-    manifest = {"version": 1, "name": "mla", "targets": ["sm_90a"], "kernels": entries}
-    (tmp_path / "mla.yaml").write_text(json.dumps(manifest))
-    asked = command("build", tmp_path / "mla.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 2)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    use(tmp_path / "cache")
+    manifest = {"name": "mla", "targets": ["sm_90a"], "kernels": entries}
+    cache = build(manifest)
     declaration = declaration_of(mla_decode)
     for config in configs:
         kernel = loader.get("mla_decode", config, target="sm_90a")
@@ -147,7 +140,7 @@ def test_it_compiles_without_spills_and_with_the_arguments_that_it_declares(
         assert len(kernel.artifact.resources) == 2, "one kernel for the shares, one that adds them up"
         for resources in kernel.artifact.resources:
             assert (resources.stack, resources.local) == (0, 0), f"{config} spills"
-        code = instructions(tmp_path / "cache", kernel.artifact, tmp_path)
+        code = instructions(cache, kernel.artifact, tmp_path)
         products = Counter({n.split("x16")[0]: c for n, c in code.items() if n.startswith("HGMMA")})
         steps = 2 * config["keys"] // 16  # of both groups, each with half of the columns
         assert products == {f"HGMMA.64x{config['keys']}": 576 // 16, "HGMMA.64x256": steps}

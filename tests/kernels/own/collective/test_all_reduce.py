@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,6 @@ from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import command
 from tests.helpers.gpu.machine_code import instructions
 
 EXCHANGES = [
@@ -80,20 +77,15 @@ def test_one_process_cannot_verify_it() -> None:
 
 
 @pytest.mark.slow
-def test_it_compiles_for_each_target(tmp_path: Path, use: Callable[[Path], None]) -> None:
+def test_it_compiles_for_each_target(tmp_path: Path, build: Callable[..., Path]) -> None:
     targets = ["sm_80", "sm_90a", "sm_100a"]
     config = {"dtype": "bfloat16", "world": [2, 8], "shots": [1, 2]}
     manifest = {
-        "version": 1,
         "name": "sums",
         "targets": targets,
         "kernels": [{"kernel": "all_reduce", "config": config}],
     }
-    (tmp_path / "sums.yaml").write_text(json.dumps(manifest))
-    asked = command("build", tmp_path / "sums.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 2)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    use(tmp_path / "cache")
+    cache = build(manifest)
     for target in targets:
         for shots in (1, 2):
             for world in (2, 8):
@@ -103,7 +95,7 @@ def test_it_compiles_for_each_target(tmp_path: Path, use: Callable[[Path], None]
                 assert list(passed) == ["x", "out", "inputs", "outs", "signals", "rank"]
                 assert passed["outs"].always_none == (shots == 1)
                 assert passed["inputs"].dtype == "int64" and passed["inputs"].shape == (world,)
-                code = instructions(tmp_path / "cache", kernel.artifact, tmp_path)
+                code = instructions(cache, kernel.artifact, tmp_path)
                 assert sum(n for name, n in code.items() if "CAS.STRONG.SYS" in name) == 4, "ranks meet twice"
                 assert sum(n for name, n in code.items() if name.startswith("LDG.E.128")) == world, "before any sum"
                 for resources in kernel.artifact.resources:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Callable
@@ -18,19 +17,14 @@ TUNED = {"library": "precast", "swap": True, "tile": [16, 64, 128], "residents":
 
 
 @pytest.mark.slow
-def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, use: Callable[[Path], None]) -> None:
+def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, build: Callable[..., Path]) -> None:
     entry = {
         "kernel": "gemm",
         "config": {**HALF, "weights": [False, True]},
         "tuned": {k: [v] for k, v in TUNED.items()},
     }
-    manifest = {"version": 1, "name": "weights", "targets": ["sm_90a"], "kernels": [entry]}
-    (tmp_path / "weights.yaml").write_text(json.dumps(manifest))
-    cache = tmp_path / "cache"
-    asked = command("build", tmp_path / "weights.yaml", "-o", cache, "--store", tmp_path / "store", "-j", 2)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    use(cache)
+    manifest = {"name": "weights", "targets": ["sm_90a"], "kernels": [entry]}
+    cache = build(manifest, torch=True)
     found = {}
     for weights in (False, True):
         kernel = loader.get("gemm", {**HALF, "weights": weights}, target="sm_90a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sysconfig
@@ -26,7 +25,6 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
-from tests.helpers.builds import command
 
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
 MANIFEST = Path(__file__).parents[4] / "manifests" / "matrix.yaml"
@@ -137,17 +135,12 @@ INSTRUCTIONS = {
 
 @pytest.mark.slow
 def test_each_compiles_for_each_target_without_spills_and_with_the_instructions_that_are_meant(
-    tmp_path: Path, use: Callable[[Path], None]
+    tmp_path: Path, build: Callable[..., Path]
 ) -> None:
     targets = ("sm_80", "sm_90a", "sm_100a")
     entries = [{"kernel": op, "config": config} for op, config in COMPILED]
-    manifest = {"version": 1, "name": "matrix", "targets": targets, "kernels": entries}
-    (tmp_path / "matrix.yaml").write_text(json.dumps(manifest))
-    cache = tmp_path / "cache"
-    asked = command("build", tmp_path / "matrix.yaml", "-o", cache, "--store", tmp_path / "store", "-j", 2)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    use(cache)
+    manifest = {"name": "matrix", "targets": targets, "kernels": entries}
+    cache = build(manifest)
     for op, config in COMPILED:
         for target in targets:
             kernel = loader.get(op, config, target=target)

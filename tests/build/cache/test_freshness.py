@@ -1,0 +1,47 @@
+"""Whether a cache holds what a build would make now, by what its artifacts were made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from precast.build.cache.contents import CacheContents
+from precast.build.cache.coverage import coverage
+from precast.build.cache.freshness import INPUTS, stale
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.inputs import shortened
+from precast.build.inputs.roots import Roots
+from precast.loader.format.artifact import Artifact
+from tests.helpers.packed_caches import Built, scale_plan
+
+
+def answers(**variables: str) -> InputAnswers:
+    return InputAnswers(Roots([], [], variables))
+
+
+def built(folder: Path, **variables: str) -> CacheContents:
+    """A cache whose artifacts say that they were made where these variables were set."""
+    read = {f"variable:{name}": shortened(answers(**variables).answer(f"variable:{name}")) for name in variables}
+
+    def made_of(artifact: Artifact) -> Artifact:
+        return replace(artifact, provenance={INPUTS: {"digest": "0" * 64, "read": read}})
+
+    return CacheContents.open(Built(change=made_of).write(folder / "cache"))
+
+
+@pytest.mark.parametrize(("now", "fresh"), [({"TILE": "1"}, True), ({"TILE": "2"}, False), ({}, False)])
+def test_an_artifact_is_fresh_while_its_inputs_are_as_they_were(
+    tmp_path: Path, now: dict[str, str], fresh: bool
+) -> None:
+    cache, plan = built(tmp_path, TILE="1"), scale_plan("bfloat16", "float16")
+    assert (stale(plan, cache, answers(**now)) == {}) == fresh
+    assert coverage(plan, cache, answers(**now)).complete == fresh
+
+
+def test_what_no_plan_asks_for_is_not_stale(tmp_path: Path) -> None:
+    cache = built(tmp_path, TILE="1")
+    assert {name.config for name in stale(scale_plan("float16"), cache, answers())} == {
+        name.config for name in cache.artifacts if "bfloat16" not in name.config
+    }

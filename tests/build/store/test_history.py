@@ -1,0 +1,87 @@
+"""Why a variant is built again, and how long each took the last time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from precast.build.disk.memo import Memo
+from precast.build.gpu.profile import profile_of
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.inputs import Inputs
+from precast.build.inputs.roots import Roots
+from precast.build.store.costs import Costs
+from precast.build.store.history import Verdict, explain, note_built
+from precast.build.store.key import record_key
+from precast.build.store.record import Record
+from precast.build.store.store import Store
+from precast.loader.format.target import Target
+from tests.helpers.variants import variant
+
+H200 = profile_of(Target.parse("sm_90a"))
+OLD, NEW = "0" * 64, "1" * 64
+
+
+def store(folder: Path, **variables: str) -> Store:
+    made = Store(folder)
+    made.answers = InputAnswers(Roots([], [], variables))
+    return made
+
+
+def built(folder: Path, *, installed: bool = False, **variables: str) -> Record:
+    """A record of a variant that read these variables, as its author's code or as an installed package."""
+    kept = store(folder, **variables)
+    assert kept.answers is not None
+    read = Inputs.of(kept.answers.answers(f"variable:{name}" for name in variables))
+    key = OLD if installed else record_key(OLD, {}, read.answers)
+    record = Record(key=key, products=(), seconds=1.0, **{"installed" if installed else "inputs": read})
+    kept.put(OLD, record)
+    note_built(kept.notes, variant(1), {"source": "a" * 64, "tools": {"ld": "2.40"}}, record.key)
+    return record
+
+
+def verdict(kept: Store, key: str = OLD, source: str = "a" * 64, ld: str = "2.40") -> Verdict:
+    return explain(kept, variant(1), key, {"source": source, "tools": {"ld": ld}}, H200)
+
+
+def test_what_is_as_it_was_is_reused(tmp_path: Path) -> None:
+    built(tmp_path, TILE="1")
+    assert verdict(store(tmp_path, TILE="1")).reused
+
+
+def test_a_changed_input_is_named(tmp_path: Path) -> None:
+    for installed in (False, True):
+        folder = tmp_path / str(installed)
+        built(folder, installed=installed, TILE="1")
+        found = verdict(store(folder, TILE="2"))
+        assert not found.reused and [change.name for change in found.changes] == ["variable:TILE"]
+
+
+def test_a_changed_part_of_the_key_is_named(tmp_path: Path) -> None:
+    built(tmp_path, TILE="1")
+    found = verdict(store(tmp_path, TILE="1"), NEW, ld="2.41")
+    assert [str(change) for change in found.changes] == ["tools.ld: 2.40, now 2.41"]
+
+
+def test_changed_sources_are_named_where_no_file_of_them_is(tmp_path: Path) -> None:
+    built(tmp_path, TILE="1")
+    assert [c.name for c in verdict(store(tmp_path, TILE="1"), NEW, "b" * 64).changes] == ["source"]
+    assert [c.name for c in verdict(store(tmp_path, TILE="2"), NEW, "b" * 64).changes] == ["variable:TILE"]
+
+
+def test_each_gpu_has_a_history_of_its_own(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    note_built(kept.notes, replace(variant(1), profile="H200"), {"source": "a" * 64}, OLD)
+    assert explain(kept, replace(variant(1), profile="H20"), NEW, {"source": "b" * 64}, H200).changes == ()
+    assert explain(kept, replace(variant(1), profile="H200"), NEW, {"source": "b" * 64}, H200).changes != ()
+
+
+def test_the_times_of_what_was_not_built_now_are_kept(tmp_path: Path) -> None:
+    for number, seconds in ((1, 15.0), (2, 0.5)):
+        costs = Costs(Memo(tmp_path))
+        costs.add(variant(number), seconds)
+        costs.save()
+    assert Costs(Memo(tmp_path)).of([variant(1), variant(2), variant(3)]) == {
+        variant(1).identity: 15.0,
+        variant(2).identity: 0.5,
+    }
