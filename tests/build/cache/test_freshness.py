@@ -13,7 +13,7 @@ from precast.build.cache.freshness import INPUTS, stale
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import shortened
 from precast.build.inputs.roots import Roots
-from precast.loader.format.artifact import Artifact
+from precast.loader.contract.format.artifact import Artifact
 from tests.helpers.packed_caches import Built, scale_plan
 
 

@@ -18,7 +18,7 @@ from precast.build.link.toolchain import find_toolchain
 from precast.build.measurements.tuning_file import TuningFile
 from precast.build.plan.plan import OpPlan, Plan
 from precast.build.plan.variant import Variant
-from precast.loader.format.index import digest
+from precast.loader.contract.format.index import digest
 from tests.helpers.tuning.files import gpu
 from tests.helpers.variants import variant
 

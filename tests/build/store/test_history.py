@@ -15,7 +15,7 @@ from precast.build.store.history import Verdict, explain, note_built
 from precast.build.store.key import record_key
 from precast.build.store.record import Record
 from precast.build.store.store import Store
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.variants import variant
 
 H200 = profile_of(Target.parse("sm_90a"))

@@ -15,7 +15,7 @@ from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.variant import Variant
 from precast.build.store import key as keys
 from precast.build.store.key import artifact_key, record_key, variant_key
-from precast.loader.format.target import Target
+from precast.loader.contract.format.target import Target
 from tests.helpers.variants import variant
 
 SOURCE = "0" * 64
