@@ -14,13 +14,7 @@ from precast.build.inputs.roots import Roots
 from precast.build.store.key import record_key
 from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.requested_facts import (
-    Asked,
-    RequestedFacts,
-    decode_asked,
-    encode_asked,
-    encode_requested_facts,
-)
+from precast.build.store.requested_facts import RequestedFacts, decode_requested_facts, encode_requested_facts
 from precast.build.store.store import Store, compressed
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, tree
@@ -61,7 +55,7 @@ def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path)
     for values in ({"TILE": "2", "OTHER": "1"}, {"TILE": "1"}):
         other = Warned(tmp_path, **values)
         assert other.get() is None
-        assert other.store.record_key(KEY, H200) is None
+        assert other.lookup.record_key(KEY, H200) is None
         assert other.texts == []  # it is another state, and nothing is wrong
 
 
@@ -70,10 +64,10 @@ def test_without_answers_nothing_that_was_read_is_taken_to_be_as_it_was(
     tmp_path: Path, read: dict[str, Inputs]
 ) -> None:
     store = Store(tmp_path)
-    made = record(**{"inputs": NO_INPUTS, **read})
+    made = record(inputs=read.get("inputs", NO_INPUTS), installed=read.get("installed", NO_INPUTS))
     store.put(KEY, made)
     assert store.read(made.key) is not None
-    assert store.get(KEY, H200) is None
+    assert Lookup(store, None).find(KEY, H200) is None
 
 
 def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
@@ -82,8 +76,8 @@ def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
     made = [record(variables(**{f"TILE{number}": "1"})) for number in range(40)]
     for one in made:
         warned.store.put(KEY, one)
-    kept = decode_asked((tmp_path / KEY[:2] / f"{KEY}.asked").read_bytes())
-    assert Asked.of(made[-1]) in kept and len(kept) < len(made)
+    kept = decode_requested_facts((tmp_path / KEY[:2] / f"{KEY}.asked").read_bytes())
+    assert RequestedFacts.of(made[-1]) in kept and len(kept) < len(made)
 
 
 def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:
@@ -113,8 +107,8 @@ def test_a_record_is_not_used_where_a_package_differs_from_what_it_was_made_of(t
     """The list of names says that nothing has changed; the record itself says what it was made of."""
     warned = Warned(tmp_path, TILE="1", OTHER="1")
     warned.store.put(KEY, record(installed=variables(OTHER="2")))
-    listed = replace(Asked.of(record(installed=variables(OTHER="2"))), digest=variables(OTHER="1").digest)
-    warned.store._keep(KEY, "asked", encode_asked([listed]))
+    listed = replace(RequestedFacts.of(record(installed=variables(OTHER="2"))), digest=variables(OTHER="1").digest)
+    warned.store.write(KEY, "asked", encode_requested_facts([listed]))
     assert warned.get() is None
 
 
