@@ -59,17 +59,6 @@ def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path)
         assert other.texts == []  # it is another state, and nothing is wrong
 
 
-@pytest.mark.parametrize("read", [{"inputs": variables(TILE="1")}, {"installed": variables(TILE="1")}])
-def test_without_answers_nothing_that_was_read_is_taken_to_be_as_it_was(
-    tmp_path: Path, read: dict[str, Inputs]
-) -> None:
-    store = Store(tmp_path)
-    made = record(inputs=read.get("inputs", NO_INPUTS), installed=read.get("installed", NO_INPUTS))
-    store.put(KEY, made)
-    assert store.read(made.key) is not None
-    assert Lookup(store, None).find(KEY, H200) is None
-
-
 def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
     """A kernel that asks for other variables in every build has a list of them that is full at some time."""
     warned = Warned(tmp_path)
