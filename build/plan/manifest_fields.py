@@ -97,8 +97,8 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "problems": (
             "The problems at which `precast tune measure` times the variants: a list of mappings from the name of a "
-            'size to a number, or to a list. Lists multiply. A key such as `"n,k"` takes lists of sizes that go together. '
-            "Those that the kernel declares if left out."
+            'size to a number, or to a list. A key such as `"n,k"` takes lists of sizes that belong together. '
+            "Lists multiply. Those that the kernel declares if left out."
         ),
         "skip_unsupported": (
             "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "
