@@ -114,7 +114,7 @@ def test_a_cache_of_a_newer_format(native: Native, tmp_path: Path) -> None:
     index.write_text(json.dumps({**json.loads(index.read_bytes()), "version": VERSION + 1}))
     found = doctor(tmp_path / "demo")["cache demo"]
     assert (found["status"], found["code"]) == ("fail", "PCL04")
-    assert f"not {VERSION + 1}" in found["seen"]
+    assert f"the cache has format version {VERSION + 1}; this loader reads version {VERSION}" in found["seen"]
     assert found["todo"].startswith("pip install --upgrade precast-loader")
 
 
