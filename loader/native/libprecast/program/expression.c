@@ -4,11 +4,11 @@
 #include "config.h"
 #include "program.h"
 
-#define DEPTH 12
-#define PLAN_DEPTH 8
-#define PLAN_NUMBER ((int64_t)1 << 62)
+#define DEPTH          12
+#define PLAN_DEPTH     8
+#define PLAN_NUMBER    ((int64_t)1 << 62)
 #define PLAN_FUNCTIONS 8 /* the first ones */
-#define FIRST 3          /* the number of the first function */
+#define FIRST          3 /* the number of the first function */
 
 static const char *const FUNCTIONS[] = {"add", "sub", "mul",   "floor_div", "ceil_div", "mod",      "min",
                                         "max", "and", "shift", "at_least",  "low",      "float_mul"};
@@ -61,7 +61,8 @@ bool find_leaf(const struct arguments *arguments, struct text name, struct leaf 
       if (is(what, "bits") && !is_whole(argument->dtype)) return *leaf = (struct leaf){i, LEAF_BITS, 0}, true;
       continue;
     }
-    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"), rank = argument->shape ? (int)argument->shape->size : 0;
+    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"),
+        rank = argument->shape ? (int)argument->shape->size : 0;
     if (is(what, "data")) return *leaf = (struct leaf){i, LEAF_DATA, 0}, true;
     if (is(what, "span")) return *leaf = (struct leaf){i, LEAF_SPAN, 0}, true;
     if (shape >= 0 && shape < rank) return *leaf = (struct leaf){i, LEAF_SHAPE, (size_t)shape}, true;
@@ -83,7 +84,8 @@ static void check_leaf(const struct node *node, const struct vocabulary *words) 
 static void check(const struct node *node, const struct vocabulary *words, int depth) {
   const struct json *value = node->value;
   if (!value) refuse(node, "missing");
-  if (value->kind == JSON_INT && (!words->of_plan || (value->number < PLAN_NUMBER && value->number > -PLAN_NUMBER))) return;
+  if (value->kind == JSON_INT && (!words->of_plan || (value->number < PLAN_NUMBER && value->number > -PLAN_NUMBER)))
+    return;
   if (value->kind == JSON_TEXT && is_leaf(json_text(value), words->of_plan)) {
     check_leaf(node, words);
     return;

@@ -3,9 +3,11 @@
 
 /* How many bytes a number of a dtype takes as a parameter; 0 where that is not known. */
 static int64_t width_of(struct text dtype, bool real) {
-  static const struct { const char *dtype; int64_t width; } widths[] = {
-      {"int8", 1}, {"uint8", 1}, {"int16", 2}, {"uint16", 2}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
-      {"bool", 1}, {"float16", 2}, {"float32", 4}, {"float64", 8}};
+  static const struct {
+    const char *dtype;
+    int64_t width;
+  } widths[] = {{"int8", 1},  {"uint8", 1},  {"int16", 2}, {"uint16", 2},  {"int32", 4},   {"uint32", 4},
+                {"int64", 8}, {"uint64", 8}, {"bool", 1},  {"float16", 2}, {"float32", 4}, {"float64", 8}};
   for (size_t i = 0; i < (real ? 12 : 8); ++i)
     if (is(dtype, widths[i].dtype)) return widths[i].width;
   return 0;

@@ -2,10 +2,10 @@
  * have the same. */
 #include "program.h"
 
-#define STEPS 8
+#define STEPS      8
 #define PARAMETERS 64
-#define BYTES 4096
-#define WORDS 1024
+#define BYTES      4096
+#define WORDS      1024
 
 static struct argument argument_of(const struct json *one) {
   const struct json *dtype = find(one, TEXT("dtype")), *device = find(one, TEXT("device"));
@@ -66,7 +66,8 @@ static int64_t check_parameter(const struct node *node, struct arguments argumen
 }
 
 static void check_step(const struct node *node, struct arguments arguments) {
-  static const char *const names[] = {"kernel", "grid", "block", "cluster", "shared", "overlap", "when", "parameters", NULL};
+  static const char *const names[] = {"kernel",  "grid", "block",      "cluster", "shared",
+                                      "overlap", "when", "parameters", NULL};
   struct vocabulary words = {arguments, false, true};
   known(node, names);
   struct node kernel = at(node, "kernel"), shared = at(node, "shared"), overlap = at(node, "overlap");
@@ -136,7 +137,8 @@ void check_plan(const struct node *node, const struct json *signature) {
   for (size_t i = 0; i < parameters.value->size; ++i) {
     struct node one = item(&parameters, i);
     struct text name = string(&one);
-    if (!is_passed(arguments, name)) refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
+    if (!is_passed(arguments, name))
+      refuse(&one, "%s is not a tensor or number of the signature", quoted(node->call, name));
   }
   check_shapes(node, arguments, find(signature, TEXT("symbols")));
 }

@@ -18,8 +18,8 @@ struct arguments {
 
 struct arguments arguments_of(struct call *call, const struct json *signature);
 
-/* What an expression may be made of. A launch plan has fewer functions and leaves, and nests less; what decides a launch
- * may not depend on addresses or real numbers. */
+/* What an expression may be made of. A launch plan has fewer functions and leaves, and nests less; what decides a
+ * launch may not depend on addresses or real numbers. */
 struct vocabulary {
   struct arguments arguments;
   bool of_plan, decides;

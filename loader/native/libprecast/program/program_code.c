@@ -59,7 +59,8 @@ static void put_limits(struct writer *writer, struct text dtype) {
 
 static void put_dims(struct writer *writer, const struct json *dims) {
   for (size_t i = 0; dims && i < dims->size; ++i) {
-    const struct json *dim = &dims->items[i], *symbol = dim->kind == JSON_TEXT ? find(writer->symbols, json_text(dim)) : NULL;
+    const struct json *dim = &dims->items[i],
+                      *symbol = dim->kind == JSON_TEXT ? find(writer->symbols, json_text(dim)) : NULL;
     put_word(writer, symbol != NULL);
     put_word(writer, symbol ? (int64_t)((const struct member *)((const char *)symbol - offsetof(struct member, value)) -
                                         writer->symbols->members)
@@ -73,12 +74,18 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   struct dtype dtype = {0, 0, 0};
   bool tensor = is(argument->kind, "tensor"), scalar = is(argument->kind, "scalar");
   int kind;
-  if (tensor && dlpack_dtype(argument->dtype, &dtype)) kind = TENSOR;
-  else if (is(argument->kind, "none")) kind = NONE;
-  else if (scalar && is(argument->dtype, "float32")) kind = FLOAT32;
-  else if (scalar && is(argument->dtype, "float64")) kind = FLOAT64;
-  else if (scalar && is_whole(argument->dtype)) kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
-  else unusable(writer, argument->name, "native code reads no such argument");
+  if (tensor && dlpack_dtype(argument->dtype, &dtype))
+    kind = TENSOR;
+  else if (is(argument->kind, "none"))
+    kind = NONE;
+  else if (scalar && is(argument->dtype, "float32"))
+    kind = FLOAT32;
+  else if (scalar && is(argument->dtype, "float64"))
+    kind = FLOAT64;
+  else if (scalar && is_whole(argument->dtype))
+    kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
+  else
+    unusable(writer, argument->name, "native code reads no such argument");
   put_word(writer, kind);
   put_word(writer, keep_text(writer, argument->name));
   put_word(writer, keep_text(writer, argument->dtype));
@@ -88,8 +95,10 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   put_word(writer, dtype.code), put_word(writer, dtype.bits), put_word(writer, dtype.lanes);
   put_word(writer, argument->strides != NULL);
   put_word(writer, argument->alignment), put_word(writer, argument->divisibility);
-  if (kind == INTEGER || kind == BOOLEAN) put_limits(writer, argument->dtype);
-  else put_word(writer, 0), put_word(writer, 0);
+  if (kind == INTEGER || kind == BOOLEAN)
+    put_limits(writer, argument->dtype);
+  else
+    put_word(writer, 0), put_word(writer, 0);
   put_dims(writer, argument->shape);
   put_dims(writer, argument->strides);
   return slot + (kind == TENSOR ? 2 + 2 * (int64_t)rank : 1);
@@ -127,8 +136,10 @@ static int64_t put_calling(struct writer *writer, struct text op) {
     put(&text, is(one.kind, "tensor") ? ": Tensor([" : ": ");
     for (size_t n = 0; is(one.kind, "tensor") && one.shape && n < one.shape->size; ++n) {
       if (n) put(&text, ", ");
-      if (one.shape->items[n].kind == JSON_TEXT) put_text(&text, json_text(&one.shape->items[n]));
-      else put(&text, "%lld", (long long)one.shape->items[n].number);
+      if (one.shape->items[n].kind == JSON_TEXT)
+        put_text(&text, json_text(&one.shape->items[n]));
+      else
+        put(&text, "%lld", (long long)one.shape->items[n].number);
     }
     if (is(one.kind, "tensor")) put(&text, "], ");
     put_text(&text, is(one.kind, "none") ? TEXT("None") : one.dtype);
@@ -143,10 +154,10 @@ struct text program_code(struct call *call, struct text op, const struct artifac
   writer.queue.call = call;
   const struct json *steps = artifact->program ? find(artifact->program, TEXT("steps")) : NULL;
   int64_t slot = 0, passed = 0;
-  writer.arguments = arguments_of(call, artifact->signature), writer.symbols = find(artifact->signature, TEXT("symbols"));
+  writer.arguments = arguments_of(call, artifact->signature),
+  writer.symbols = find(artifact->signature, TEXT("symbols"));
   writer.slots = take(call, writer.arguments.count, sizeof *writer.slots);
-  for (size_t i = 0; i < writer.arguments.count; ++i)
-    passed += !is(writer.arguments.items[i].kind, "env_stream");
+  for (size_t i = 0; i < writer.arguments.count; ++i) passed += !is(writer.arguments.items[i].kind, "env_stream");
   keep_text(&writer, TEXT(""));
   put_word(&writer, MAGIC), put_word(&writer, 0), put_word(&writer, 0);
   put_word(&writer, put_calling(&writer, op));
@@ -173,8 +184,10 @@ struct text program_code(struct call *call, struct text op, const struct artifac
     memcpy(&later, writer.queue.data + i * sizeof later, sizeof later);
     int64_t place = (int64_t)count_words(&writer);
     memcpy(writer.words.data + later.at * sizeof place, &place, sizeof place);
-    if (later.expression) put_expression(&writer, later.expression);
-    else put_leaf(&writer, &later.leaf), put_word(&writer, END);
+    if (later.expression)
+      put_expression(&writer, later.expression);
+    else
+      put_leaf(&writer, &later.leaf), put_word(&writer, END);
   }
   int64_t sizes[2] = {(int64_t)count_words(&writer), (int64_t)writer.texts.size};
   memcpy(writer.words.data + sizeof(int64_t), sizes, sizeof sizes);

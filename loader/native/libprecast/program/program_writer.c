@@ -1,9 +1,8 @@
 #include "program_writer.h"
 
-
 void unusable(const struct writer *writer, struct text name, const char *why) {
-  fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: %s: %s; rebuild the cache", writer->artifact->key.data,
-       quoted(writer->call, name), why);
+  fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: %s: %s; rebuild the cache",
+       writer->artifact->key.data, quoted(writer->call, name), why);
 }
 
 size_t count_words(const struct writer *writer) { return writer->words.size / sizeof(int64_t); }
@@ -22,7 +21,8 @@ int64_t keep_text(struct writer *writer, struct text text) {
 static int64_t slot_of(const struct writer *writer, const struct leaf *leaf) {
   static const int64_t after[] = {[LEAF_SPAN] = 1, [LEAF_SHAPE] = 2, [LEAF_STRIDE] = 2};
   const struct argument *argument = &writer->arguments.items[leaf->argument];
-  int64_t slot = writer->slots[leaf->argument] + (leaf->kind <= LEAF_STRIDE ? after[leaf->kind] : 0) + (int64_t)leaf->dim;
+  int64_t slot =
+      writer->slots[leaf->argument] + (leaf->kind <= LEAF_STRIDE ? after[leaf->kind] : 0) + (int64_t)leaf->dim;
   return leaf->kind == LEAF_STRIDE ? slot + (int64_t)argument->shape->size : slot;
 }
 

@@ -1,5 +1,5 @@
-/* A writer of the code of host programs: numbers of 64 bits, then texts that end with a zero byte. An expression is a list
- * of operations for a stack. loader/launch/program_code.py writes the same. */
+/* A writer of the code of host programs: numbers of 64 bits, then texts that end with a zero byte. An expression is a
+ * list of operations for a stack. loader/launch/program_code.py writes the same. */
 #ifndef PRECAST_PROGRAM_WRITER_H
 #define PRECAST_PROGRAM_WRITER_H
 
@@ -13,7 +13,7 @@ struct writer {
   const struct artifact *artifact;
   struct arguments arguments;
   const struct json *symbols;
-  int64_t *slots; /* by the arguments: where the numbers of each begin */
+  int64_t *slots;                     /* by the arguments: where the numbers of each begin */
   struct builder words, texts, queue; /* the queue: what stands behind all steps */
 };
 
