@@ -1,7 +1,7 @@
 """Processor time of the call path without a GPU, beside other checkouts: ``python benchmarks/call_path.py [TREE...]``.
 
 An object whose entry does nothing and a cubin whose driver is a stand-in are opened and called. Every figure is taken
-in fresh processes, by turns in this checkout and in each TREE, whose environment is in its ``.work/test``; the least of
+in fresh processes, by turns in this checkout and in each TREE, whose environment is in its ``.work/test``. The least of
 all rounds counts, since other work on the machine only adds.
 """
 

@@ -20,19 +20,21 @@ EXPORT void CuteDSLRT_TVMFFISetRaisedCudaError(set_error_fn set_error, int32_t c
   set_error("CUDADialectError", parts, 6);
 }
 
-EXPORT void CuteDSLRT_TVMFFISetRaisedCudaLaunchError(
-    set_error_fn set_error, int32_t grid_x, int32_t grid_y, int32_t grid_z, int32_t block_x, int32_t block_y,
-    int32_t block_z, int32_t block_threads, int64_t dynamic_smem, int32_t device, int32_t max_threads,
-    int32_t max_block_x, int32_t max_block_y, int32_t max_block_z, int32_t max_grid_x, int32_t max_grid_y,
-    int32_t max_grid_z, int32_t max_smem, int32_t max_smem_optin, const char *violation, const char *source_file,
-    int32_t source_line, int32_t source_col, int32_t source_end_col) {
+EXPORT void CuteDSLRT_TVMFFISetRaisedCudaLaunchError(set_error_fn set_error, int32_t grid_x, int32_t grid_y,
+                                                     int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z,
+                                                     int32_t block_threads, int64_t dynamic_smem, int32_t device,
+                                                     int32_t max_threads, int32_t max_block_x, int32_t max_block_y,
+                                                     int32_t max_block_z, int32_t max_grid_x, int32_t max_grid_y,
+                                                     int32_t max_grid_z, int32_t max_smem, int32_t max_smem_optin,
+                                                     const char *violation, const char *source_file,
+                                                     int32_t source_line, int32_t source_col, int32_t source_end_col) {
   char text[768];
   (void)source_end_col;
   snprintf(text, sizeof text,
            "launch refused on device %" PRId32 ": %s. grid (%" PRId32 ", %" PRId32 ", %" PRId32 ") of at most (%" PRId32
-           ", %" PRId32 ", %" PRId32 "), block (%" PRId32 ", %" PRId32 ", %" PRId32 ") of at most (%" PRId32 ", %" PRId32
-           ", %" PRId32 "), %" PRId32 " threads of at most %" PRId32 ", shared memory %" PRId64 " of at most %" PRId32
-           " (%" PRId32 " on request)",
+           ", %" PRId32 ", %" PRId32 "), block (%" PRId32 ", %" PRId32 ", %" PRId32 ") of at most (%" PRId32
+           ", %" PRId32 ", %" PRId32 "), %" PRId32 " threads of at most %" PRId32 ", shared memory %" PRId64
+           " of at most %" PRId32 " (%" PRId32 " on request)",
            device, violation ? violation : "a limit is exceeded", grid_x, grid_y, grid_z, max_grid_x, max_grid_y,
            max_grid_z, block_x, block_y, block_z, max_block_x, max_block_y, max_block_z, block_threads, max_threads,
            dynamic_smem, max_smem, max_smem_optin);

@@ -28,10 +28,19 @@ typedef struct {
   uint32_t attribute_count;
 } configuration;
 
-enum { CLUSTER = 4, OVERLAP = 6, LAUNCHES = 8, KERNELS = 8, PARAMETERS = 64, BYTES = 4096, NAME = 1024, STACK = 1 << 16 };
+enum {
+  CLUSTER = 4,
+  OVERLAP = 6,
+  LAUNCHES = 8,
+  KERNELS = 8,
+  PARAMETERS = 64,
+  BYTES = 4096,
+  NAME = 1024,
+  STACK = 1 << 16
+};
 
 typedef struct {
-  int32_t kernel; /* which of the known kernels; -1: another one */
+  int32_t kernel;  /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
   uint32_t grid[3], block[3], cluster[3], overlap;
   uint64_t shared;

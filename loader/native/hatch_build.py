@@ -53,7 +53,7 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
             (source / NAME).unlink(missing_ok=True)  # a process may have mapped the old file
             shutil.copyfile(self._scratch / NAME, source / NAME)
         else:
-            build_data["force_include"][str(self._scratch / NAME)] = f"precast/loader/native/{NAME}"
+            build_data["force_include"][str(self._scratch / NAME)] = f"native/{NAME}"
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{platform_tag((self._scratch / NAME).read_bytes())}"
 

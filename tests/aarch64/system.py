@@ -159,9 +159,21 @@ def checked(command: Sequence[str]) -> None:
 
 
 def wheels_of_this_tree(folder: Path) -> str:
-    """Make the wheels of both distributions in a folder; the version."""
+    """Make the wheels of both distributions in a folder, without this host's native code; the version."""
     for old in folder.glob("precast*.whl"):
         old.unlink()
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    command = [
+        "env",
+        "PRECAST_NATIVE=0",
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+    ]
     checked([*command, str(REPOSITORY / "loader"), str(REPOSITORY)])
     return version("precast")

@@ -20,7 +20,9 @@ from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("kernels", "manifests", "build", "cli")
-LEFT_OUT = (".git", ".work", "__pycache__", ".*_cache", ".hypothesis")
+NATIVE = ("include", "libprecast", "host_program")  # the C sources that the builder compiles
+COMPILED = "native/_callpath.abi3.so"
+LEFT_OUT = (".git", ".work", "__pycache__", ".*_cache", ".hypothesis", Path(COMPILED).name)
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,13 @@ def sources(folder: str, home: str) -> set[str]:
     """The files of a top folder as a distribution names them, without the metadata that stands beside the loader."""
     beside = {"pyproject.toml", "README.md", "LICENSE"} if folder == "loader" else set()
     found = (p.relative_to(ROOT / folder) for p in (ROOT / folder).rglob("*") if p.is_file())
+    beside.add(COMPILED)
     return {f"{home}{p}" for p in found if str(p) not in beside and "__pycache__" not in p.parts}
+
+
+def of_native(home: str) -> set[str]:
+    """The C sources that the builder compiles, as a distribution names them."""
+    return set().union(*(sources(f"loader/native/{name}", f"{home}loader/native/{name}/") for name in NATIVE))
 
 
 def frontend(*words: object) -> None:
@@ -68,6 +76,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     shared = Path(hatchling.__path__[0]).parent  # the backend comes from here, not from the network
     (next(editable.glob("lib/python3*/site-packages")) / "shared.pth").write_text(f"{shared}\n")
     frontend(*pip, "--no-build-isolation", "-e", tree / "loader", "-e", tree)
+    (tree / "loader" / COMPILED).unlink()  # git ignores it
     after = snapshot(tree)
     assert after == before, f"made or changed: {sorted(set(after.items()) ^ set(before.items()))}"
     return {"tree": tree, "out": out, "editable": editable}
@@ -77,6 +86,7 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
     wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
     info = f"precast-{VERSION}.dist-info/"
     expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES)) | {"precast/cli/inspect/errors.md"}
+    expected |= of_native("precast/")
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
     assert {f"precast/{p}/py.typed" for p in PACKAGES} <= expected
@@ -86,10 +96,13 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
 
 
 def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
-    wheel = zipfile.ZipFile(made["out"] / f"precast_loader-{VERSION}-py3-none-any.whl")
+    """Its Python modules and the compiled call path; no C source."""
+    wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
     info = f"precast_loader-{VERSION}.dist-info/"
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
-    assert set(wheel.namelist()) == sources("loader", "precast/loader/") | metadata
+    modules = {n for n in sources("loader", "precast/loader/") if not n.endswith((".c", ".h", "hatch_build.py"))}
+    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}"}
+    assert "Tag: cp310-abi3-manylinux_2_" in wheel.read(f"{info}WHEEL").decode()
     assert "precast/loader/py.typed" in wheel.namelist()
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
@@ -103,20 +116,63 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     parts = [sources("loader", home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
     if not folder:
         parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
-        parts.append({f"{home}docs/errors.md"})
+        parts += [{f"{home}docs/errors.md"}, of_native(home)]
     assert {m.name for m in members} == set().union(*parts) | top
     assert all(m.isfile() for m in members)
 
 
 @pytest.mark.parametrize("name", ["precast", "precast_loader"])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
-    wheel = f"{name}-{VERSION}-py3-none-any.whl"
-    assert (made["out"] / wheel).read_bytes() == (made["out"] / "direct" / wheel).read_bytes()
+    wheel = wheel_of(made["out"], name)
+    assert wheel.read_bytes() == (made["out"] / "direct" / wheel.name).read_bytes()
+
+
+def wheel_of(folder: Path, name: str) -> Path:
+    """The one wheel of a distribution."""
+    (wheel,) = folder.glob(f"{name}-*.whl")
+    return wheel
+
+
+def test_a_loader_without_native_code_is_for_every_host(made: dict[str, Path], tmp_path: Path) -> None:
+    command = (
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--wheel",
+        "--outdir",
+        tmp_path,
+        made["tree"] / "loader",
+    )
+    frontend("env", "PRECAST_NATIVE=0", *command)
+    wheel = wheel_of(tmp_path, "precast_loader")
+    assert (
+        wheel.name.endswith("-py3-none-any.whl")
+        and f"precast/loader/{COMPILED}" not in zipfile.ZipFile(wheel).namelist()
+    )
+
+
+def test_native_code_that_must_be_there_and_cannot_be_compiled(made: dict[str, Path], tmp_path: Path) -> None:
+    command = (
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--wheel",
+        "--outdir",
+        tmp_path,
+        made["tree"] / "loader",
+    )
+    words = [str(word) for word in ("env", "PRECAST_NATIVE=1", "CC=/no/such/compiler", *command)]
+    done = subprocess.run(words, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode and "/no/such/compiler does not run" in done.stdout + done.stderr
+    frontend("env", "CC=/no/such/compiler", *command)
+    assert wheel_of(tmp_path, "precast_loader").name.endswith("-py3-none-any.whl")
 
 
 def metadata(made: dict[str, Path], name: str) -> Message:
     """The metadata of a distribution's wheel."""
-    wheel = zipfile.ZipFile(made["out"] / f"{name}-{VERSION}-py3-none-any.whl")
+    wheel = zipfile.ZipFile(wheel_of(made["out"], name))
     return message_from_bytes(wheel.read(f"{name}-{VERSION}.dist-info/METADATA"))
 
 

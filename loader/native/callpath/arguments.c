@@ -128,7 +128,7 @@ static int pack_tuple(packed_call *call, PyObject *tuple, environment *outer, in
     if (pack_plain(member, &members[i])) continue;
     int packed = is_tuple_type(Py_TYPE(member)) ? pack_tuple(call, member, &inner, depth + 1, &members[i])
                  : exchange_of(Py_TYPE(member)) ? pack_owned(call, member, &inner, &members[i])
-                                             : pack_number(call->kernel, member, &members[i]);
+                                                : pack_number(call->kernel, member, &members[i]);
     if (!packed) return 0;
   }
   int status = make_array ? 0 : TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){"ffi.Array", 9}, &make_array);

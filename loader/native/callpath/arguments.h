@@ -1,5 +1,5 @@
-/* The arguments of a call, packed as tvm_ffi packs them: each kind that is packed here becomes exactly what tvm_ffi would
- * make of it. Any other kind is refused, and the call goes to tvm_ffi itself. */
+/* The arguments of a call, packed as tvm_ffi packs them: each kind that is packed here becomes exactly what tvm_ffi
+ * would make of it. Any other kind is refused, and the call goes to tvm_ffi itself. */
 #pragma once
 #include <tvm/ffi/extra/c_env_api.h>
 
@@ -8,8 +8,8 @@
 enum { ARGUMENTS = 64, EXTENTS = 512, OBJECTS = 256 };
 enum { NO_DEVICE = -1 };
 
-/* Where tensors are: the device of the first one that is not on the CPU (NO_DEVICE while there is none), the stream that
- * its owner works on, and the exchange of the owner. */
+/* Where tensors are: the device of the first one that is not on the CPU (NO_DEVICE while there is none), the stream
+ * that its owner works on, and the exchange of the owner. */
 typedef struct {
   DLDevice device;
   void *stream;

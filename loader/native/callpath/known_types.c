@@ -53,8 +53,8 @@ const DLPackExchangeAPI *exchange_of(PyTypeObject *type) {
 
 /* A class whose bases are tuple and object alone: nothing is mixed in. */
 static int is_plain_subclass(PyTypeObject *type) {
-  static const char *const others[] = {
-      "__tvm_ffi_object__", "__dlpack_c_exchange_api__", "__cuda_stream__", "__dlpack__", NULL};
+  static const char *const others[] = {"__tvm_ffi_object__", "__dlpack_c_exchange_api__", "__cuda_stream__",
+                                       "__dlpack__", NULL};
   PyObject *bases = PyObject_GetAttrString((PyObject *)type, "__mro__");
   int plain = bases && PyTuple_Size(bases) == 3;
   if (!bases) PyErr_Clear();

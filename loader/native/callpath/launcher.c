@@ -1,7 +1,7 @@
 /* What is plainly a tensor with a C exchange, an int, a float, a bool, None, an object that stands for a number, or a
- * tuple of such, named or not, is packed by arguments.c. Any other argument, a keyword, or a conversion that fails sends
- * the whole call to the instance's method _slowly, which takes every kind and raises every error, so that nothing is
- * decided twice. No Python object is held while the kernel's entry runs. */
+ * tuple of such, named or not, is packed by arguments.c. Any other argument, a keyword, or a conversion that fails
+ * sends the whole call to the instance's method _slowly, which takes every kind and raises every error, so that nothing
+ * is decided twice. No Python object is held while the kernel's entry runs. */
 #include "launcher.h"
 
 #include <stddef.h>
@@ -19,7 +19,8 @@ typedef struct {
 
 static __thread TVMFFIAny passing; /* a result that is an object, until last_result returns it */
 
-static PyObject *call_method(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+static PyObject *call_method(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count,
+                             PyObject *names) {
   PyObject *result = NULL, *method = PyObject_GetAttrString(self, name), *tuple = PyTuple_New(count);
   PyObject *named = names ? PyDict_New() : NULL;
   int complete = method && tuple && (named || !names);
@@ -101,14 +102,14 @@ static PyObject *none(void) {
 
 static PyObject *convert_result(PyObject *self, PyObject *const *args, Py_ssize_t count, const TVMFFIAny *result) {
   switch (result->type_index) {
-    case kTVMFFINone:
-      return none();
-    case kTVMFFIInt:
-      return PyLong_FromLongLong(result->v_int64);
-    case kTVMFFIFloat:
-      return PyFloat_FromDouble(result->v_float64);
-    case kTVMFFIBool:
-      return PyBool_FromLong(result->v_int64 != 0);
+  case kTVMFFINone:
+    return none();
+  case kTVMFFIInt:
+    return PyLong_FromLongLong(result->v_int64);
+  case kTVMFFIFloat:
+    return PyFloat_FromDouble(result->v_float64);
+  case kTVMFFIBool:
+    return PyBool_FromLong(result->v_int64 != 0);
   }
   passing = *result;
   PyObject *converted = call_method(self, "_converted", args, count, NULL);
@@ -164,9 +165,9 @@ PyObject *launcher_type(void) {
       {NULL, NULL, 0, NULL}};
   static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(launcher, call), READONLY, NULL},
                                   {NULL, 0, 0, 0, NULL}};
-  static PyType_Slot slots[] = {{Py_tp_new, create},      {Py_tp_call, PyVectorcall_Call},
-                                {Py_tp_methods, methods}, {Py_tp_members, members},
-                                {Py_tp_doc, "Calls a kernel's entry."}, {0, NULL}};
+  static PyType_Slot slots[] = {
+      {Py_tp_new, create},      {Py_tp_call, PyVectorcall_Call},        {Py_tp_methods, methods},
+      {Py_tp_members, members}, {Py_tp_doc, "Calls a kernel's entry."}, {0, NULL}};
   static PyType_Spec spec = {"precast.loader.native._callpath.Launcher", sizeof(launcher), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, slots};
   return PyType_FromSpec(&spec);

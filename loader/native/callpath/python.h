@@ -5,7 +5,8 @@
 #include <Python.h>
 #include <structmember.h>
 
-/* CPython exports the vectorcall protocol since 3.8, with this interface. The limited API declares it since 3.12 only. */
+/* CPython exports the vectorcall protocol since 3.8, with this interface. The limited API declares it since 3.12 only.
+ */
 typedef PyObject *(*vectorcall_function)(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 PyAPI_FUNC(PyObject *) PyVectorcall_Call(PyObject *self, PyObject *args, PyObject *named);
 #ifndef Py_TPFLAGS_HAVE_VECTORCALL

@@ -6,22 +6,26 @@
 
 static int wrong(const call *c, int place, const char *kind, const char *what, const char *expected) {
   char message[TEXT];
-  snprintf(message, sizeof message, "%s on argument #%d%s, expected %s", what, place, text(c->program, c->program->signature),
-           expected);
+  snprintf(message, sizeof message, "%s on argument #%d%s, expected %s", what, place,
+           text(c->program, c->program->signature), expected);
   return raise_error(c->program, kind, message);
 }
 
 static void dim_name(const call *c, int place, int dim, char *out, size_t room) {
   const argument *a = &c->program->arguments[place];
-  if (dim < a->rank) snprintf(out, room, "%s.shape[%d]", text(c->program, a->name), dim);
-  else snprintf(out, room, "%s.strides[%d]", text(c->program, a->name), dim - a->rank);
+  if (dim < a->rank)
+    snprintf(out, room, "%s.shape[%d]", text(c->program, a->name), dim);
+  else
+    snprintf(out, room, "%s.strides[%d]", text(c->program, a->name), dim - a->rank);
 }
 
-static int check_range(const call *c, int place, const char *name, int64_t dtype, int64_t least, int64_t most, int64_t found) {
+static int check_range(const call *c, int place, const char *name, int64_t dtype, int64_t least, int64_t most,
+                       int64_t found) {
   if (least <= found && found <= most) return 0;
   char what[256], expected[160];
   snprintf(what, sizeof what, "Out of bound %s", name);
-  snprintf(expected, sizeof expected, "to be in %s range [%lld, %lld]", text(c->program, dtype), (long long)least, (long long)most);
+  snprintf(expected, sizeof expected, "to be in %s range [%lld, %lld]", text(c->program, dtype), (long long)least,
+           (long long)most);
   return wrong(c, place, "ValueError", what, expected);
 }
 
@@ -65,9 +69,12 @@ static int take_tensor(call *c, int place, const TVMFFIAny *value) {
   const argument *a = &p->arguments[place];
   const DLTensor *t;
   char expected[256];
-  if (value->type_index == kTVMFFIDLTensorPtr) t = value->v_ptr;
-  else if (value->type_index == kTVMFFITensor) t = (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
-  else return wrong(c, place, "TypeError", "Mismatched type", "Tensor");
+  if (value->type_index == kTVMFFIDLTensorPtr)
+    t = value->v_ptr;
+  else if (value->type_index == kTVMFFITensor)
+    t = (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
+  else
+    return wrong(c, place, "TypeError", "Mismatched type", "Tensor");
   uint64_t data = (uint64_t)(uintptr_t)t->data + t->byte_offset;
   if (a->alignment > 1 && data % (uint64_t)a->alignment) {
     snprintf(expected, sizeof expected, "data alignment=%lld bytes", (long long)a->alignment);
@@ -131,7 +138,8 @@ static int take_number(call *c, int place, const TVMFFIAny *value) {
   return 0;
 }
 
-/* Refuse a tensor with more elements than the program is known for. Sizes may be negative where a signature allows it. */
+/* Refuse a tensor with more elements than the program is known for. Sizes may be negative where a signature allows it.
+ */
 static int check_limit(const call *c, int place) {
   const host_program *p = c->program;
   const argument *a = &p->arguments[place];
@@ -148,9 +156,10 @@ static int check_limit(const call *c, int place) {
   }
   if (elements <= limit || below) return 0;
   char message[512];
-  snprintf(message, sizeof message,
-           "%s has more than %lld elements, for which this cubin's launch is not known: call it in parts, or use the object",
-           text(p, a->name), (long long)p->limit);
+  snprintf(
+      message, sizeof message,
+      "%s has more than %lld elements, for which this cubin's launch is not known: call it in parts, or use the object",
+      text(p, a->name), (long long)p->limit);
   return raise_error(p, "LaunchError", message);
 }
 
@@ -165,10 +174,14 @@ int host_program_check(call *c, const host_program *p, const TVMFFIAny *values, 
   c->first = -1, c->device = 0;
   for (int i = 0; i < count; ++i) {
     int kind = p->arguments[i].kind, status = 0;
-    if (kind == TENSOR) status = take_tensor(c, i, &values[i]);
-    else if (kind != NONE) status = take_number(c, i, &values[i]);
-    else if (values[i].type_index != kTVMFFINone) status = wrong(c, i, "TypeError", "Mismatched type", "None");
-    else c->slots[p->arguments[i].slot] = 0;
+    if (kind == TENSOR)
+      status = take_tensor(c, i, &values[i]);
+    else if (kind != NONE)
+      status = take_number(c, i, &values[i]);
+    else if (values[i].type_index != kTVMFFINone)
+      status = wrong(c, i, "TypeError", "Mismatched type", "None");
+    else
+      c->slots[p->arguments[i].slot] = 0;
     if (status) return status;
   }
   for (int i = 0; p->limit && i < count; ++i)

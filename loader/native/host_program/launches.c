@@ -6,12 +6,15 @@
 #include "opened_program.h"
 
 const char *const HOST_PROGRAM_DRIVER_NAMES[HOST_PROGRAM_DRIVER_COUNT] = {
-    "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel", "cuKernelGetParamInfo", "cuKernelSetAttribute",
-    "cuCtxGetDevice", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
-    "cuLaunchKernelEx", "cuGetErrorName", "cuGetErrorString",
+    "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel",       "cuKernelGetParamInfo", "cuKernelSetAttribute",
+    "cuCtxGetDevice",    "cuDeviceGet",     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",  "cuCtxPopCurrent_v2",
+    "cuLaunchKernelEx",  "cuGetErrorName",  "cuGetErrorString",
 };
 
-enum { SMALL = 48 << 10, LARGEST = 232448 }; /* shared memory: as much as a kernel may have without being asked, and the most */
+enum {
+  SMALL = 48 << 10,
+  LARGEST = 232448
+}; /* shared memory: as much as a kernel may have without being asked, and the most */
 enum { MAX_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };  /* attributes of a kernel */
 enum { CLUSTER = 4, OVERLAP = 6, NO_CONTEXT = 201 }; /* attributes of a launch; a status */
 
@@ -34,7 +37,8 @@ static int failed(const host_program *p, const char *what, int status) {
   const char *name = NULL, *words = NULL;
   char message[512];
   p->driver.error_name(status, &name), p->driver.error_text(status, &words);
-  snprintf(message, sizeof message, "CUDA error %d (%s): %s, from %s", status, name ? name : "?", words ? words : "?", what);
+  snprintf(message, sizeof message, "CUDA error %d (%s): %s, from %s", status, name ? name : "?", words ? words : "?",
+           what);
   return raise_error(p, "CUDADialectError", message);
 }
 
@@ -58,32 +62,69 @@ static int64_t evaluate(const call *c, int64_t at, int *sound) {
     int64_t word = *code++;
     int operation = (int)(word & 255);
     if (operation == END) return *top;
-    if (operation == CONSTANT) { *++top = *code++; continue; }
-    if (operation == LEAF) { *++top = c->slots[word >> 8]; continue; }
+    if (operation == CONSTANT) {
+      *++top = *code++;
+      continue;
+    }
+    if (operation == LEAF) {
+      *++top = c->slots[word >> 8];
+      continue;
+    }
     int64_t b = *top--, a = *top;
     switch (operation) {
-      case ADD: a = (int64_t)((uint64_t)a + (uint64_t)b); break;
-      case SUB: a = (int64_t)((uint64_t)a - (uint64_t)b); break;
-      case MUL: a = (int64_t)((uint64_t)a * (uint64_t)b); break;
-      case FLOOR_DIV: case CEIL_DIV: case MOD:
-        if (b <= 0) { *sound = 0; a = 0; break; }
-        if (operation == FLOOR_DIV) a = floored(a, b);
-        else if (operation == CEIL_DIV) a = floored(a, b) + (a % b != 0);
-        else a -= floored(a, b) * b;
+    case ADD:
+      a = (int64_t)((uint64_t)a + (uint64_t)b);
+      break;
+    case SUB:
+      a = (int64_t)((uint64_t)a - (uint64_t)b);
+      break;
+    case MUL:
+      a = (int64_t)((uint64_t)a * (uint64_t)b);
+      break;
+    case FLOOR_DIV:
+    case CEIL_DIV:
+    case MOD:
+      if (b <= 0) {
+        *sound = 0;
+        a = 0;
         break;
-      case MIN: a = a < b ? a : b; break;
-      case MAX: a = a > b ? a : b; break;
-      case AND: a &= b; break;
-      case SHIFT: a = (int64_t)((uint64_t)a >> (b & 63)); break;
-      case AT_LEAST: a = a >= b; break;
-      case LOW: if (b >= 1 && b < 64) a = (int64_t)((uint64_t)a << (64 - b)) >> (64 - b); break;
-      case FLOAT_MUL: a = float_product(a, b); break;
+      }
+      if (operation == FLOOR_DIV)
+        a = floored(a, b);
+      else if (operation == CEIL_DIV)
+        a = floored(a, b) + (a % b != 0);
+      else
+        a -= floored(a, b) * b;
+      break;
+    case MIN:
+      a = a < b ? a : b;
+      break;
+    case MAX:
+      a = a > b ? a : b;
+      break;
+    case AND:
+      a &= b;
+      break;
+    case SHIFT:
+      a = (int64_t)((uint64_t)a >> (b & 63));
+      break;
+    case AT_LEAST:
+      a = a >= b;
+      break;
+    case LOW:
+      if (b >= 1 && b < 64) a = (int64_t)((uint64_t)a << (64 - b)) >> (64 - b);
+      break;
+    case FLOAT_MUL:
+      a = float_product(a, b);
+      break;
     }
     *top = a;
   }
 }
 
-static void lock(host_program *p) { while (atomic_flag_test_and_set_explicit(&p->loading, memory_order_acquire)) sched_yield(); }
+static void lock(host_program *p) {
+  while (atomic_flag_test_and_set_explicit(&p->loading, memory_order_acquire)) sched_yield();
+}
 static void unlock(host_program *p) { atomic_flag_clear_explicit(&p->loading, memory_order_release); }
 
 /* Load the device code, and hold what it says of its parameters against the program: wrongly packed parameters would be
@@ -98,12 +139,15 @@ static int load(host_program *p) {
     const step *s = &p->steps[i];
     void *kernel;
     if (atomic_load(&p->kernels[i])) continue;
-    if ((status = p->driver.kernel(&kernel, p->library, text(p, s->name)))) return failed(p, "cuLibraryGetKernel", status);
+    if ((status = p->driver.kernel(&kernel, p->library, text(p, s->name))))
+      return failed(p, "cuLibraryGetKernel", status);
     for (int k = 0; k <= s->parameter_count; ++k) {
       size_t offset, size;
       int more = !p->driver.parameter(kernel, (size_t)k, &offset, &size);
-      if (more != (k < s->parameter_count) || (more && ((int64_t)size < s->sizes[k] || (int64_t)size >= s->sizes[k] + 8)))
-        return raise_error(p, "RuntimeError", "the device code takes other parameters than the host program packs: rebuild the cache");
+      if (more != (k < s->parameter_count) ||
+          (more && ((int64_t)size < s->sizes[k] || (int64_t)size >= s->sizes[k] + 8)))
+        return raise_error(p, "RuntimeError",
+                           "the device code takes other parameters than the host program packs: rebuild the cache");
     }
     atomic_store(&p->kernels[i], kernel);
   }
@@ -131,7 +175,8 @@ static int prepare(host_program *p, int i, int device, int shared, void **kernel
 /* Make a device's primary context current where another is; entered says whether it did. */
 static int enter(host_program *p, int device, int *entered) {
   *entered = 0;
-  if (!p->driver.current) return raise_error(p, "LaunchError", "there was no CUDA driver when the kernel was opened: install it");
+  if (!p->driver.current)
+    return raise_error(p, "LaunchError", "there was no CUDA driver when the kernel was opened: install it");
   int current, handle, status = p->driver.current(&current);
   if (status && status != NO_CONTEXT && status != 3) return failed(p, "cuCtxGetDevice", status);
   int is_current = !status;
@@ -148,7 +193,8 @@ static int enter(host_program *p, int device, int *entered) {
 
 static int refuse(const host_program *p, const char *what, const int64_t *found, const char *most) {
   char message[256];
-  snprintf(message, sizeof message, "the %s would be (%lld, %lld, %lld), of at most %s and at least 1: give other sizes", what,
+  snprintf(message, sizeof message,
+           "the %s would be (%lld, %lld, %lld), of at most %s and at least 1: give other sizes", what,
            (long long)found[0], (long long)found[1], (long long)found[2], most);
   return raise_error(p, "LaunchError", message);
 }
@@ -180,7 +226,8 @@ static int make(const call *c, int number, void *stream) {
   if (!cluster_fits) return refuse(p, "cluster", cluster, "(16, 16, 16)");
   if (shared < 0 || shared > LARGEST) {
     char message[128];
-    snprintf(message, sizeof message, "%lld bytes of shared memory, of at most %d: give other sizes", (long long)shared, LARGEST);
+    snprintf(message, sizeof message, "%lld bytes of shared memory, of at most %d: give other sizes", (long long)shared,
+             LARGEST);
     return raise_error(p, "LaunchError", message);
   }
   _Alignas(16) unsigned char bytes[BYTES + 8 * PARAMETERS];

@@ -5,12 +5,36 @@
 #include "host_program.h"
 
 enum {
-  ARGUMENTS = 64, RANK = 10, SLOTS = 768, SYMBOLS = 512, STEPS = 8, PARAMETERS = 64, BYTES = 4096, DEPTH = 16, DEVICES = 64,
+  ARGUMENTS = 64,
+  RANK = 10,
+  SLOTS = 768,
+  SYMBOLS = 512,
+  STEPS = 8,
+  PARAMETERS = 64,
+  BYTES = 4096,
+  DEPTH = 16,
+  DEVICES = 64,
   TEXT = 4096
 };
 enum { NONE, TENSOR, INTEGER, BOOLEAN, FLOAT32, FLOAT64 }; /* what an argument is */
 enum {
-  END, CONSTANT, LEAF, ADD, SUB, MUL, FLOOR_DIV, CEIL_DIV, MOD, MIN, MAX, AND, SHIFT, AT_LEAST, LOW, FLOAT_MUL, OPERATIONS
+  END,
+  CONSTANT,
+  LEAF,
+  ADD,
+  SUB,
+  MUL,
+  FLOOR_DIV,
+  CEIL_DIV,
+  MOD,
+  MIN,
+  MAX,
+  AND,
+  SHIFT,
+  AT_LEAST,
+  LOW,
+  FLOAT_MUL,
+  OPERATIONS
 };
 
 struct launch_config; /* of launches.c */
@@ -34,9 +58,11 @@ typedef struct {
 typedef struct {
   int kind, rank, device_type, code, bits, lanes, strided;
   int64_t name, slot, alignment, dtype, device, divisibility, least, most; /* texts are offsets */
-  int64_t dims;                                                           /* pairs: whether a symbol, and its number or itself */
+  int64_t dims; /* pairs: whether a symbol, and its number or itself */
 } argument;
-typedef struct { int64_t least, most, divisibility, dtype; } symbol;
+typedef struct {
+  int64_t least, most, divisibility, dtype;
+} symbol;
 typedef struct {
   int64_t name, when, extents[9], shared; /* expressions are offsets */
   int overlap, parameter_count;
@@ -65,7 +91,10 @@ typedef struct host_program {
 typedef struct {
   const host_program *program;
   int64_t slots[SLOTS];
-  struct { int64_t value; int argument, dim; } seen[SYMBOLS];
+  struct {
+    int64_t value;
+    int argument, dim;
+  } seen[SYMBOLS];
   int device, first; /* the device of the tensors, and the first of them; -1 */
 } call;
 
@@ -77,5 +106,6 @@ static inline int raise_error(const host_program *p, const char *kind, const cha
   return -1;
 }
 
-/* Check the arguments of a call of a program: its slots are filled in, and its device. 0, or -1 with an error raised. */
+/* Check the arguments of a call of a program: its slots are filled in, and its device. 0, or -1 with an error raised.
+ */
 int host_program_check(call *c, const host_program *p, const TVMFFIAny *values, int32_t count);

@@ -34,11 +34,13 @@ static int64_t expression(reader *r, int64_t slots) {
       if (depth != 1) return r->failed = "an expression is not one number", 0;
       return start;
     }
-    if (operation == CONSTANT) number(r, INT64_MIN, INT64_MAX), ++depth;
+    if (operation == CONSTANT)
+      number(r, INT64_MIN, INT64_MAX), ++depth;
     else if (operation == LEAF) {
       if (leaf >= slots) return r->failed = "a leaf is not known", 0;
       ++depth;
-    } else --depth;
+    } else
+      --depth;
     if (depth < 1 || depth > DEPTH) return r->failed = "an expression needs too much room", 0;
   }
 }
@@ -48,15 +50,18 @@ static void read_argument(reader *r, argument *a, int64_t *slots, int symbols) {
   a->name = text_at(r), a->dtype = text_at(r), a->device = text_at(r);
   a->rank = (int)number(r, 0, RANK);
   a->device_type = (int)number(r, 0, 64), a->code = (int)number(r, 0, 255), a->bits = (int)number(r, 0, 255);
-  a->lanes = (int)number(r, 0, 255), a->strided = (int)number(r, 0, 1), a->alignment = number(r, 0, 1 << 20), a->divisibility = number(r, 0, 1LL << 31);
+  a->lanes = (int)number(r, 0, 255), a->strided = (int)number(r, 0, 1), a->alignment = number(r, 0, 1 << 20),
+  a->divisibility = number(r, 0, 1LL << 31);
   a->least = number(r, INT64_MIN, INT64_MAX), a->most = number(r, INT64_MIN, INT64_MAX);
   a->slot = *slots;
   *slots += a->kind == TENSOR ? 2 + 2 * a->rank : 1;
   if (*slots > SLOTS) r->failed = "it has too many sizes";
   a->dims = r->at;
   for (int i = 0; !r->failed && i < a->rank * (1 + a->strided); ++i)
-    if (number(r, 0, 1)) number(r, 0, symbols - 1);
-    else number(r, INT64_MIN, INT64_MAX);
+    if (number(r, 0, 1))
+      number(r, 0, symbols - 1);
+    else
+      number(r, INT64_MIN, INT64_MAX);
 }
 
 static void read_step(reader *r, step *s, int64_t slots) {
@@ -109,13 +114,16 @@ host_program *host_program_open(const void *code, size_t size, const void *cubin
   const char *why = NULL;
   host_program *p = calloc(1, sizeof *p);
   if (size >= sizeof head) memcpy(head, code, sizeof head);
-  if (!p) why = "there is no memory for it";
-  else if (size < 8 * HEAD || size > 1 << 26 || head[0] != MAGIC) why = "it is none that this version can read";
+  if (!p)
+    why = "there is no memory for it";
+  else if (size < 8 * HEAD || size > 1 << 26 || head[0] != MAGIC)
+    why = "it is none that this version can read";
   else if (head[1] < HEAD || head[2] < 1 || head[1] > (int64_t)size / 8 || head[2] != (int64_t)size - head[1] * 8)
     why = "its size is not what it says";
   else {
     p->code = malloc(size), p->cubin = calloc(1, cubin_size + 1); /* a text ends, too */
-    if (!p->code || !p->cubin) why = "there is no memory for it";
+    if (!p->code || !p->cubin)
+      why = "there is no memory for it";
     else {
       memcpy(p->code, code, size), memcpy(p->cubin, cubin, cubin_size);
       memcpy(&p->driver, callees->driver, sizeof p->driver), p->raise = callees->raise, p->stream = callees->stream;

@@ -113,7 +113,7 @@ typedef enum {
 } precast_kind;
 
 typedef struct precast_value {
-  int32_t kind; /* a precast_kind */
+  int32_t kind;  /* a precast_kind */
   int32_t count; /* of a tuple: its members; else 0 */
   union {
     int64_t integer; /* also of a bool */

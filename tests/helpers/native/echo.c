@@ -8,7 +8,7 @@
 static __thread char text[1 << 16];
 static __thread int used;
 
-static void put(const char* format, ...) {
+static void put(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   int left = (int)sizeof text - used;
@@ -17,19 +17,19 @@ static void put(const char* format, ...) {
   va_end(arguments);
 }
 
-static const DLTensor* tensor(const TVMFFIAny* value) {
+static const DLTensor *tensor(const TVMFFIAny *value) {
   if (value->type_index == kTVMFFIDLTensorPtr) return value->v_ptr;
-  if (value->type_index == kTVMFFITensor) return (const DLTensor*)((const char*)value->v_obj + sizeof(TVMFFIObject));
+  if (value->type_index == kTVMFFITensor) return (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
   return NULL;
 }
 
-static void describe_members(const TVMFFIAny* array);
+static void describe_members(const TVMFFIAny *array);
 
-static void describe(const TVMFFIAny* value) {
-  const DLTensor* t = tensor(value);
+static void describe(const TVMFFIAny *value) {
+  const DLTensor *t = tensor(value);
   if (t) {
-    put("tensor at %p+%llu on %d:%d of (%d, %d, %d)", t->data, (unsigned long long)t->byte_offset, t->device.device_type,
-        t->device.device_id, t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    put("tensor at %p+%llu on %d:%d of (%d, %d, %d)", t->data, (unsigned long long)t->byte_offset,
+        t->device.device_type, t->device.device_id, t->dtype.code, t->dtype.bits, t->dtype.lanes);
     for (int i = 0; i < t->ndim; ++i) put(" %lld/%lld", (long long)t->shape[i], (long long)t->strides[i]);
     if (t->device.device_type != kDLCPU)
       put(" stream %p", TVMFFIEnvGetStream(t->device.device_type, t->device.device_id));
@@ -46,7 +46,7 @@ static void describe(const TVMFFIAny* value) {
   if (value->type_index == kTVMFFIArray) describe_members(value);
 }
 
-static TVMFFIAny ask(const char* function, TVMFFIAny* args, int count) {
+static TVMFFIAny ask(const char *function, TVMFFIAny *args, int count) {
   TVMFFIAny found = {.type_index = kTVMFFINone};
   TVMFFIObjectHandle handle = NULL;
   TVMFFIFunctionGetGlobal(&(TVMFFIByteArray){function, strlen(function)}, &handle);
@@ -55,7 +55,7 @@ static TVMFFIAny ask(const char* function, TVMFFIAny* args, int count) {
   return found;
 }
 
-static void describe_members(const TVMFFIAny* array) {
+static void describe_members(const TVMFFIAny *array) {
   TVMFFIAny args[2] = {*array, {.type_index = kTVMFFIInt}};
   int64_t count = ask("ffi.ArraySize", args, 1).v_int64;
   put("array of %lld: ", (long long)count);
@@ -67,10 +67,11 @@ static void describe_members(const TVMFFIAny* array) {
   }
 }
 
-static const char* const kinds[] = {"ValueError",  "TypeError",   "KeyError",         "IndexError",   "RuntimeError",
-                                    "MemoryError", "AssertionError", "CUDADialectError", "AttributeError", ""};
+static const char *const kinds[] = {
+    "ValueError",  "TypeError",      "KeyError",         "IndexError",     "RuntimeError",
+    "MemoryError", "AssertionError", "CUDADialectError", "AttributeError", ""};
 
-int __tvm_ffi_echo(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+int __tvm_ffi_echo(void *self, const TVMFFIAny *args, int32_t count, TVMFFIAny *result) {
   (void)self;
   used = 0;
   put("argument #1 of %d: ", count);
@@ -86,7 +87,7 @@ int __tvm_ffi_echo(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* 
     return TVMFFIStringFromByteArray(&(TVMFFIByteArray){text, used}, result);
   } else if (wish == 5 && count > 1 && tensor(&args[1])) {
     TVMFFIObjectHandle made;
-    if (TVMFFIEnvTensorAlloc((DLTensor*)tensor(&args[1]), &made)) return -1;
+    if (TVMFFIEnvTensorAlloc((DLTensor *)tensor(&args[1]), &made)) return -1;
     result->type_index = kTVMFFITensor, result->v_ptr = made;
   } else if (wish == 7) {
     usleep(300000);

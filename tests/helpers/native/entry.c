@@ -3,19 +3,19 @@
 
 long long precast_test_scale(long long value);
 
-static DLTensor* tensor(const TVMFFIAny* value) {
+static DLTensor *tensor(const TVMFFIAny *value) {
   if (value->type_index == kTVMFFIDLTensorPtr) return value->v_ptr;
-  if (value->type_index == kTVMFFITensor) return (DLTensor*)((char*)value->v_obj + sizeof(TVMFFIObject));
+  if (value->type_index == kTVMFFITensor) return (DLTensor *)((char *)value->v_obj + sizeof(TVMFFIObject));
   return NULL;
 }
 
-static int refuse(const char* message) {
+static int refuse(const char *message) {
   TVMFFIErrorSetRaisedFromCStr("ValueError", message);
   return -1;
 }
 
 /* (n) -> n times the runtime's factor plus PRECAST_TEST_OFFSET; (tensor x, tensor y, double f): y[i] = f * x[i]. */
-int PRECAST_TEST_ENTRY(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+int PRECAST_TEST_ENTRY(void *self, const TVMFFIAny *args, int32_t count, TVMFFIAny *result) {
   (void)self;
   if (count == 1 && args[0].type_index == kTVMFFIInt) {
     result->type_index = kTVMFFIInt;
@@ -30,7 +30,7 @@ int PRECAST_TEST_ENTRY(void* self, const TVMFFIAny* args, int32_t count, TVMFFIA
     return refuse("expected two float32 vectors of one length on the CPU");
   }
   for (int64_t i = 0; i < x->shape[0]; ++i) {
-    ((float*)y->data)[i] = (float)args[2].v_float64 * ((float*)x->data)[i];
+    ((float *)y->data)[i] = (float)args[2].v_float64 * ((float *)x->data)[i];
   }
   return 0;
 }

@@ -8,7 +8,12 @@
 
 enum { KERNELS = 8, LAUNCHES = 8, BYTES = 4096 };
 
-typedef struct { uint32_t grid[3], block[3], shared; void *stream; const unsigned char *attributes; uint32_t count; } config;
+typedef struct {
+  uint32_t grid[3], block[3], shared;
+  void *stream;
+  const unsigned char *attributes;
+  uint32_t count;
+} config;
 
 struct {
   int32_t launches, kernels[LAUNCHES];
@@ -17,7 +22,10 @@ struct {
   unsigned char parameters[LAUNCHES][BYTES];
   int32_t loads, unloads, sets, shared_set, pushes, pops, current; /* current: the device; below 0, no context */
 } recorded;
-struct { char name[256]; int32_t count, sizes[64]; } known[KERNELS];
+struct {
+  char name[256];
+  int32_t count, sizes[64];
+} known[KERNELS];
 char failing[64]; /* the function that fails */
 
 static int failed(const char *name) { return strcmp(failing, name) ? 0 : 1; }
@@ -42,7 +50,10 @@ int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int *count) { return *count = 1, 0; }
 int cuDeviceGetName(char *name, int length) { return strncpy(name, "Fake Hopper", (size_t)length), 0; }
 int cuDeviceGetAttribute(int *value, int which) { return *value = which == 75 ? 9 : 0, 0; }
-int cuLibraryUnload(void) { recorded.unloads++; return 0; }
+int cuLibraryUnload(void) {
+  recorded.unloads++;
+  return 0;
+}
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
   (void)library;
   for (int i = 0; i < KERNELS; ++i)
@@ -59,13 +70,36 @@ int cuKernelSetAttribute(int which, int value) {
   if (which == 8) recorded.shared_set = value;
   return failed("cuKernelSetAttribute");
 }
-int cuCtxGetDevice(int *device) { *device = 40 + recorded.current; return recorded.current < 0 ? 201 : 0; }
-int cuDeviceGet(int *device, int ordinal) { *device = 40 + ordinal; return ordinal > 3 ? 101 : 0; }
-int cuDevicePrimaryCtxRetain(void **context) { *context = (void *)2; return failed("cuDevicePrimaryCtxRetain"); }
-int cuCtxPushCurrent_v2(void *context) { (void)context; recorded.pushes++; return 0; }
-int cuCtxPopCurrent_v2(void **context) { *context = (void *)2; recorded.pops++; return 0; }
-int cuGetErrorName(int status, const char **text) { *text = status == 1 ? "CUDA_ERROR_INVALID_VALUE" : "?"; return 0; }
-int cuGetErrorString(int status, const char **text) { *text = status == 1 ? "invalid argument" : "?"; return 0; }
+int cuCtxGetDevice(int *device) {
+  *device = 40 + recorded.current;
+  return recorded.current < 0 ? 201 : 0;
+}
+int cuDeviceGet(int *device, int ordinal) {
+  *device = 40 + ordinal;
+  return ordinal > 3 ? 101 : 0;
+}
+int cuDevicePrimaryCtxRetain(void **context) {
+  *context = (void *)2;
+  return failed("cuDevicePrimaryCtxRetain");
+}
+int cuCtxPushCurrent_v2(void *context) {
+  (void)context;
+  recorded.pushes++;
+  return 0;
+}
+int cuCtxPopCurrent_v2(void **context) {
+  *context = (void *)2;
+  recorded.pops++;
+  return 0;
+}
+int cuGetErrorName(int status, const char **text) {
+  *text = status == 1 ? "CUDA_ERROR_INVALID_VALUE" : "?";
+  return 0;
+}
+int cuGetErrorString(int status, const char **text) {
+  *text = status == 1 ? "invalid argument" : "?";
+  return 0;
+}
 int cuLaunchKernelEx(const config *made, void *kernel, void **parameters) {
   int i = __atomic_fetch_add(&recorded.launches, 1, __ATOMIC_SEQ_CST), k = (int)(intptr_t)kernel - 1;
   if (i >= LAUNCHES) return failed("cuLaunchKernelEx"); /* counted, not recorded */

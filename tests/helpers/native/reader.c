@@ -27,7 +27,10 @@ static int call(precast_kernel *kernel, char *text, char **error) {
     precast_value *value = &values[count];
     DLTensor *t = &tensors[count];
     char *rest = word + 1;
-    value->kind = *word == 'i' ? PRECAST_INT : *word == 'b' ? PRECAST_BOOL : *word == 'f' ? PRECAST_FLOAT : PRECAST_NONE;
+    value->kind = *word == 'i'   ? PRECAST_INT
+                  : *word == 'b' ? PRECAST_BOOL
+                  : *word == 'f' ? PRECAST_FLOAT
+                                 : PRECAST_NONE;
     if (*word == 'i' || *word == 'b') value->as.integer = strtoll(rest, NULL, 10);
     if (*word == 'f') value->as.real = strtod(rest, NULL);
     if (*word != 't') continue;
@@ -47,7 +50,8 @@ static int call(precast_kernel *kernel, char *text, char **error) {
 }
 
 static void serve(char *fields[FIELDS]) {
-  precast_options options = {.size = sizeof options, .search = fields[SEARCH], .pins = fields[PINS], .cuda = fields[CUDA]};
+  precast_options options = {
+      .size = sizeof options, .search = fields[SEARCH], .pins = fields[PINS], .cuda = fields[CUDA]};
   options.zstd = fields[ZSTD];
   precast_caches *caches = NULL;
   precast_kernel *kernel = NULL;

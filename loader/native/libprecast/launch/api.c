@@ -50,7 +50,8 @@ static void open_all(struct call *call, void *argument) {
   struct opening *opening = argument;
   struct precast_caches *caches = opening->caches;
   precast_options options = {0};
-  if (opening->options) take_struct(call, opening->options, opening->options->size, &options, sizeof options, "precast_options");
+  if (opening->options)
+    take_struct(call, opening->options, opening->options->size, &options, sizeof options, "precast_options");
   if (!options.search) options.search = getenv("PRECAST_CACHE_PATH");
   if (!options.pins) options.pins = getenv("PRECAST_PIN");
   opening->options = &options;
@@ -71,7 +72,8 @@ static void open_all(struct call *call, void *argument) {
     ++caches->count;
   }
   if (!caches->count)
-    fail(call, PRECAST_WRONG_REQUEST, "there is no cache to open: name its folder in precast_options, or in PRECAST_CACHE_PATH");
+    fail(call, PRECAST_WRONG_REQUEST,
+         "there is no cache to open: name its folder in precast_options, or in PRECAST_CACHE_PATH");
 }
 
 static void drop(struct precast_caches *caches) {
@@ -92,7 +94,8 @@ static void drop(struct precast_caches *caches) {
 
 precast_status precast_open(const precast_options *options, precast_caches **caches, char **error) {
   struct arena memory = {0};
-  struct call call = {.memory = &memory, .message = "there is not enough memory: free some", .status = PRECAST_OUT_OF_MEMORY};
+  struct call call = {
+      .memory = &memory, .message = "there is not enough memory: free some", .status = PRECAST_OUT_OF_MEMORY};
   struct opening opening = {options, calloc(1, sizeof **caches)};
   bool done = false;
   *caches = NULL;
@@ -138,7 +141,8 @@ static const struct json *object_of(struct call *call, const char *text, const c
   struct parsing parsing = {text, NULL};
   if (!attempt(call, parse, &parsing)) {
     if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
-    fail(call, PRECAST_WRONG_REQUEST, "the %s: %s: give a JSON object, such as {\"dtype\": \"bfloat16\"}", what, call->message);
+    fail(call, PRECAST_WRONG_REQUEST, "the %s: %s: give a JSON object, such as {\"dtype\": \"bfloat16\"}", what,
+         call->message);
   }
   const struct json *value = parsing.value;
   if (value->kind != JSON_OBJECT)
@@ -153,9 +157,11 @@ static void ask(struct call *call, void *argument) {
   if (!asking->given) fail(call, PRECAST_WRONG_REQUEST, "the request is NULL: give a precast_request");
   take_struct(call, asking->given, asking->given->size, &given, sizeof given, "precast_request");
   if (!given.op) fail(call, PRECAST_WRONG_REQUEST, "the request names no op: set op");
-  if (strnlen(given.op, NAMED) == NAMED) fail(call, PRECAST_WRONG_REQUEST, "the request's op is longer than any: correct it");
+  if (strnlen(given.op, NAMED) == NAMED)
+    fail(call, PRECAST_WRONG_REQUEST, "the request's op is longer than any: correct it");
   if (given.device < 0)
-    fail(call, PRECAST_WRONG_REQUEST, "%d is not a device: give 1 more than its number, or 0 for the current one", given.device);
+    fail(call, PRECAST_WRONG_REQUEST, "%d is not a device: give 1 more than its number, or 0 for the current one",
+         given.device);
   struct request *request = &asking->request;
   request->op = text_of(given.op);
   request->config = object_of(call, given.config ? given.config : "{}", "config");
@@ -163,7 +169,8 @@ static void ask(struct call *call, void *argument) {
   for (size_t i = 0; request->problem && i < request->problem->size; ++i) {
     const struct json *size = &request->problem->members[i].value;
     if (size->kind != JSON_INT || size->number < 0)
-      fail(call, PRECAST_WRONG_REQUEST, "%s is not a size: give the problem's sizes by name, such as {\"m\": 4096}", shown(call, size));
+      fail(call, PRECAST_WRONG_REQUEST, "%s is not a size: give the problem's sizes by name, such as {\"m\": 4096}",
+           shown(call, size));
   }
   request->target = given.target, request->device = given.device - 1, request->verified = given.verified;
   asking->resolution = resolve(call, asking->caches, request, asking->full);
@@ -213,10 +220,11 @@ static void make_kernel(struct call *call, void *argument) {
 _Noreturn static void refuse_all(struct call *call, const struct asking *asking) {
   const struct machine *machine = &asking->resolution.machine;
   if (!machine->has_capability)
-    fail(call, PRECAST_NO_CUDA_DEVICE,
-         "%.*s: there is no CUDA device: %s. Run this where there is one, or give a target such as sm_90a to resolve for an"
-         " architecture",
-         (int)asking->request.op.size, asking->request.op.data, machine->absent);
+    fail(
+        call, PRECAST_NO_CUDA_DEVICE,
+        "%.*s: there is no CUDA device: %s. Run this where there is one, or give a target such as sm_90a to resolve for an"
+        " architecture",
+        (int)asking->request.op.size, asking->request.op.data, machine->absent);
   struct builder text = {.call = call};
   put_resolution(&text, asking->caches, &asking->resolution, SHOWN);
   fail(call, PRECAST_VARIANT_NOT_FOUND, "no variant fits\n%s", built(&text));
@@ -252,7 +260,8 @@ static precast_status locked(struct asking *asking, body *run, char **error) {
   return finish(&call, done, error);
 }
 
-precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel, char **error) {
+precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel,
+                           char **error) {
   struct asking asking = {.caches = caches, .given = request, .kernel = calloc(1, sizeof **kernel)};
   *kernel = NULL;
   if (!asking.kernel) {
@@ -290,7 +299,8 @@ const char *precast_config(const precast_kernel *kernel) { return kernel->config
 const char *precast_signature(const precast_kernel *kernel) { return kernel->signature; }
 const char *precast_target(const precast_kernel *kernel) { return kernel->target; }
 
-precast_status precast_call(precast_kernel *kernel, const precast_value *arguments, size_t count, void *stream, char **error) {
+precast_status precast_call(precast_kernel *kernel, const precast_value *arguments, size_t count, void *stream,
+                            char **error) {
   struct arena memory = {0};
   struct call call = {.memory = &memory};
   jmp_buf here;

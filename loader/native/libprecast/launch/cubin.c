@@ -6,8 +6,8 @@
 #include "host_program.h"
 #include "program_code.h"
 
-/* An opened program, by what it is made of: its code, its cubin, and the libraries that it calls. None is ever closed: a
- * stream may still run its code. */
+/* An opened program, by what it is made of: its code, its cubin, and the libraries that it calls. None is ever closed:
+ * a stream may still run its code. */
 struct opened {
   char code[DIGEST + 1], cubin[DIGEST + 1];
   struct host_program_callees callees;
@@ -25,8 +25,10 @@ static struct host_program_callees callees_of(struct call *call, struct precast_
   for (int i = 0; i < HOST_PROGRAM_DRIVER_COUNT; ++i) {
     callees.driver[i] = driver_function(&caches->driver, HOST_PROGRAM_DRIVER_NAMES[i]);
     if (!callees.driver[i])
-      fail(call, PRECAST_LOAD_ERROR,
-           "cubins are launched through a driver for CUDA 12.4 or newer, and this one has no %s: update it, or use objects", HOST_PROGRAM_DRIVER_NAMES[i]);
+      fail(
+          call, PRECAST_LOAD_ERROR,
+          "cubins are launched through a driver for CUDA 12.4 or newer, and this one has no %s: update it, or use objects",
+          HOST_PROGRAM_DRIVER_NAMES[i]);
   }
   return callees;
 }
@@ -44,7 +46,8 @@ static void open_locked(struct call *call, void *argument) {
   const struct artifact *artifact = opening->artifact;
   const char *cubin = terminated(call, artifact->blob.sha256);
   struct host_program_callees callees = callees_of(call, opening->caches);
-  struct text code = program_code(call, opening->op, artifact), bytes = bytes_once(call, opening->cache, &artifact->blob);
+  struct text code = program_code(call, opening->op, artifact),
+              bytes = bytes_once(call, opening->cache, &artifact->blob);
   char digest[DIGEST + 1], error[256] = "";
   sha256(code.data, code.size, digest);
   for (struct opened *one = programs; one && !opening->program; one = one->next)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define PASSED 256
-#define CUDA kDLCUDA
+#define CUDA   kDLCUDA
 
 struct launch {
   struct precast_kernel *kernel;
@@ -24,18 +24,21 @@ static void check_device(struct call *call, struct precast_kernel *kernel, int d
   const struct artifact *artifact = &kernel->artifact;
   const char *target = terminated(call, artifact->target_name);
   if (!machine.has_capability)
-    fail(call, PRECAST_NO_CUDA_DEVICE,
-         "%s for %s is loaded, but there is no CUDA device to launch it on: %s. Run this on a machine with an NVIDIA GPU and"
-         " driver",
-         kernel->op, target, machine.absent);
+    fail(
+        call, PRECAST_NO_CUDA_DEVICE,
+        "%s for %s is loaded, but there is no CUDA device to launch it on: %s. Run this on a machine with an NVIDIA GPU and"
+        " driver",
+        kernel->op, target, machine.absent);
   if (!runs_on(artifact->target, machine.capability))
-    fail(call, PRECAST_WRONG_DEVICE,
-         "%s is built for %s, and device %d is %d.%d: ask precast_get without a target for the variant of this device, or use"
-         " one that it runs on",
-         kernel->op, target, machine.device, machine.capability.major, machine.capability.minor);
+    fail(
+        call, PRECAST_WRONG_DEVICE,
+        "%s is built for %s, and device %d is %d.%d: ask precast_get without a target for the variant of this device, or use"
+        " one that it runs on",
+        kernel->op, target, machine.device, machine.capability.major, machine.capability.minor);
   const char *wrong = unmet(call, artifact, &machine);
   if (wrong)
-    fail(call, PRECAST_WRONG_DEVICE, "%s is %s; or ask precast_get without a target, where it is built already", kernel->op, wrong);
+    fail(call, PRECAST_WRONG_DEVICE, "%s is %s; or ask precast_get without a target, where it is built already",
+         kernel->op, wrong);
   kernel->device = machine.device;
 }
 
@@ -71,15 +74,17 @@ static void check_tensor(struct call *call, struct launch *launch, const DLTenso
 static TVMFFIAny pack(struct call *call, struct launch *launch, const precast_value *value, size_t place, int depth);
 
 /* The array that TVM-FFI makes of a tuple. */
-static TVMFFIAny pack_tuple(struct call *call, struct launch *launch, const precast_value *value, size_t place, int depth) {
+static TVMFFIAny pack_tuple(struct call *call, struct launch *launch, const precast_value *value, size_t place,
+                            int depth) {
   const struct ffi *ffi = &launch->kernel->caches->ffi;
   TVMFFIByteArray name = {"ffi.Array", 9};
   TVMFFIObjectHandle make = NULL;
   TVMFFIAny array = {.type_index = kTVMFFINone};
   if (depth > 4 || value->count < 0 || value->count > PASSED || (value->count && !value->as.members) ||
       launch->array_count == PASSED)
-    fail(call, PRECAST_WRONG_REQUEST, "%s, argument %zu (%s): a tuple of this size is not taken: give 256 members at most",
-         launch->kernel->op, place, name_of(launch, place));
+    fail(call, PRECAST_WRONG_REQUEST,
+         "%s, argument %zu (%s): a tuple of this size is not taken: give 256 members at most", launch->kernel->op,
+         place, name_of(launch, place));
   TVMFFIAny *members = take(call, (size_t)value->count + 1, sizeof *members);
   for (int i = 0; i < value->count; ++i) members[i] = pack(call, launch, &value->as.members[i], place, depth + 1);
   if (ffi->find(&name, &make)) fail(call, PRECAST_LOAD_ERROR, "%s", raised(call, ffi));
@@ -92,24 +97,24 @@ static TVMFFIAny pack_tuple(struct call *call, struct launch *launch, const prec
 
 static TVMFFIAny pack(struct call *call, struct launch *launch, const precast_value *value, size_t place, int depth) {
   switch (value->kind) {
-    case PRECAST_NONE:
-      return (TVMFFIAny){.type_index = kTVMFFINone};
-    case PRECAST_INT:
-      return (TVMFFIAny){.type_index = kTVMFFIInt, .v_int64 = value->as.integer};
-    case PRECAST_BOOL:
-      return (TVMFFIAny){.type_index = kTVMFFIBool, .v_int64 = value->as.integer != 0};
-    case PRECAST_FLOAT:
-      return (TVMFFIAny){.type_index = kTVMFFIFloat, .v_float64 = value->as.real};
-    case PRECAST_POINTER:
-      return (TVMFFIAny){.type_index = kTVMFFIOpaquePtr, .v_ptr = value->as.pointer};
-    case PRECAST_TENSOR:
-      check_tensor(call, launch, value->as.tensor, place);
-      return (TVMFFIAny){.type_index = kTVMFFIDLTensorPtr, .v_ptr = (void *)(uintptr_t)value->as.tensor};
-    case PRECAST_TUPLE:
-      return pack_tuple(call, launch, value, place, depth);
-    default:
-      fail(call, PRECAST_WRONG_REQUEST, "%s, argument %zu (%s): %d is not a precast_kind: use one of precast.h",
-           launch->kernel->op, place, name_of(launch, place), value->kind);
+  case PRECAST_NONE:
+    return (TVMFFIAny){.type_index = kTVMFFINone};
+  case PRECAST_INT:
+    return (TVMFFIAny){.type_index = kTVMFFIInt, .v_int64 = value->as.integer};
+  case PRECAST_BOOL:
+    return (TVMFFIAny){.type_index = kTVMFFIBool, .v_int64 = value->as.integer != 0};
+  case PRECAST_FLOAT:
+    return (TVMFFIAny){.type_index = kTVMFFIFloat, .v_float64 = value->as.real};
+  case PRECAST_POINTER:
+    return (TVMFFIAny){.type_index = kTVMFFIOpaquePtr, .v_ptr = value->as.pointer};
+  case PRECAST_TENSOR:
+    check_tensor(call, launch, value->as.tensor, place);
+    return (TVMFFIAny){.type_index = kTVMFFIDLTensorPtr, .v_ptr = (void *)(uintptr_t)value->as.tensor};
+  case PRECAST_TUPLE:
+    return pack_tuple(call, launch, value, place, depth);
+  default:
+    fail(call, PRECAST_WRONG_REQUEST, "%s, argument %zu (%s): %d is not a precast_kind: use one of precast.h",
+         launch->kernel->op, place, name_of(launch, place), value->kind);
   }
 }
 
@@ -120,7 +125,8 @@ static const char *naming(struct call *call, const struct launch *launch, const 
   for (const char *at = text; *at;) {
     const char *place = strstr(at, mark), *end = place ? place + sizeof mark - 1 : at + strlen(at);
     size_t number = 0, digits = 0;
-    for (; place && digits < 3 && *end >= '0' && *end <= '9'; ++end, ++digits) number = number * 10 + (size_t)(*end - '0');
+    for (; place && digits < 3 && *end >= '0' && *end <= '9'; ++end, ++digits)
+      number = number * 10 + (size_t)(*end - '0');
     put_text(&builder, (struct text){at, (size_t)(end - at)});
     if (digits && number < launch->kernel->name_count && strncmp(end, " (", 2))
       put(&builder, " (%s)", launch->kernel->names[number]);
@@ -155,7 +161,8 @@ static void run(struct call *call, void *argument) {
   if (result.type_index >= kTVMFFIStaticObjectBegin) ffi->release(result.v_obj);
 }
 
-void launch_kernel(struct call *call, struct precast_kernel *kernel, const precast_value *arguments, size_t count, void *stream) {
+void launch_kernel(struct call *call, struct precast_kernel *kernel, const precast_value *arguments, size_t count,
+                   void *stream) {
   struct launch launch; /* 6 KB: only what is used is set */
   launch.kernel = kernel, launch.arguments = arguments, launch.count = count, launch.stream = stream;
   launch.array_count = 0, launch.device = -1;

@@ -20,9 +20,12 @@ static inline bool kernel_is_ready(const struct precast_kernel *kernel) {
   return __atomic_load_n(&kernel->ready, __ATOMIC_ACQUIRE);
 }
 
-static inline void kernel_set_ready(struct precast_kernel *kernel) { __atomic_store_n(&kernel->ready, 1, __ATOMIC_RELEASE); }
+static inline void kernel_set_ready(struct precast_kernel *kernel) {
+  __atomic_store_n(&kernel->ready, 1, __ATOMIC_RELEASE);
+}
 
 /* Launch; the arguments are those of the signature that a caller passes. */
-void launch_kernel(struct call *call, struct precast_kernel *kernel, const precast_value *arguments, size_t count, void *stream);
+void launch_kernel(struct call *call, struct precast_kernel *kernel, const precast_value *arguments, size_t count,
+                   void *stream);
 
 #endif

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ENTRY "__tvm_ffi_"
+#define ENTRY  "__tvm_ffi_"
 #define MEMORY "/proc/self/fd/"
-#define TRIES 3
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-#define PATH (sizeof MEMORY + 2 * 4 * DIGEST + 16)
+#define TRIES  3
+#define SEALS  (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define PATH   (sizeof MEMORY + 2 * 4 * DIGEST + 16)
 
 /* A library that is open, by its digest and that of its runtime library. None is ever closed: a stream may still run
  * its code. */
@@ -90,7 +90,8 @@ _Noreturn static void refused(struct call *call, const char *path, const char *l
  *
  * The linker knows an open library by its path, and would return the library that had a descriptor's number before. So
  * the path spells the digest: equal paths then mean equal bytes. It also knows a library by its file's inode, whose
- * numbers begin again on old kernels; so it is asked which library it returned, and a file with another inode is tried. */
+ * numbers begin again on old kernels; so it is asked which library it returned, and a file with another inode is tried.
+ */
 static void *open_bytes(struct call *call, struct text code, const char *sha256, const char *label) {
   int held[TRIES], count = 0, error = 0;
   char path[PATH];
@@ -113,13 +114,15 @@ static void *open_bytes(struct call *call, struct text code, const char *sha256,
   }
   for (int i = 0; i < count; ++i) close(held[i]);
   if (error)
-    fail(call, PRECAST_LOAD_ERROR,
-         "this system gives no memory files (%s): libraries are opened from one, so that nothing executable is written to"
-         " disk; free some memory, or allow memfd_create (sysctl vm.memfd_noexec, seccomp profile)",
-         strerror(error));
+    fail(
+        call, PRECAST_LOAD_ERROR,
+        "this system gives no memory files (%s): libraries are opened from one, so that nothing executable is written to"
+        " disk; free some memory, or allow memfd_create (sysctl vm.memfd_noexec, seccomp profile)",
+        strerror(error));
   if (!handle) refused(call, path, label);
   if (!taken)
-    fail(call, PRECAST_LOAD_ERROR, "the dynamic linker takes %s for a library that is open already: restart the process", label);
+    fail(call, PRECAST_LOAD_ERROR,
+         "the dynamic linker takes %s for a library that is open already: restart the process", label);
   return handle;
 }
 
@@ -137,10 +140,11 @@ static void open_runtime(struct call *call, struct cache *cache, const struct ru
   digest_path(sha256, path);
   const struct link_map *map = map_of(handle);
   if (!map || strncmp(map->l_name, path, strlen(path)))
-    fail(call, PRECAST_LOAD_ERROR,
-         "%s of cache '%s' differs from the one of that name that is already open: rebuild the cache, or use it in a process"
-         " of its own",
-         soname, terminated(call, cache->index->name));
+    fail(
+        call, PRECAST_LOAD_ERROR,
+        "%s of cache '%s' differs from the one of that name that is already open: rebuild the cache, or use it in a process"
+        " of its own",
+        soname, terminated(call, cache->index->name));
   mark_checked(call, cache, runtime->blob.sha256);
 }
 

@@ -5,8 +5,8 @@
 #include "attributes.h"
 #include "occupancy.h"
 
-#define MULTIPROCESSORS 16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
-#define CLUSTER_LAUNCH 120 /* CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH */
+#define MULTIPROCESSORS 16  /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define CLUSTER_LAUNCH  120 /* CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH */
 
 static bool attribute(struct driver *driver, int device, int which, int64_t *number) {
   int (*ask)(int *, int, int) = driver_function(driver, "cuDeviceGetAttribute"), value = 0;

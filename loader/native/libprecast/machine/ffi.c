@@ -22,7 +22,8 @@ static bool start(struct ffi *ffi) {
     snprintf(ffi->why, sizeof ffi->why, "%.390s", why ? why : "the dynamic linker gives no reason");
     return false;
   }
-  if (!function(ffi, library, "TVMFFIGetVersion", &version) || !function(ffi, library, "TVMFFIEnvSetStream", &ffi->set_stream) ||
+  if (!function(ffi, library, "TVMFFIGetVersion", &version) ||
+      !function(ffi, library, "TVMFFIEnvSetStream", &ffi->set_stream) ||
       !function(ffi, library, "TVMFFIEnvGetStream", &ffi->stream) ||
       !function(ffi, library, "TVMFFIErrorSetRaisedFromCStr", &ffi->raise) ||
       !function(ffi, library, "TVMFFIErrorMoveFromRaised", &ffi->move_error) ||

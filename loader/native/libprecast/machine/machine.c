@@ -17,7 +17,8 @@ struct machine machine_of(struct call *call, struct driver *driver, struct ffi *
   machine.ffi = ffi;
   if (target) {
     struct target parsed;
-    if (device >= 0) fail(call, PRECAST_WRONG_REQUEST, "device and target exclude each other: give the one to resolve for");
+    if (device >= 0)
+      fail(call, PRECAST_WRONG_REQUEST, "device and target exclude each other: give the one to resolve for");
     if (!parse_target(text_of(target), &parsed))
       fail(call, PRECAST_WRONG_REQUEST, "%s is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'",
            quoted(call, text_of(target)));
@@ -53,12 +54,14 @@ void put_machine(struct builder *builder, const struct machine *machine) {
     put(builder, "for %s (a device of %d.%d)", machine->target, capability.major, capability.minor);
   } else if (machine->has_capability) {
     put(builder, "on device %d (", machine->device);
-    for (const char *name = name_of_device(machine); *name; ++name) put(builder, "%c", *name >= ' ' && *name <= '~' ? *name : '?');
+    for (const char *name = name_of_device(machine); *name; ++name)
+      put(builder, "%c", *name >= ' ' && *name <= '~' ? *name : '?');
     put(builder, ", %d.%d)", capability.major, capability.minor);
   } else {
     put(builder, "without a CUDA device: %s", machine->absent);
   }
-  put(builder, ", %.*s, glibc %d.%d", (int)machine->arch.size, machine->arch.data, machine->glibc.major, machine->glibc.minor);
+  put(builder, ", %.*s, glibc %d.%d", (int)machine->arch.size, machine->arch.data, machine->glibc.major,
+      machine->glibc.minor);
   if (machine->driver.major) put(builder, ", driver for CUDA %d.%d", machine->driver.major, machine->driver.minor);
   if (machine->ffi->absent) {
     put(builder, ", no tvm-ffi");

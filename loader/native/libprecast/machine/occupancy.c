@@ -2,9 +2,9 @@
  * DSL does. */
 #include "occupancy.h"
 
-#define SHARED_OPTIN 97 /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
-#define SHARED 8        /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-#define NON_PORTABLE 14 /* CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED */
+#define SHARED_OPTIN      97 /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+#define SHARED            8  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+#define NON_PORTABLE      14 /* CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED */
 #define CLUSTER_DIMENSION 4
 
 static const char EMPTY[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n";
@@ -35,8 +35,11 @@ static int count(const struct functions *cuda, int device, int blocks) {
   if (!cuda->kernel(&kernel, module, "empty") && !cuda->attribute(&shared, SHARED_OPTIN, device) &&
       !cuda->set(kernel, SHARED, shared) && !cuda->set(kernel, NON_PORTABLE, 1)) {
     struct attribute attribute = {.kind = CLUSTER_DIMENSION, .extent = {(uint32_t)blocks, 1, 1}};
-    struct launch launch = {
-        .grid = {(uint32_t)blocks, 1, 1}, .block = {1, 1, 1}, .shared = (uint32_t)shared, .attributes = &attribute, .count = 1};
+    struct launch launch = {.grid = {(uint32_t)blocks, 1, 1},
+                            .block = {1, 1, 1},
+                            .shared = (uint32_t)shared,
+                            .attributes = &attribute,
+                            .count = 1};
     if (cuda->occupancy(&found, kernel, &launch) || found < 0) found = -1;
   }
   cuda->unload(module);
@@ -57,7 +60,7 @@ int count_clusters(struct driver *driver, int device, int blocks) {
   };
   if (!cuda.retain || !cuda.push || !cuda.pop || !cuda.load || !cuda.unload || !cuda.kernel || !cuda.set ||
       !cuda.attribute || !cuda.occupancy)
-    return -1; /* a driver that is older than clusters */
+    return -1;   /* a driver that is older than clusters */
   void *context; /* the primary one, which a launch needs as well: it stays */
   int handle = driver->devices[device].handle;
   if (cuda.retain(&context, handle) || cuda.push(context)) return -1;

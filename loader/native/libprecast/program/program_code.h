@@ -4,8 +4,8 @@
 
 #include "artifact.h"
 
-/* The code of a cubin's host program, for an op whose name errors of calls have. Fails where the signature has what host
- * programs cannot take. */
+/* The code of a cubin's host program, for an op whose name errors of calls have. Fails where the signature has what
+ * host programs cannot take. */
 struct text program_code(struct call *call, struct text op, const struct artifact *artifact);
 
 #endif
