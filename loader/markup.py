@@ -37,7 +37,7 @@ class Markup(str):
 def escaped(value: object) -> Markup:
     """Any text as HTML that displays exactly that text.
 
-    Characters that nobody sees, or that turn the order of others, are written as Python writes them. A dollar sign and
+    Invisible characters, and those that change the order of others, are written as Python escapes. A dollar sign and
     a backslash stand alone: notebooks take what is between two of them for a formula.
 
     >>> escaped("<b>\\u202etxt")

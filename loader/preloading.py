@@ -85,7 +85,7 @@ def preload(
     -------
     Preload
         The kernels in the order of the requests, with the time that each took and that all took. A kernel that CUDA
-        could not make ready without a real call says so in ``lazy``; it works all the same.
+        could not make ready without a real call has the reason in ``lazy``; it works nevertheless.
 
     Examples
     --------

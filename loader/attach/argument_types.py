@@ -10,11 +10,11 @@ from typing import Any
 _MARSHAL = 2  # the last version whose bytes do not depend on how often a value is referred to
 
 Types = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
-"""What tells equal arguments apart by the types of the values within them."""
+"""A function of equal arguments whose results differ where the types of the values within them do."""
 
 
 def types_within(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Types | None:
-    """What tells arguments that equal these apart by the types within them; None where they hold no other values.
+    """A function for arguments that equal these, by the types within them; None where they hold no other values.
 
     >>> types = types_within((8, (1, 2)), {})
     >>> types((8, (1, 2)), {}) == types((8, (True, 2)), {}), types_within((8, "x"), {})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -168,18 +167,7 @@ class Attachment:
     def counts(self) -> tuple[SeamCount, ...]:
         """What each function has requested, each key counted once."""
         with self._lock:
-            answers = {
-                function: Counter(reasons_by_key.values()) for function, reasons_by_key in sorted(self._answers.items())
-            }
-        return tuple(
-            SeamCount(
-                function=function,
-                hits=reasons.pop("", 0),
-                misses=sum(reasons.values()),
-                reasons=dict(reasons.most_common()),
-            )
-            for function, reasons in answers.items()
-        )
+            return tuple(SeamCount.of(name, answers.values()) for name, answers in sorted(self._answers.items()))
 
     def note_untracked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Count and record a call of ``cute.compile``, with these arguments, that no seam tracks."""

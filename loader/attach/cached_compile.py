@@ -189,7 +189,7 @@ class CachedMapping(MutableMapping[Any, Any]):
         self._answers[key] = kernel
         inside = getattr(self._thread, "arguments", None) is not None
         if kernel is None and inside and not getattr(self._thread, "compiling", False):
-            self._thread.compiling = True  # until the library files what it compiles, or its call ends
+            self._thread.compiling = True  # until the library stores what it compiles, or its call ends
             begin_tracked_compile()
         return kernel
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: object) -> Callable[[Any], Any]:
-        """What tells type checkers that ``frozen`` makes dataclasses."""
+        """Declares to type checkers that ``frozen`` makes dataclasses."""
         return lambda made: made
 
 

@@ -1,1 +1,1 @@
-"""The machine: this host, its GPUs and their facts, as the driver tells them."""
+"""The machine: this host, its GPUs and their facts, as the driver reports them."""

@@ -121,7 +121,7 @@ class Machines:
         driver = self.driver.get()
         if not isinstance(machine.query, DriverQuery) or not machine.query.names or len(driver.devices) == 1:
             return driver.uniform
-        # Counting the clusters of a device makes a context on it, which is not for a device that nobody uses.
+        # Counting the clusters of a device creates a context on it, which an unused device should not get.
         names = machine.query.names
         if not driver.uniform or any(name.startswith("max_active_clusters_") for name in names):
             return False

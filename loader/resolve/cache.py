@@ -26,7 +26,7 @@ _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Cache:
-    """One cache directory, opened for reading. Its index is read at once; an op's file and a blob, when asked for.
+    """One cache directory, opened for reading. Its index is read at once; an op's file and a blob, when needed.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _read_at_most(file: int, most: int) -> bytes:
 def _unsafe(facts: os.stat_result, pinned: bool) -> str | None:
     """Why a part of a cache is not safe to use, or None.
 
-    The code in it runs as this user, so only this user and root may write it, unless a pin says what it must be.
+    The code in it runs as this user, so only this user and root may write it, unless a pin fixes its contents.
     """
     if facts.st_mode & stat.S_IWOTH:
         whose, otherwise = "can be written by everyone", ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Accepted(Immutable):
     """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request.
 
-    ``reservation`` says why one that was built for this very GPU is preferred.
+    ``reservation`` is why one that was built for this very GPU is preferred.
     """
 
     candidate: Candidate
@@ -207,7 +207,7 @@ def _config(resolution: Resolution) -> Mapping[str, Any]:
 
 
 def target_to_build(resolution: Resolution) -> str:
-    """What to build for: the target asked for, else the best one for this device that the op is built for at all."""
+    """What to build for: the requested target, else the best one for this device among the targets of the op."""
     machine = resolution.machine
     if machine.target is not None:
         return str(machine.target)

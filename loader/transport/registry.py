@@ -1,7 +1,7 @@
 """A registry of the OCI distribution specification: manifests by tag or digest, blobs by digest.
 
 Whatever is read whole is checked against its digest. Logins are sent to the registry and to the server that it names
-for tokens, over TLS or within this machine, and to nobody else.
+for tokens, over TLS or within this machine, and nowhere else.
 """
 
 from __future__ import annotations

@@ -6,14 +6,13 @@ Before a dump the process waits for all work of the GPU: where that reports an e
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from precast.loader.contract.diagnostics.dump import Dump
-from precast.loader.contract.diagnostics.dump_folder import call_name, write_dump
+from precast.loader.contract.diagnostics.dump_folder import call_name, remove_dump, write_dump
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
 from precast.loader.machine.driver import Driver
@@ -93,7 +92,7 @@ class Dumper:
     def _keep(self, dump: Dump, data: Sequence[bytes | None]) -> None:
         write_dump(self._folder, dump, data)
         self._number += 1
-        shutil.rmtree(self._folder / call_name(dump.number - self._calls), ignore_errors=True)
+        remove_dump(self._folder, dump.number - self._calls)
 
 
 def _number(variable: str, text: str, default: int) -> int:

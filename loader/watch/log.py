@@ -22,7 +22,7 @@ LEVELS = {
 }
 OFF = ("", "0")
 _STDERR = 2
-# O_NONBLOCK: opening a FIFO that nobody reads must not stop the program.
+# O_NONBLOCK: opening a FIFO without a reader must not stop the program.
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 

@@ -41,7 +41,7 @@ def entry_for_artifact(op: str, artifact: Artifact, keys: tuple[Key, ...]) -> Ma
 
 
 def entry_for_resolution(resolution: Resolution) -> ManifestEntry:
-    """The entry that would build what a request asked for.
+    """The entry that would build what a request needs.
 
     What the request leaves out has its default, or else the value of the nearest variant.
     """
@@ -62,7 +62,7 @@ def entry_for_unknown_op(op: str, config: Mapping[str, Any], machine: Machine) -
 
 
 def entry_for_error(error: Exception, op: str, config: Mapping[str, Any], machine: Machine) -> ManifestEntry | None:
-    """The entry that would build what an error says is missing; None where no entry would help."""
+    """The entry that would build what is missing by an error; None where no entry would help."""
     resolution = getattr(error, "resolution", None)
     try:
         if isinstance(resolution, Resolution):

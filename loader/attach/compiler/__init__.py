@@ -1,1 +1,1 @@
-"""What stands in for the DSL: its answers where it is installed, placeholders for its names where it is not."""
+"""What replaces the DSL: answers to its calls where it is installed, placeholders for its names where it is not."""

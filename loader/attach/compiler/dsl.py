@@ -50,7 +50,7 @@ def _change(module: ModuleType, observe: Observe | None) -> None:
         if observe is None or getattr(_answers, "tracked", 0) > 0:
             return original(self, *args, **kwargs)
         observe(args, kwargs)
-        with tracked_compile():  # what it compiles on its way is part of it
+        with tracked_compile():  # nested compilations are part of it
             return original(self, *args, **kwargs)
 
     compile_or_answer._answers = True  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""The libraries whose front ends are known: one small file each, which says where the library compiles."""
+"""The libraries that ship with precast: one small file each, which declares where the library compiles."""

@@ -7,7 +7,7 @@ from precast.loader.attach.library import Library
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
-    """How often a number goes into another, rounded up. The front end asks the DSL for it, of plain integers."""
+    """Integer division, rounded up. The front end calls the DSL's function for it, with plain integers."""
     return -(-int(numerator) // int(denominator))
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,15 @@ def write_dump(folder: Path, dump: Dump, data: Sequence[bytes | None]) -> None:
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def remove_dump(folder: Path, number: int) -> None:
+    """Remove a call from the folder of its process. It is renamed first, so that a call with its own name is complete
+    even if the process is killed here."""
+    hidden = folder / f".{call_name(number)}"
+    with suppress(OSError):
+        (folder / call_name(number)).rename(hidden)
+        shutil.rmtree(hidden)
 
 
 def read_dump(folder: Path) -> Dump:

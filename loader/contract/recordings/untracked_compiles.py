@@ -2,8 +2,8 @@
 
 No cache serves them. The arguments of ``cute.compile`` hold too little for a key. Most often they are a live object
 whose state decides the kernel and which no other process can make again; the DSL's own key of a tensor without memory
-holds addresses of the symbols in it; and nothing says which version of which sources the object was made from. A seam
-one level up, at a function with plain arguments, has none of these problems: the report says where to declare one.
+holds addresses of the symbols in it; and nothing identifies the sources that the object was made from. A seam one level
+up, at a function with plain arguments, has none of these problems: the report names the function to declare it at.
 """
 
 from __future__ import annotations
