@@ -136,7 +136,7 @@ def toolchains(ctx: Any, incomplete: str) -> Iterator[str]:
     """The names of the environments that manifests with ``toolchain:`` were built in."""
     from precast.build.toolchains.plans import Toolchains
 
-    yield from (one.path.name for one in Toolchains().made())
+    yield from (one.path.name for one in Toolchains().environments())
 
 
 def _named(ctx: Any) -> Path | None:

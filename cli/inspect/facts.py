@@ -111,7 +111,7 @@ def _toolchains() -> tuple[str, ...]:
     from precast.build.toolchains.plans import Toolchains
     from precast.cli.shared.toolchain_text import line_of
 
-    return tuple(map(line_of, Toolchains().made()))
+    return tuple(map(line_of, Toolchains().environments()))
 
 
 def _installed(name: str) -> str | None:

@@ -47,7 +47,7 @@ def command(
     if lock is not None:
         _print_lock(toolchains, lock, as_json)
         return
-    made = toolchains.made()
+    made = toolchains.environments()
     named = [_named(made, name) for name in remove or ()]
     selected = [*named, *_unused(made, age, most)]
     gone = [one for one in selected if (one in named or prune) and toolchains.remove(one)]

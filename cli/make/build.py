@@ -110,7 +110,7 @@ def command(
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard, part_of
-    from precast.build.toolchains.plans import groups_of_files, places
+    from precast.build.toolchains.plans import cache_folders, groups_of_files
 
     _check_most({"--jobs": jobs, "--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
@@ -125,7 +125,7 @@ def command(
         emit=emitted(emit),
         retarget=retarget or (),
     )
-    caches = places(groups, output)
+    caches = cache_folders(groups, output)
     for cache in caches:
         check_output(cache)
     opened = open_store(store, remote_cache, read_only=remote_read_only)

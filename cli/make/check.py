@@ -44,7 +44,7 @@ def command(
     from precast.build.cache.coverage import coverage
     from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
-    from precast.build.toolchains.plans import places, plans_of_files
+    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
@@ -61,7 +61,7 @@ def command(
     )
     results: dict[str, Coverage] = {}
     text: list[str] = []
-    for plan, place in zip(plans, places(plans, cache), strict=True):
+    for plan, place in zip(plans, cache_folders(plans, cache), strict=True):
         answers = answers_here(plan.search, interpreter=plan.interpreter)
         results[str(place)] = found = coverage(plan, CacheContents.open(place), answers)
         text += [f"{place}:"] if len(plans) > 1 else []

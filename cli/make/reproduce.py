@@ -45,7 +45,7 @@ def command(
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
-    from precast.build.toolchains.plans import places, plans_of_files
+    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     if len(paths) < 2:
         raise typer.BadParameter("name at least one manifest, and the cache last")
@@ -60,7 +60,7 @@ def command(
     results: dict[str, Reproduction] = {}
     text: list[str] = []
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
-        for plan, place in zip(plans, places(plans, cache), strict=True):
+        for plan, place in zip(plans, cache_folders(plans, cache), strict=True):
             results[str(place)] = found = reproduce(
                 plan,
                 place,

@@ -135,7 +135,7 @@ def test_a_share_above_one_is_marked_and_explained(
     assert run("bench", place, "--op", "scale") == 0
     out, err = capsys.readouterr()
     assert "1.143 !" in out
-    assert "a share of 1.143: more than the GPU can do: the declared cost is too high" in err
+    assert "a share of 1.143: more than the GPU's peak: the declared cost is too high" in err
 
 
 def test_what_is_asked_of_the_launching_process(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,9 +217,7 @@ def test_several_manifests_make_one_plan() -> None:
     assert make_plan([one, two], described).name == "acme"
     assert make_plan([one, two], described, name="mine").name == "mine"
     assert make_plan([one, two], described).variants == make_plan([two, one], described).variants
-    with pytest.raises(
-        ManifestError, match=r"m\.yaml:1:\d+: .* is listed twice, first at m\.yaml:1:\d+: remove one"
-    ):
+    with pytest.raises(ManifestError, match=r"m\.yaml:1:\d+: .* is listed twice, first at m\.yaml:1:\d+: remove one"):
         make_plan([one, manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": 1}})], described)
 
 
