@@ -76,7 +76,7 @@ class Toolchains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The manifests of one toolchain, which become one plan and one cache; for all their targets without ``targets``."""
+    """The manifests of one toolchain, which become one plan and one cache. Empty ``targets`` select all."""
 
     manifests: tuple[Manifest, ...]
     targets: tuple[Target, ...] = ()

@@ -124,7 +124,7 @@ def test_the_picture_is_drawn_where_there_is_a_roof(
     monkeypatch.setattr(Given, "most", None)
     assert run("bench", place, "--op", "scale", "--svg", tmp_path / "none.svg") == 0
     said = capsys.readouterr().err
-    assert "none.svg is not drawn" in said and "was not measured: no torch here" in said
+    assert "none.svg is not drawn" in said and "were not measured: no torch here" in said
     assert not (tmp_path / "none.svg").exists()
 
 

@@ -209,7 +209,8 @@ def test_arguments_are_written_as_keys_are() -> None:
     ("field", "value", "message"),
     [
         ("shape: [n]", "x", "n is 'x', which is not a size"), ("shape: [n]", -1, "n is -1, which is not a size"),
-        ("values: [n]", "x", "n is 'x', which is not a number"), ("shape: [1], requires_grad: n", 1, "not true or false"),
+        ("values: [n]", "x", "n is 'x', which is not a number"),
+        ("shape: [1], requires_grad: n", 1, "not true or false"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_refused_where_it_is_named(field: str, value: Any, message: str) -> None:

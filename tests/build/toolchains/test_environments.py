@@ -101,7 +101,7 @@ from precast.build.toolchains.plans import Toolchains
     several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     printed = [one.communicate(timeout=120)[0] for one in several]
     assert [one.returncode for one in several] == [0, 0, 0]
-    assert sum(text.count("making the toolchain") for text in printed) == 1
+    assert sum(text.count("creating the toolchain") for text in printed) == 1
     assert len({text.splitlines()[-1] for text in printed}) == 1
     assert len(toolchains.environments()) == 1
 

@@ -50,9 +50,9 @@ def test_manifests_of_one_toolchain_are_one_plan(tmp_path: Path) -> None:
 def test_caches_of_several_toolchains_need_names_of_their_own(tmp_path: Path) -> None:
     one = manifest(tmp_path, "same", '{dsl: "4.8.1"}', file="one")
     two = manifest(tmp_path, "same", '{dsl: "4.7.1"}', file="two")
-    with pytest.raises(ManifestError, match=r"two\.yaml:4:12: .*both named 'same': change one 'name'"):
+    with pytest.raises(ManifestError, match=r"two\.yaml:4:12: .*have the same name 'same': change one 'name'"):
         groups_of_files([one, two])
-    with pytest.raises(FormatError, match="--name names one cache"):
+    with pytest.raises(FormatError, match="--name is for one cache"):
         groups_of_files([one, two], name="mine")
 
 
