@@ -135,7 +135,7 @@ def toolchains(ctx: Any, incomplete: str) -> Iterator[str]:
     """The names of the toolchains of manifests."""
     from precast.build.toolchains.plans import Toolchains
 
-    yield from (toolchain.path.name for toolchain in Toolchains().made())
+    yield from (toolchain.path.name for toolchain in Toolchains().environments())
 
 
 def _cache(ctx: Any) -> Cache | None:

@@ -1,1 +1,1 @@
-"""What a bench is made of: rounds over the variants of a cache, the report, the roofline and its picture."""
+"""The parts of ``precast bench``: rounds over the variants of a cache, the report, the roofline and its picture."""

@@ -36,7 +36,7 @@ _STYLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """One variant on one problem: operations for each byte that counts, and operations a second, in TFLOP/s."""
+    """One variant on one problem: operations for each counted byte, and TFLOP/s."""
 
     op: str
     intensity: float
@@ -46,7 +46,7 @@ class Dot:
 
 
 def dots(report: Report) -> list[Dot]:
-    """What of a report can be drawn: what declares both bytes and operations."""
+    """The rows of a report that can be drawn: those of kernels that declare both bytes and operations."""
     result = []
     for row, at in report.standings():
         timing = row.timing
@@ -59,7 +59,7 @@ def dots(report: Report) -> list[Dot]:
 
 
 def picture(drawn: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
-    """The dots under the roof; of each op the one with the largest share is labelled.
+    """The dots under the roofline; for each op the dot with the largest share is labelled.
 
     >>> dot = Dot(op="copy", intensity=0.25, rate=0.9, share=0.9, text="copy n=8")
     >>> made = picture([dot], Ceilings(bandwidth=4000.0, rates={"bfloat16": 800.0}), "NVIDIA H200")
@@ -89,7 +89,7 @@ def picture(drawn: Sequence[Dot], ceilings: Ceilings, title: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    """The scales: the powers of ten that the axes begin and end with."""
+    """The scales: the powers of ten at the ends of the axes."""
 
     left: int
     right: int
@@ -149,7 +149,7 @@ def _roofs(plot: _Plot, bandwidth: float, rates: Mapping[str, float]) -> Iterabl
 
 
 def _labels(plot: _Plot, best: Iterable[Dot]) -> Iterable[str]:
-    """Beside their dots, or as far below as it takes that none covers another."""
+    """Labels beside their dots, or moved down so that none covers another."""
     taken: list[tuple[float, float, float]] = []
     for dot in sorted(best, key=lambda dot: -dot.rate):
         text = f"{dot.op} {dot.share:.0%}"

@@ -1,4 +1,4 @@
-"""The report of a bench: what was measured of each variant and problem, and what the GPU does at most."""
+"""The report of a benchmark: the timings of each variant and problem, and the peak rates of the GPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
     @property
     def dtype(self) -> str | None:
-        """The dtype that the variant computes with, where its config names one."""
+        """The dtype that the variant computes with, if its config has one."""
         dtype = self.config.get("dtype")
         return dtype if isinstance(dtype, str) else None
 
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that a bench found. ``left_out`` are variants with the reason; ``ceilings`` is None where none were measured.
+    """All results. ``left_out`` has the variants without a timing and the reasons; ``ceilings`` may be unmeasured.
 
     >>> Report.decode(Report(gpu="NVIDIA H200", capability=Capability(9, 0)).encode()).gpu
     'NVIDIA H200'
@@ -78,7 +78,7 @@ class Report:
     notes: tuple[str, ...] = field(default=())
 
     def standings(self) -> Iterator[tuple[Row, Standing | None]]:
-        """Each row with how it stands under the roofline."""
+        """Each row with its position under the roofline."""
         for row in self.rows:
             yield row, standing(row.timing, row.dtype, self.ceilings) if self.ceilings else None
 
@@ -133,7 +133,7 @@ class Report:
 
     @classmethod
     def parse(cls, value: object) -> Report:
-        """Read one. What follows from the rest, such as shares, is computed again and not taken from the file."""
+        """Read one. Derived values, such as shares, are computed again and not read from the file."""
         root = fields.as_object(value)
         check_version(root, FORMAT)
         return cls(
@@ -153,7 +153,7 @@ def _left_out(value: object) -> tuple[str, str]:
 
 
 def distinguishing(rows: Sequence[Row]) -> list[str]:
-    """What tells the variants of each op apart: the config keys that differ among its rows, on one line for each row.
+    """For each row, the config keys and values that differ among the rows of its op.
 
     >>> zero = Timing(problem={"n": 1}, microseconds=1.0, spread=0.0)
     >>> made = [Row(op="a", key="0" * 64, target="sm_90a", config={"x": 1, "y": y}, timing=zero) for y in (1, 2)]

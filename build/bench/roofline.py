@@ -1,4 +1,4 @@
-"""The roofline: the least time that a launch could take on this GPU, by what it moves and what it computes.
+"""The roofline: the least time that a launch could take on this GPU, from its bytes and its operations.
 
 The least time is that of the bytes at the measured bandwidth, or of the operations at the measured rate, whichever is
 longer. Up to as many bytes of the outputs as the L2 cache holds need not reach memory before the launch ends, so they
@@ -13,14 +13,14 @@ from typing import Any
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 
-ABOVE = "more than the GPU can do: the declared cost is too high, or the measurement was disturbed"
+ABOVE = "more than the GPU's peak: the declared cost is too high, or the measurement was disturbed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a timing stands under the roofline: the least times, in microseconds, of its bytes and of its operations.
+    """The position of a timing under the roofline: the least times, in microseconds, of its bytes and its operations.
 
-    ``moved`` are the bytes that count. ``note`` says where the measured time is less than is possible.
+    ``moved`` are the counted bytes. ``note`` is set if the measured time is less than possible.
     """
 
     memory: float
@@ -41,11 +41,11 @@ class Standing:
 
     @property
     def bound(self) -> str:
-        """What takes the least possible time."""
+        """The resource that determines the least possible time."""
         return "memory" if self.memory >= self.products else "products"
 
     def to_json(self) -> dict[str, Any]:
-        """What a report says of it: the shares of the bandwidth and of the rate, and the larger one."""
+        """The fields of a report: the shares of the bandwidth and of the rate, and the larger one."""
         return {
             "of_bandwidth": round(self.memory / self.microseconds, 4),
             "of_rate": round(self.products / self.microseconds, 4),
@@ -57,7 +57,7 @@ class Standing:
 
 
 def standing(timing: Timing, dtype: str | None, ceilings: Ceilings) -> Standing | None:
-    """Where a timing stands; None where the kernel declares no cost, or nothing of it can be bounded.
+    """The position of a timing; None if the kernel declares no cost, or none of its parts has a bound.
 
     >>> ceilings = Ceilings(bandwidth=4000.0, rates={"bfloat16": 800.0}, l2=50_000_000)
     >>> copy = Timing(problem={"n": 1}, microseconds=125.0, spread=1.0, bytes=450_000_000, written=225_000_000)

@@ -1,4 +1,4 @@
-"""Rounds: every variant is timed several times, minutes apart, so that the spread holds what changes meanwhile.
+"""Rounds: every variant is timed several times, minutes apart, so that the spread includes slow changes.
 
 Clocks and temperatures drift: two copies of one kernel that are timed once, one after the other, differ by more than
 their launches differ among themselves. So all variants are timed in each round, every second one in the reverse order.
@@ -28,10 +28,10 @@ Place = tuple[tuple[str, int], ...]
 
 
 class Watcher(Protocol):
-    """Who is told what goes on."""
+    """Shows the progress."""
 
     def stage(self, text: str) -> None:
-        """What begins."""
+        """A stage begins."""
 
     def skip(self) -> None:
         """A variant is not launched again."""
@@ -40,7 +40,7 @@ class Watcher(Protocol):
         """A variant is launched."""
 
     def step(self, name: str, text: str, *, keep: bool = False) -> None:
-        """A variant was launched; ``keep`` what must not be overlooked."""
+        """A variant was launched; ``keep`` marks an important message."""
 
 
 def rounds(
@@ -53,7 +53,7 @@ def rounds(
     count: int = ROUNDS,
     extras: Sequence[str] = USUAL,
 ) -> Report:
-    """Time some variants: on the given problems, or on those that each kernel declares."""
+    """Time some variants on the given problems, or on those that each kernel declares."""
     taken: dict[str, dict[Place, list[Timing]]] = {artifact.key: {} for _, artifact in variants}
     left_out: list[tuple[str, str]] = []
     dtypes = sorted({str(artifact.config["dtype"]) for _, artifact in variants if "dtype" in artifact.config})
@@ -96,7 +96,7 @@ def rounds(
 
 
 def combined(timings: Sequence[Timing]) -> Timing:
-    """One timing of those of several rounds; what only the first round measured is taken from it.
+    """The timings of several rounds as one; values that only the first round measured are kept.
 
     >>> first = Timing(problem={"n": 8}, microseconds=10.0, spread=0.5, host=3.5)
     >>> more = [Timing(problem={"n": 8}, microseconds=t, spread=0.5) for t in (12.0, 10.5)]
@@ -116,14 +116,14 @@ def combined(timings: Sequence[Timing]) -> Timing:
 
 
 def name_of(op: str, artifact: Artifact) -> str:
-    """A variant, for people."""
+    """The label of a variant."""
     return f"{op}({config_text(artifact.config)}) for {artifact.target}"
 
 
 def _ceilings(launches: Launches, dtypes: Iterable[str], watcher: Watcher) -> tuple[Ceilings | None, list[str]]:
-    watcher.stage("measuring what the GPU does at most")
+    watcher.stage("measuring the GPU's peak rates")
     try:
         ceilings = launches.ceilings(list(dtypes))
     except Lost as error:
-        return None, [f"what the GPU does at most was not measured: {error}"]
+        return None, [f"the GPU's peak rates were not measured: {error}"]
     return ceilings, list(ceilings.notes)

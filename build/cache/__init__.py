@@ -1,1 +1,1 @@
-"""The cache: its files, how they are packed and read, and what merges, compares and annotates them."""
+"""The cache: its files are packed, read, merged, compared and annotated."""

@@ -1,1 +1,1 @@
-"""What runs in a child process, and only there. Nothing imports these modules: they are started by name."""
+"""Modules that run only in child processes. Nothing imports them: they are started by name."""

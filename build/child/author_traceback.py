@@ -1,4 +1,4 @@
-"""Tracebacks as an author wants them: the frames of the author's code, without precast's and the compiler's own."""
+"""Tracebacks for authors: the frames of the author's code, without those of precast and the compiler."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from types import FrameType, TracebackType
 from precast.loader.errors import PrecastError
 
 _LIMIT = 40_000
-# Modules whose frames say nothing about an author's code. Kernels that ship with precast count as an author's.
+# Modules whose frames are not an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
     "precast.build", "precast.loader", "precast.kernels.authoring", "precast.kernels.adapters.scripts.meta_tensors",
     "precast.kernels.adapters.first_launch", "importlib", "runpy", "functools", "contextlib", "cutlass", "torch",
 )  # fmt: skip
-_LIBRARIES = ("cutlass.operators",)  # a library of kernels, though it stands inside the compiler's package
+_LIBRARIES = ("cutlass.operators",)  # a library of kernels, although it is inside the compiler's package
 
 
 def author_traceback(error: BaseException) -> str:
-    """The traceback of an error and of its causes, each with the author's frames alone.
+    """The traceback of an error and of its causes, each with only the author's frames.
 
-    An error without such a frame keeps them all: then precast or the compiler is at fault. Only a PrecastError keeps
-    none, since its message says what to do, and a SyntaxError, which names its own file.
+    An error without such a frame keeps all frames: then precast or the compiler is at fault. A PrecastError, whose
+    message has advice, and a SyntaxError, which names its own file, keep none then.
 
     >>> try:
     ...     raise ValueError("three is too many")
@@ -35,7 +35,7 @@ def author_traceback(error: BaseException) -> str:
 
 
 def author_frames(error: BaseException) -> list[FrameSummary]:
-    """The frames of an error that are the author's code, outermost first."""
+    """The frames of an error in the author's code, outermost first."""
     return list(StackSummary.extract(_author_steps(error.__traceback__)))
 
 

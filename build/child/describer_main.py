@@ -1,7 +1,7 @@
-"""The describer: a process that imports kernels' modules and says what they declare.
+"""The describer: a process that imports kernels' modules and reads their declarations.
 
-Started by ``precast.build.plan.describer``. Modules that ask for the GPU while they are imported get the facts of the
-target's usual GPU, as in a worker.
+``precast.build.plan.describer`` starts it. Modules that query the GPU while they are imported get the facts of the
+target's default GPU, as in a worker.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DOC = 2000
 
 
 def main() -> None:
-    """Describe what a plan asks for."""
+    """Serve requests of a plan."""
     serve(start)
 
 
 def start(settings: Mapping[str, Any]) -> Answer:
-    """Answer for a target's usual GPU, and give the function that describes kernels and checks variants."""
+    """Install the default GPU of a target, and return the function that describes kernels and checks variants."""
     facts = FactRecorder("", {})
     _use_gpu_of(Target.parse(settings["target"]), facts)
     install_fake_gpu(facts)
@@ -50,7 +50,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
 
 
 def describe(op: str | None, source: str | None) -> dict[str, Any]:
-    """One kernel's declaration, or why there is none."""
+    """One kernel's declaration, or the reason why there is none."""
     try:
         ref = FunctionRef.parse(source) if source else find(op or "")
         function = load(ref)
@@ -75,7 +75,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
 
 
 def size_names(row: dict[str, Any]) -> list[str] | str:
-    """The names of the sizes of a kernel's problems, none where it declares no problems; or why it does not say."""
+    """The names of the sizes in a kernel's problems, none if it declares no problems; or an error."""
     declared = declaration_of(load(FunctionRef.parse(row["source"])), row["op"])
     if declared.problems is None:
         return []
@@ -89,7 +89,7 @@ def size_names(row: dict[str, Any]) -> list[str] | str:
 
 
 def refusals(rows: list[dict[str, Any]], facts: FactRecorder) -> list[str | None]:
-    """For each variant, why its kernel's ``supports`` refuses it, or None."""
+    """For each variant, the reason why its kernel's ``supports`` refuses it, or None."""
     declarations: dict[tuple[str, str], Declaration] = {}
     reasons: list[str | None] = []
     for row in rows:
@@ -112,7 +112,7 @@ def _refusal(declared: Declaration, row: dict[str, Any], facts: FactRecorder) ->
         return f"its supports() failed with {type(error).__name__}: {error}: correct it{_frames(error)}"
     if reason is None or (isinstance(reason, str) and reason):
         return reason
-    return f"its supports() gave {reason!r}: return None, or a reason as text"
+    return f"its supports() returned {reason!r}: return None, or a reason as text"
 
 
 def _use_gpu_of(target: Target, facts: FactRecorder) -> None:

@@ -1,8 +1,8 @@
 """A process for each variant, forked from one that has imported the module of its kernel.
 
-A worker that has started the compiler forks a process for each module of kernels, which imports the module. That one
-forks a process for each variant. So a variant sees what the import of its own module left, and nothing that another
-module or another variant did: what it compiles to does not depend on what was compiled before it.
+A worker that has started the compiler forks a process for each module of kernels, which imports the module and forks a
+process for each variant. So a variant is affected by the import of its own module, and not by other modules or
+variants: its result does not depend on the order of compilation.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from precast.loader.errors import FormatError, PrecastError
 
 
 class Work(Protocol):
-    """What a module's process does; ``compile`` is done in a process of its own."""
+    """The work of a module's process; ``compile`` runs in a separate process."""
 
     def load(self, request: Mapping[str, Any]) -> None:
         """Import the module of a request."""
 
     def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
-        """Import what the last variant has imported, where the next ones may have it from here."""
+        """Import the modules that the last variant imported, if other variants may share them."""
 
     def observed(self) -> Mapping[str, Any]:
-        """What this process has read since it was asked last."""
+        """The requests of this process since the last call."""
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""
 
 
 class ProcessLost(PrecastError):
-    """A module's process, or that of its variant, hung or grew too large, and was ended."""
+    """The process of a module or a variant hung or grew too large, and was ended."""
 
     code = "PCB20"
 
@@ -64,10 +64,10 @@ class ModuleProcess:
         os.close(answers)
         self._replies = os.fdopen(replies, "rb", buffering=0)
 
-    def ask(self, request: Mapping[str, Any], *, seconds: float, memory: int, build: int) -> Message:
-        """The answer to a request; raises ProcessLost. ``memory`` is what a process may take in bytes; 0: no bound.
+    def request(self, request: Mapping[str, Any], *, seconds: float, memory: int, build: int) -> Message:
+        """The reply to a request; raises ProcessLost. ``memory`` is the bytes that a process may take; 0 is no bound.
 
-        ``build`` is this process's parent. Without it there is nobody to answer, and this process ends.
+        ``build`` is the parent of this process. If it has ended, this process ends as well.
         """
 
         def check() -> None:
@@ -76,13 +76,13 @@ class ModuleProcess:
                 os._exit(1)
             for pid in (self.pid, *descendants(self.pid)) if memory else ():
                 if (size := resident(pid)) > memory:
-                    raise MemoryError(f"it took {size >> 20} MiB of memory, and may take {memory >> 20} MiB")
+                    raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {memory >> 20} MiB")
 
         try:
             _write(self._requests, Message(request))
             reply = Message.read(TimedPipe(self._replies, seconds, check))
         except TimeoutError:
-            reason = f"no answer in {seconds:g} s; the worker was ended: give it longer with --timeout"
+            reason = f"no answer in {seconds:g} s; the worker was ended: allow more time with --timeout"
         except MemoryError as error:
             reason = f"{error}; the worker was ended: allow more with --memory"
         except (FormatError, OSError) as error:
@@ -95,7 +95,7 @@ class ModuleProcess:
         raise ProcessLost(reason)
 
     def end(self) -> None:
-        """End the process and all that it has started."""
+        """End the process and all its descendants."""
         end_descendants(self.pid)
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -106,22 +106,22 @@ class ModuleProcess:
 
 
 def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
-    """Answer requests in the module's own process, until its parent closes the pipe."""
+    """Serve requests in the module's own process, until its parent closes the pipe."""
     adopt_orphans()
-    told = False
+    loaded = False
     shared: Sequence[str] = ()
     while (request := Message.read(requests)) is not None:
         before = set(sys.modules)
         try:
-            if not told:
+            if not loaded:
                 work.load(request.header)
             work.import_shared(shared, request.header)
         except (Exception, SystemExit) as error:
             _write(replies, failure(error))
             break
         imported = [name for name in sys.modules if name not in before]
-        more = {"observed_before": work.observed()} if imported or not told else {}
-        told = True
+        more = {"observed_before": work.observed()} if imported or not loaded else {}
+        loaded = True
         reply = _answer_in_process(request.header, work.compile)
         shared = reply.header.get("imported", ())
         _write(replies, Message({**reply.header, **more, "imported": [*imported, *shared]}, reply.parts))
@@ -130,7 +130,7 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
 
 
 def _answer_in_process(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
-    """The answer to one request from a process of its own; how that ended, where it gives no answer."""
+    """The reply to one request from a separate process; how that process ended if it does not reply."""
     answer, theirs = os.pipe()
     pid = _fork()
     if pid == 0:
@@ -148,7 +148,7 @@ def _answer_in_process(request: Mapping[str, Any], compile_: Callable[[Mapping[s
 
 
 def _answer(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
-    """The answer to one request, in its own process, with the modules that were imported for it."""
+    """The reply to one request, in its own process, with the modules that were imported for it."""
     own, before = os.getpid(), set(sys.modules)
     reply = compile_(request)
     if os.getpid() != own:  # a copy of the process that the kernel's function has made
@@ -160,7 +160,7 @@ def _answer(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], 
 
 
 def _ends_first(pid: int, pipe: int) -> bool:
-    """Wait for an answer or the end of a process: whether it ends without having written anything."""
+    """Wait for a reply or the end of a process, and return whether it ended without a reply."""
     try:
         ended = os.pidfd_open(pid)
     except OSError:  # an older kernel: the limit of seconds ends a wait for a pipe that another process holds open
@@ -172,7 +172,7 @@ def _ends_first(pid: int, pipe: int) -> bool:
 
 
 def _run_and_exit(work: Callable[[], None]) -> NoReturn:
-    """Do the work of a forked process, which must not go on as a second copy of its parent."""
+    """Do the work of a forked process, which must not continue as a second copy of its parent."""
     status = 1
     try:
         work()

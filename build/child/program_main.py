@@ -1,7 +1,7 @@
-"""The process that runs a program of a manifest: calls with sample tensors, or a script, without a GPU.
+"""The process that runs a program of a manifest without a GPU: calls with sample tensors, or a script.
 
-Started by ``precast.build.plan.program_recorder``. What attached libraries ask their compiler for is recorded; nothing
-is compiled or launched.
+``precast.build.plan.program_recorder`` starts it. The compile requests of attached libraries are recorded; nothing is
+compiled or launched.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from precast.loader.errors import ConfigError, PrecastError
 
 
 def main() -> None:
-    """Run what a plan asks for."""
+    """Serve requests of a plan."""
     serve(start)
 
 
 def start(settings: Mapping[str, Any]) -> Answer:
-    """Attach the libraries, and give the function that runs calls and scripts."""
-    os.environ.pop("PRECAST_RECORDING", None)  # this recording is sent to the plan, and is no one else's
+    """Attach the libraries, and return the function that runs calls and scripts."""
+    os.environ.pop("PRECAST_RECORDING", None)  # this recording is sent only to the plan
     attachment = record_without_gpu(
         settings["profile"], libraries=settings["libraries"], without_compiler=find_spec("cutlass") is None
     )
@@ -41,7 +41,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
             try:
                 with without_gpu():
                     run(run_request)
-            except PrecastError as error:  # its message says what to do; the author's frames, if any, say where
+            except PrecastError as error:  # its message has advice; the author's frames, if any, the location
                 cause = error.__cause__
                 frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
                 return Message({"row": number, "refused": str(error), "traceback": frames})
@@ -50,7 +50,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
         recorder = attachment.recorder
         return Message(
             {
-                "recorded": [run_request.to_json() for run_request in recorder.recorded],
+                "recorded": [kernel.to_json() for kernel in recorder.recorded],
                 "left_out": list(recorder.left_out),
             }
         )
@@ -67,13 +67,13 @@ def run(request: Mapping[str, Any]) -> None:
 
 
 def run_script(path: str, arguments: list[str]) -> None:
-    """Run a script as Python itself would. Its end by ``sys.exit`` is no error unless it says so."""
+    """Run a script as Python itself would. ``sys.exit`` is an error only with a status other than 0."""
     sys.path.insert(0, str(Path(path).parent))
     try:
         run_program([path, *arguments])
     except SystemExit as end:
         if end.code not in (None, 0):
-            raise ConfigError(f"it ended with sys.exit({end.code!r}): correct the script") from None
+            raise ConfigError(f"it called sys.exit({end.code!r}): correct the script") from None
 
 
 def run_call(function_name: str, forms: Mapping[str, Any], *, backward: bool) -> None:
@@ -88,8 +88,7 @@ def run_call(function_name: str, forms: Mapping[str, Any], *, backward: bool) ->
     outputs = [output for output in _tensors(returned) if output.requires_grad]
     if not outputs:
         raise ConfigError(
-            "nothing that it returns requires a gradient: "
-            "write 'requires_grad: true' at a tensor, or leave out 'backward'"
+            "none of its results requires a gradient: write 'requires_grad: true' for a tensor, or remove 'backward'"
         )
     torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
 

@@ -1,9 +1,9 @@
-"""The process that records without a GPU: a program runs on tensors without memory, as if a GPU were there.
+"""The process that records without a GPU: a program runs on tensors without memory, as if there were a GPU.
 
-``python -m precast.build.child.record_main SETTINGS SCRIPT ...``, or ``... SETTINGS -m MODULE ...``: what attached
-libraries ask their compiler for is written down; nothing is compiled or launched. Tensors have shapes, strides and
-dtypes; of small ones that the program makes of values, the values too. A program that reads any other value ends there,
-with what it asked for until then kept.
+``python -m precast.build.child.record_main SETTINGS SCRIPT ...``, or ``... SETTINGS -m MODULE ...``: the compile
+requests of attached libraries are recorded; nothing is compiled or launched. Tensors have shapes, strides and dtypes,
+and small ones that the program makes from values have these values. A program that reads any other value ends there;
+its recorded requests are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from precast.loader.contract.format.target import Target
 
 
 def main() -> None:
-    """Run a script or a module; its errors are its own."""
+    """Run a script or a module; its errors are not handled."""
     settings = json.loads(sys.argv[1])
     record_without_gpu(
         profile_of(Target.parse(settings["target"])).to_json(),
@@ -47,7 +47,7 @@ def record_without_gpu(
     without_compiler: bool,
     recording: str | None = None,
 ) -> Attachment:
-    """Attach libraries to this process, which has no GPU, so that what they ask for is recorded."""
+    """Attach libraries to this process, which has no GPU, so that their compile requests are recorded."""
     install_fake_gpu(FactRecorder(**profile))
     attachment = attach(
         libraries, mode="record", missing="skip", recording=recording, without_compiler=without_compiler
@@ -62,7 +62,7 @@ def record_without_gpu(
 
 @contextlib.contextmanager
 def without_gpu() -> Iterator[None]:
-    """While the block runs, tensors have no memory; small ones that are made of values keep these."""
+    """While the block runs, tensors have no memory; small ones that are made from values keep these."""
     from precast.build.child.stand_in.tensor_values import TensorValues
 
     with without_memory(), TensorValues(), own_operators():

@@ -1,4 +1,4 @@
-"""The rehearser: a process that calls a kernel's entry and says what it would have launched.
+"""The rehearser: a process that calls a kernel's entry and records what it would have launched.
 
 Started by ``precast.build.rehearsal.recorder``. The host code is linked against the recording runtime of
 ``recorder.c``, and called with tensors that are addresses only. It was compiled a moment ago: if it crashes, only this
@@ -53,7 +53,7 @@ class Rehearser:
         self._lengths = [sum(sizes) for sizes in kernels.values()]
 
     def call(self, arguments: list[Any]) -> dict[str, Any]:
-        """What one call would launch, or the error that it raises. ``set`` marks the bytes that the host code wrote."""
+        """The launches of one call, or the error that it raises. ``set`` marks the bytes that the host code wrote."""
         values, kept = zip(*map(_pack, arguments), strict=True) if arguments else ((), ())
         packed = (AnyValue * max(1, len(values)))(*values)
         seen = []
@@ -99,12 +99,12 @@ def _pack(argument: Any) -> tuple[AnyValue, Any]:
 
 
 def main() -> None:
-    """Call what a build asks for."""
+    """Serve requests of a build."""
     serve(start)
 
 
 def start(settings: Mapping[str, Any]) -> Any:
-    """Open one kernel's host code, and give the function that calls it with lists of arguments."""
+    """Open one kernel's host code, and return the function that calls it with lists of arguments."""
     names = ("ffi", "recorder", "variant", "symbol", "kernels")
     rehearser = Rehearser(*(settings[name] for name in names))
     return lambda request: Message({"answers": [rehearser.call(arguments) for arguments in request["calls"]]})

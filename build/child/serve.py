@@ -1,7 +1,7 @@
-"""The child's side of the protocol of ``precast.build.ipc.child_process``: read settings, start, answer requests.
+"""The child's side of the protocol of ``precast.build.ipc.child_process``: reads settings, starts, serves requests.
 
-Kernels' modules run in this process. They may print, read their input, start threads and leave by ``sys.exit``: none of
-that may reach the pipes of the protocol, or outlive the parent.
+Kernels' modules run in this process. They may print, read standard input, start threads and call ``sys.exit``: none of
+that may affect the pipes of the protocol, or outlive the parent.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ Start = Callable[[Mapping[str, Any]], Answer]
 
 
 def serve(start: Start, *, cleans_up: bool = False) -> None:
-    """Answer requests until the parent closes the pipe. ``start`` takes the settings and gives what answers.
+    """Serve requests until the parent closes the pipe. ``start`` takes the settings and returns the request handler.
 
-    A process that ``cleans_up`` notices by itself, while it answers, that its parent is gone: it has processes of its
-    own to end.
+    A process that ``cleans_up`` detects the end of its parent itself during a request: it must end its own children.
     """
     parent, own = os.getppid(), os.getpid()
     end_with_parent(parent)
@@ -59,7 +58,7 @@ def serve(start: Start, *, cleans_up: bool = False) -> None:
 
 
 def failure(error: BaseException, **more: Any) -> Message:
-    """The answer to a request that raised an error: what it says, and where in the author's code it was raised."""
+    """The reply to a request that raised an error: the message, and where in the author's code it was raised."""
     message = str(error) if isinstance(error, PrecastError) else f"{type(error).__name__}: {error}".removesuffix(": ")
     code = error.code if isinstance(error, PrecastError) else ""
     fields = {"error": message + extra_hint(error), "code": code, "traceback": author_traceback(error)}
@@ -67,12 +66,12 @@ def failure(error: BaseException, **more: Any) -> Message:
 
 
 def refusal(error: PrecastError) -> Message:
-    """The answer to a request that precast itself refused: the message says all, without a traceback."""
+    """The reply to a request that precast itself refused: the message needs no traceback."""
     return Message({"error": str(error), "code": error.code, "traceback": ""})
 
 
 def _started(start: Start, settings: Mapping[str, Any], replies: BinaryIO) -> Answer:
-    """Start, and say so. From then on the process may allocate only so much memory more before a MemoryError."""
+    """Start, and report it. From then on the process may allocate only so much more memory before a MemoryError."""
     try:
         sys.path[:0] = settings.get("search", [])
         answer = start(settings)
@@ -93,7 +92,7 @@ def _send(replies: BinaryIO, reply: Message) -> None:
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes of requests and of answers, as descriptors that modules do not know; standard input becomes empty."""
+    """The pipes of requests and of replies, as descriptors that modules do not use; standard input becomes empty."""
     reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
     os.set_inheritable(reply_fd, False)
     requests = os.fdopen(os.dup(0), "rb")
@@ -103,21 +102,21 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def flush_output() -> None:
-    """Write out what was printed."""
+    """Flush printed output."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
 
 
 def _print_mark(mark: bytes) -> None:
-    """Separate what is printed during one request from what is printed during the next."""
+    """Separate the output of one request from that of the next."""
     flush_output()
     with contextlib.suppress(OSError):
         os.write(1, mark)
 
 
 def _mapped_data() -> int:
-    """The data that this process has mapped, used or not: what RLIMIT_DATA counts."""
+    """The size of the mapped data of this process, used or not, which RLIMIT_DATA limits."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

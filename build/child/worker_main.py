@@ -1,6 +1,6 @@
 """The worker: a process that starts the DSL for one target, and forks processes that compile variants.
 
-Started by ``precast.build.compile.worker``. A request names a function and a config; the answer holds the objects.
+``precast.build.compile.worker`` starts it. A request names a function and a config; the reply has the objects.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MODULES = 4  # modules whose processes are kept for further variants
 
 
 def main() -> None:
-    """Compile what the build asks for."""
+    """Serve requests of the build."""
     serve(start, cleans_up=True)
 
 
 def start(settings: Mapping[str, Any]) -> Answer:
-    """Start the compiler with a GPU's profile, and give the function that compiles."""
+    """Start the compiler with a GPU's profile, and return the function that compiles."""
     from precast.build.child.stand_in.fake_gpu import install_fake_gpu, toolkit
 
     facts = FactRecorder(settings["profile"]["name"], settings["profile"]["facts"])
@@ -45,8 +45,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
     with toolkit(int(settings["toolkit"])):
         catcher = Catcher().install()
         compile_for_export_only()
-    facts.forget()  # what the compiler itself asks is no fact of a kernel
-    read_installed()  # what is read for it is no kernel's input
+    facts.forget()  # facts that the compiler itself requests are not those of a kernel
+    read_installed()  # before the observer is installed: what this reads is not an input of a kernel
     adopt_orphans()
     if settings["warm_up"]:
         from precast.build.child.compiler.warm_up import compile_once
@@ -54,12 +54,12 @@ def start(settings: Mapping[str, Any]) -> Answer:
         with facts.unrecorded():
             _export(compile_once(), "warm_up")
         catcher.take()
-    # From here on, so that what a library reads counts for all variants that find it imported.
+    # The observer starts here, so that the reads of a library count for all variants that share its import.
     return _Modules(_Work(catcher, facts, Observer().install()), int(settings["memory"])).answer
 
 
 class _Modules:
-    """The processes of the modules that were asked for last."""
+    """The processes of the modules that were requested last."""
 
     def __init__(self, work: _Work, memory: int) -> None:
         self._work, self._memory = work, memory
@@ -68,11 +68,11 @@ class _Modules:
         self._build = os.getppid()  # now, since it may be gone when a request is read
 
     def answer(self, request: Mapping[str, Any]) -> Message:
-        """The answer to a request, from a process of its own."""
+        """The reply to a request, from a separate process."""
         module = FunctionRef.parse(request["source"]).module
         process = self._processes.pop(module, None) or self._new_process(request)
         try:
-            reply = process.ask(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
+            reply = process.request(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
             return refusal(error)
         header = {**reply.header, "process": process.pid}
@@ -85,7 +85,7 @@ class _Modules:
         return Message(header, reply.parts)
 
     def _new_process(self, request: Mapping[str, Any]) -> ModuleProcess:
-        """A process for one more module. It inherits what its kernels will import, and what others had to import."""
+        """A process for one more module. It inherits what its kernels will import, and what others imported."""
         for names, earlier in [*self._imported, (request.get("imports", ()), request)]:
             self._work.import_shared(names, earlier)
         self._imported.clear()
@@ -97,26 +97,26 @@ class _Modules:
 
 
 class _Work:
-    """What the processes of this worker do."""
+    """The work of this worker's processes."""
 
     def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer) -> None:
         self._catcher, self._facts, self._observer = catcher, facts, observer
         self._tried: set[str] = set()
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request, and what is declared of its own package that its function will import."""
+        """Import the module of a request, and the modules of its own package that its declaration lists."""
         from precast.kernels.authoring.registry import load
 
         load(FunctionRef.parse(request["source"]))
         for name in request.get("imports", ()):
-            with suppress(ImportError):  # the function itself tells what is missing
+            with suppress(ImportError):  # the function itself reports what is missing
                 importlib.import_module(name)
 
     def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
-        """Import what a process has imported of installed packages, since that takes seconds for a library.
+        """Import the installed packages that a process has imported, since that takes seconds for a library.
 
-        Never of the package that the kernel itself is in: what one of its modules does when it is imported must not
-        reach the others. Of an attached library all is taken: its functions are not its own kernels' authors.
+        The kernel's own package is never imported here: side effects of one of its modules must not affect the others.
+        An attached library is, as a whole: its users do not edit it.
         """
         source = FunctionRef.parse(request["source"])
         package = "" if source.library else source.module.partition(".")[0]
@@ -128,7 +128,7 @@ class _Work:
                     importlib.import_module(name)
 
     def observed(self) -> Mapping[str, Any]:
-        """What this process has read since it was asked last."""
+        """The requests of this process since the last call."""
         return self._observer.observed()
 
     def compile(self, request: Mapping[str, Any]) -> Message:
@@ -145,7 +145,7 @@ class _Work:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a module is part of Python or of an installed package: what an author edits is neither."""
+    """Whether a module is part of Python or of an installed package, and not one that an author edits."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return True
@@ -184,7 +184,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     reply = {
         "signatures": signatures,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
-        "assumed": facts.asked(),
+        "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,
     }
@@ -192,7 +192,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
 
 
 def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
-    """What a function returns. One that does not know precast may go on to launch: it is stopped there."""
+    """The return value of a function. One that does not use precast may launch its kernel: it is stopped there."""
     from precast.kernels.adapters.first_launch import compiled_until_launch
     from precast.kernels.authoring.declare import is_declared
     from precast.kernels.authoring.schema import call
@@ -213,17 +213,17 @@ def _on_no_gpu() -> Iterator[None]:
 
 
 def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
-    """The defaults of calls in the DSL's native convention; None where the library compiles for TVM-FFI."""
+    """The defaults of calls in the DSL's native convention; None if the library compiles for TVM-FFI."""
     natives = [one.native for one in caught]
     if all(native is None for native in natives):
         return None
     if any(native is None for native in natives):
-        raise Refused("the function compiles some of its objects with --enable-tvm-ffi and some without: use one way")
+        raise Refused("the function compiles some objects with --enable-tvm-ffi and some without: use it for all")
     return {name: value for native in natives for name, value in (native or {}).items()}
 
 
 def _export(compiled: Any, symbol: str) -> bytes:
-    """The object's bytes, by way of memory: a process that is killed leaves no file."""
+    """The object's bytes, exported to a file in memory: a process that is killed leaves no file."""
     with os.fdopen(os.memfd_create("variant.o"), "rb") as file:
         compiled.export_to_c(f"/proc/self/fd/{file.fileno()}", function_name=symbol, export_only_tvm_ffi_symbols=True)
         return file.read()

@@ -1,1 +1,1 @@
-"""Files written so that no reader ever sees half of one, and the memo of what need not be computed again."""
+"""Files that are written atomically, and the memo of earlier results."""

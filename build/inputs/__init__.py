@@ -1,1 +1,1 @@
-"""What a variant is made of: its sources, and everything else that its compilation read."""
+"""The inputs of a variant: its sources, and everything else that its compilation read."""

@@ -1,1 +1,1 @@
-"""Child processes: how one is started, asked, bounded in time and memory, and ended."""
+"""Child processes: started, sent requests, limited in time and memory, and ended."""

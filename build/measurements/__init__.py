@@ -1,1 +1,1 @@
-"""What was measured, kept beside manifests: the file, how files are joined, and what of them fits a cache."""
+"""Measurements in files beside manifests: the file format, joining files, and fitting them to a cache."""

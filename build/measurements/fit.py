@@ -1,7 +1,7 @@
-"""Fitting: which measurements of a tuning file are about the artifacts of a cache, as rows of its index.
+"""Fitting: selects the measurements of a tuning file for the artifacts of a cache, as rows of its index.
 
-A candidate is found by its op, target and full config: a key that the op has got since has its default. What is not in
-the cache is left out, and a row of which nothing is left is dropped.
+A candidate is identified by its op, target and full config: keys that the op has got since have their defaults.
+Candidates that are not in the cache are left out, and so are rows without any candidate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from precast.loader.errors import ConfigError, FormatError
 
 
 class Listed(NamedTuple):
-    """What a cache lists of one op."""
+    """The keys and artifacts of one op in a cache."""
 
     keys: tuple[Key, ...]
     artifacts: tuple[Artifact, ...]
@@ -31,8 +31,8 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """The rows of each op, and counts: ``times`` in them, candidates that fit, those ``left_out`` because no artifact
-    has their config, and of those that fit the ones that were measured on an ``earlier`` build's device code."""
+    """The rows of each op, and counts: of ``times``, of fitting ``candidates``, of those ``left_out`` because no
+    artifact has their config, and of fitting ones that were measured with the device code of an ``earlier`` build."""
 
     rows: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
     times: int = 0
@@ -46,7 +46,7 @@ class Fitted:
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        """For people.
+        """The counts as text.
 
         >>> str(Fitted(times=12, candidates=3, left_out=1, earlier=2))
         '12 measured times of 3 variants; 2 of these were measured on an earlier build; 1 measured variant is not here'
@@ -63,7 +63,7 @@ def _was(number: int) -> str:
 
 
 def code_digest(library: bytes) -> str:
-    """The digest of the device code in a library; of the whole library where it embeds none that is found.
+    """The digest of the device code in a library; of the whole library if no device code is found.
 
     It does not change with the host code or the runtime library.
 
@@ -77,9 +77,9 @@ def code_digest(library: bytes) -> str:
 
 
 def completed(file: TuningFile, keys: Mapping[str, tuple[Key, ...]]) -> TuningFile:
-    """A file in terms of the keys that ops have now: a key that an op has got since has its default.
+    """A file with the keys that ops have now: keys that an op has got since have their defaults.
 
-    What an op no longer takes stays as it is.
+    Configs that an op no longer accepts are not changed.
     """
     parts = [
         _completed(replace(group, candidates=(candidate,)), keys[group.op])
@@ -104,8 +104,8 @@ def _completed(group: Group, keys: tuple[Key, ...]) -> Group:
 
 
 def fit(file: TuningFile, ops: Mapping[str, Listed], code: Callable[[Artifact], str] | None = None) -> Fitted:
-    """What of a file is about these artifacts. With ``code``, which gives the digest of an artifact's device code,
-    those that were measured on other code are counted."""
+    """The measurements of a file for these artifacts. With ``code``, which returns the digest of an artifact's device
+    code, candidates that were measured with other code are counted."""
     file = completed(file, {op: listed.keys for op, listed in ops.items()})
     gpus = {gpu.name: gpu for gpu in file.gpus}
     tables: dict[str, dict[tuple[str, Sizes], dict[str, float]]] = {}
@@ -152,8 +152,7 @@ def _rows(
 
 
 def _by_config(artifacts: Iterable[Artifact]) -> dict[bytes, list[Artifact]]:
-    """Artifacts that can be measured, by target and config: there is one for each host, and for each of several GPUs,
-    of which the loader considers only the one that fits."""
+    """Artifacts that can be measured, by target and config: there may be one for each host and each GPU."""
     by_config: dict[bytes, list[Artifact]] = {}
     for artifact in artifacts:
         if artifact.kind == "object":

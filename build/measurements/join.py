@@ -1,11 +1,10 @@
-"""Joining tuning files: several files, of several GPUs and days, become one. Their order does not matter.
+"""Joining tuning files of several GPUs and days. Their order does not matter.
 
-For each candidate of a group, the file that was measured last decides which device code counts: that of the latest
-date, and of equal dates the greater digest. Times of other code are dropped, all of them, since they say nothing of
-this one. Of the times of the same code for one problem the least stays: a disturbance only adds time.
+For each candidate of a group, the device code of the latest measurement counts, and for equal dates that with the
+greater digest. Times of other code are dropped. Of several times of the same code for one problem the least is kept:
+disturbances only add time.
 
-All files are joined at once. Joining them two at a time gives the same, unless a candidate went back to code that it
-had before.
+All files are joined at once. Joining them in pairs gives the same result, unless a candidate returned to earlier code.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _age(candidate: Candidate) -> tuple[str, str, bytes]:
 
 
 def _newest(measured: Sequence[Candidate]) -> Candidate:
-    """One candidate as several files have it: the code that was measured last, with its least times."""
+    """One candidate of several files: the code that was measured last, with its least times."""
     newest = max(measured, key=_age)
     times: dict[Sizes, float] = {}
     for candidate in measured:

@@ -1,9 +1,9 @@
-"""Tuning files: what tuned candidates were measured to take, by config and not by key, so that it outlives a build.
+"""Tuning files: measured times of tuned candidates, by config and not by key, so that later builds can use them.
 
-A file holds, for each GPU, how it was when it was last measured on; and for each op a list of groups. A group is one
-meaning config for one target, measured on one GPU: the candidates, which differ in tuned keys only, and a row for each
-problem with a time for each candidate, in their order. A candidate names the digest of its device code: a build can
-then say that another one was measured.
+A file has the state of each GPU at its last measurement, and for each op a list of groups. A group is one meaning
+config for one target, measured on one GPU: the candidates, which differ only in tuned keys, and a row for each problem
+with a time for each candidate, in their order. A candidate has the digest of its device code, so that a build can
+detect measurements of other code.
 
 The same values give the same bytes: sorted, no paths, one line for a candidate and for a problem.
 """
@@ -53,7 +53,7 @@ def sizes_of(problem: Mapping[str, int]) -> Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU as it was when it was last measured on. The clocks, in MHz, were read under load; 0 is not known."""
+    """The state of a GPU at its last measurement. The clocks, in MHz, were read under load; 0 means unknown."""
 
     name: str
     capability: Capability
@@ -84,9 +84,9 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A tuned config: the device code that was measured, when last, and its microseconds by problem.
+    """A tuned config: its measured device code, the date of the last measurement, and its microseconds by problem.
 
-    ``tiling`` says how it cuts a problem on that GPU, where its author told it.
+    ``tiling`` is its tiling on that GPU, if its author declares it.
     """
 
     tuned: Config
@@ -97,7 +97,7 @@ class Candidate:
 
     @property
     def identity(self) -> bytes:
-        """What one group has at most once; candidates are sorted by it."""
+        """The identity in a group; candidates are sorted by it."""
         return canonical(config_json(self.tuned))
 
 
@@ -113,7 +113,7 @@ class Group:
 
     @property
     def identity(self) -> bytes:
-        """What one file has at most once; the groups of an op are sorted by it."""
+        """The identity in a file; the groups of an op are sorted by it."""
         return canonical([self.op, config_json(self.config), str(self.target), self.gpu])
 
     @property
@@ -124,14 +124,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """What one file says, or several together."""
+    """The content of a tuning file, or of several files joined."""
 
     gpus: tuple[Gpu, ...] = ()
     groups: tuple[Group, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many times were measured."""
+        """The number of measured times."""
         return sum(len(candidate.times) for group in self.groups for candidate in group.candidates)
 
     def encode(self) -> bytes:
@@ -156,14 +156,14 @@ class TuningFile:
 
     @classmethod
     def decode(cls, data: bytes) -> TuningFile:
-        """Read such a file, all of which is checked."""
+        """Read and check such a file."""
         root = fields.as_object(fields.read_json(data, limit=LIMIT))
         check_version(root, FORMAT)
         fields.known(root, ("format", "version", "gpus", "ops"))
         gpus = fields.items(root, "gpus", Gpu.parse, most=_GPUS)
         names = {gpu.name for gpu in gpus}
         if len(names) < len(gpus):
-            raise FormatError("a GPU stands twice", "gpus")
+            raise FormatError("a GPU occurs twice", "gpus")
         groups: list[Group] = []
         for op in fields.parsed(root, "ops", fields.as_object):
             if not OP_NAME.admits(op):
@@ -173,7 +173,7 @@ class TuningFile:
 
 
 def is_tuning_file(data: bytes) -> bool:
-    """Whether bytes say that they are such a file, and not one from ``precast bench``.
+    """Whether bytes are such a file, and not one from ``precast bench``.
 
     >>> is_tuning_file(TuningFile().encode())
     True
@@ -189,7 +189,7 @@ def config_json(config: Config) -> dict[str, Any]:
 def _groups(ops: fields.Object, op: str, gpus: set[str]) -> tuple[Group, ...]:
     groups = fields.items(ops, op, lambda value: _parse_group(op, value, gpus), most=_GROUPS)
     if len({group.identity for group in groups}) < len(groups):
-        raise FormatError("one config stands twice for one target and GPU", op)
+        raise FormatError("a config occurs twice for one target and GPU", op)
     return groups
 
 
@@ -198,7 +198,7 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
     config = parse_config(data)
     candidates = fields.items(data, "candidates", lambda v: _parse_candidate(v, config), most=_CANDIDATES)
     if len({candidate.identity for candidate in candidates}) < len(candidates):
-        raise FormatError("a candidate stands twice", "candidates")
+        raise FormatError("a candidate occurs twice", "candidates")
     gpu = fields.get(data, "gpu", str)
     if gpu not in gpus:
         raise FormatError(f"{gpu[:80]!r} is not listed under 'gpus'", "gpu")
@@ -207,7 +207,7 @@ def _parse_group(op: str, value: object, gpus: set[str]) -> Group:
     rows = fields.items(data, "rows", lambda v: _parse_row(v, len(candidates)), most=TUNING_LIMIT)
     for number, (sizes, times) in enumerate(rows):
         if sizes in seen:
-            raise FormatError("a problem stands twice", f"rows[{number}]")
+            raise FormatError("a problem occurs twice", f"rows[{number}]")
         seen.add(sizes)
         for table, time in zip(tables, times, strict=True):
             if time is not None:
@@ -227,7 +227,7 @@ def _parse_candidate(value: object, config: Config) -> Candidate:
     tuned = parse_config({"config": fields.parsed(data, "tuned", fields.as_object)})
     for name in tuned:
         if name in config:
-            raise FormatError("this key is in 'config', too", f"tuned.{name}")
+            raise FormatError("this key is in 'config' as well", f"tuned.{name}")
     return Candidate(
         tuned=tuned,
         code=fields.matching(data, "code", CODE, "the digest of device code"),
@@ -282,5 +282,5 @@ def _indented(items: list[str], indent: int) -> Iterator[str]:
 
 
 def _line(value: Any) -> str:
-    """JSON on one line, its keys sorted but for those whose order says something."""
+    """JSON on one line, with sorted keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Launches in a process of their own: an artifact that faults, hangs or refuses costs itself alone."""
+"""Launches in a separate process: an artifact that faults, hangs or refuses does not affect the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRINTED = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """One problem of an artifact: the times that a launch took, or why there are none."""
+    """One problem of an artifact: the times of a launch, or the reason why there are none."""
 
     problem: Mapping[str, int]
     timing: Timing | None = None
@@ -41,7 +41,7 @@ class Launched:
         return self.timing.microseconds if self.timing else 0.0
 
     def __str__(self) -> str:
-        """For people.
+        """The result as text.
 
         >>> str(Launched(problem={"m": 3}, refused="m must be a multiple of 8"))
         'left out at m=3: m must be a multiple of 8'
@@ -51,7 +51,7 @@ class Launched:
 
     @classmethod
     def parse(cls, value: object) -> Launched:
-        """Read what the process says."""
+        """Read the reply of the process."""
         data = fields.as_object(value)
         sizes = fields.parsed(data, "problem", fields.as_object)
         launched = cls(
@@ -61,13 +61,13 @@ class Launched:
             healthy=fields.get(data, "healthy", bool, True),
         )
         if bool(launched.refused) == bool(launched.timing):
-            raise FormatError("expected either a timing or why there is none")
+            raise FormatError("expected either a timing or a reason")
         return launched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One of several candidates on one problem: the microseconds that a launch took, or why there are none."""
+    """One of several candidates on one problem: the microseconds of a launch, or the reason why there are none."""
 
     microseconds: float = 0.0
     refused: str = ""
@@ -75,7 +75,7 @@ class Trial:
 
     @classmethod
     def parse(cls, value: object) -> Trial:
-        """Read what the process says.
+        """Read the reply of the process.
 
         >>> Trial.parse({"microseconds": 2.5}).microseconds
         2.5
@@ -89,15 +89,15 @@ class Trial:
 
 
 class Lost(PrecastError):
-    """There is no answer about an artifact: why."""
+    """The launching process gave no result for an artifact; the message has the reason."""
 
     code = "PCB16"
 
 
 class Launches:
-    """Times and verifies artifacts of a cache, in turn, in a process that is started again when it is lost.
+    """Times and verifies artifacts of a cache in a process, which is restarted after it is lost.
 
-    ``seconds`` is what one artifact may take. Use it in a ``with`` block.
+    ``seconds`` is the time limit for one artifact. Use it in a ``with`` block.
     """
 
     def __init__(self, cache: Path, seconds: float) -> None:
@@ -122,17 +122,17 @@ class Launches:
         launches: int = LAUNCHES,
         extras: Sequence[str] = (),
     ) -> tuple[Launched, ...]:
-        """The times of an artifact on each problem; one without a problem says why there is none at all.
+        """The times of an artifact on each problem; one result without a problem has the reason if there are none.
 
         ``extras`` are some of ``precast.kernels.authoring.timing.bench.EXTRAS``.
         """
         options = {"problems": problems, "launches": launches, "extras": list(extras)}
         try:
-            results = self._ask({"op": op, "key": key, **options}, _timings)
+            results = self._request({"op": op, "key": key, **options}, _timings)
         except Lost as error:
             return (Launched(problem={}, refused=str(error)),)
         if not all(result.healthy for result in results):
-            self.end()  # the GPU does not work any more in it
+            self.end()  # the GPU does not work any more in this process
         return results
 
     def trial(
@@ -148,25 +148,25 @@ class Launches:
     ) -> Trial:
         """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
 
-        One whose first launch takes more than ``enough`` microseconds is not launched again; 0 is no limit. Lost where
-        the candidate ended the process, or hung.
+        If its first launch takes more than ``enough`` microseconds, it is not launched again; 0 is no limit. Raises
+        Lost if the candidate ended the process, or hung.
         """
         request = {"op": op, "key": key, "group": group, "launches": launches, "check": check, "enough": enough}
-        result = self._ask({**request, "problem": dict(problem)}, Trial.parse)
+        result = self._request({**request, "problem": dict(problem)}, Trial.parse)
         if not result.healthy:
             self.end()
         return result
 
     def clocks(self) -> dict[str, int]:
-        """The clocks of the GPU in MHz under the load of the last trial; none where they are not known."""
+        """The clocks of the GPU in MHz under the load of the last trial; none if they are not known."""
         try:
-            return self._ask({"clocks": True}, _clocks)
+            return self._request({"clocks": True}, _clocks)
         except Lost:
             return {}
 
     def ceilings(self, dtypes: Sequence[str]) -> Ceilings:
-        """What the GPU does at most, with the rates of some dtypes; Lost where it could not be measured."""
-        return self._ask({"ceilings": list(dtypes)}, lambda reply: fields.parsed(reply, "ceilings", Ceilings.parse))
+        """The peak rates of the GPU, for some dtypes; raises Lost if they could not be measured."""
+        return self._request({"ceilings": list(dtypes)}, lambda reply: fields.parsed(reply, "ceilings", Ceilings.parse))
 
     def checks(
         self,
@@ -178,18 +178,18 @@ class Launches:
         most: int | None,
         huge: bool | None = None,
     ) -> tuple[Check, ...]:
-        """What ``verify`` says of an artifact. That it ended its process, or hung, is a fault like others."""
+        """The checks of an artifact. If it ended its process, or hung, that is a fault like others."""
         request = {"op": op, "key": key, "seed": seed, "problem": problem, "most": most, "huge": huge}
         try:
-            results, healthy = self._ask(request, _checks)
+            results, healthy = self._request(request, _checks)
         except Lost as error:
             return (Check(problem=problem or {}, output="", error=math.inf, fault=str(error)),)
         if not healthy:
             self.end()
         return results
 
-    def _ask(self, request: Mapping[str, object], read: Callable[[Mapping[str, object]], T]) -> T:
-        """The answer to a request, read; Lost where there is none."""
+    def _request(self, request: Mapping[str, object], read: Callable[[Mapping[str, object]], T]) -> T:
+        """The parsed reply to a request; raises Lost if there is none."""
         try:
             child = self._child = self._child or self._start()
             child.send(Message(request))
@@ -203,7 +203,7 @@ class Launches:
             raise Lost(f"{lost}" + (f"; it last printed: {printed}" if printed else "")) from None
         except FormatError as error:
             self.end()
-            raise Lost(f"the launching process' answer cannot be read: {error}") from None
+            raise Lost(f"the reply of the launching process cannot be read: {error}") from None
 
     def _start(self) -> ChildProcess:
         settings = {"cache": str(self._cache.absolute())}
@@ -211,7 +211,7 @@ class Launches:
         return ChildProcess("on_gpu.launch_main", name="launching process", settings=settings, environment=environment)
 
     def end(self) -> None:
-        """End the process: all the memory that it holds is free. The next request starts another."""
+        """End the process, which frees its memory. The next request starts another one."""
         if self._child is not None:
             self._child.kill()
             self._child = None

@@ -1,4 +1,4 @@
-"""Replaying a dumped call: its kernel, by the artifact's key, and a process of its own, since the call may end it."""
+"""Replaying a dumped call: finds its kernel by the artifact's key, and calls it in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from precast.loader.resolve.cache import Cache
 
 
 def find_cache(dump: Dump, path: Path | None) -> Cache:
-    """The cache that holds the kernel of a dump: the one at a path, or one that is found, by the artifact's key."""
+    """The cache with the kernel of a dump, by the artifact's key: the one at a path, or any installed one."""
     caches = [Cache(path)] if path else [entry.cache for entry in current_session().caches() if entry.cache]
     holders = [
         cache
@@ -25,16 +25,16 @@ def find_cache(dump: Dump, path: Path | None) -> Cache:
         if dump.op in cache.index.ops and any(entry.key == dump.key for entry in cache.op(dump.op).artifacts)
     ]
     if not holders:
-        where = f"{path} does not hold" if path else "none of the caches that are found here holds"
+        where = f"{path} does not have" if path else "no installed cache has"
         raise ConfigError(
-            f"{where} the kernel {dump.key[:12]} of op {dump.op!r}: give --cache CACHE, the one that the program had"
+            f"{where} the kernel {dump.key[:12]} of op {dump.op!r}: give the program's cache with --cache"
             f" ({dump.cache[:80]!r}, index {dump.digest[:12]})"
         )
     return next((cache for cache in holders if cache.digest == dump.digest), holders[0])
 
 
 def check_device(dump: Dump) -> None:
-    """Refuse a call on a GPU where there is none."""
+    """Raise NoCudaDevice for a call on a GPU if there is none."""
     if dump.on_host:
         return
     try:
@@ -46,9 +46,9 @@ def check_device(dump: Dump) -> None:
 
 
 def notes_of(dump: Dump, cache: Cache) -> list[str]:
-    """What is not as it was when the call was dumped."""
+    """The differences from the state in which the call was dumped."""
     notes = [
-        f"memory-{number} ({block.size} bytes) was left out, and is zeros here: {block.left_out}"
+        f"memory-{number} ({block.size} bytes) was left out of the dump, and is zeros here: {block.left_out}"
         for number, block in enumerate(dump.blocks)
         if block.left_out
     ]
@@ -58,7 +58,7 @@ def notes_of(dump: Dump, cache: Cache) -> list[str]:
 
 
 def replayed(folder: Path, cache: Cache, timeout: float) -> dict[str, Any]:
-    """How the process ended that made the call: with outputs, with an error, or not by itself."""
+    """The result of the process that made the call: outputs, or an error, or how it was ended."""
     environment = launching_environment(os.environ)
     failed: dict[str, Any] = {"ended": False, "outputs": []}
     try:

@@ -1,1 +1,1 @@
-"""From a manifest to a plan: every variant to build, fully decided."""
+"""From a manifest to a plan, which lists every variant to build."""

@@ -1,8 +1,8 @@
-"""Exports: one variant of a cache as files for C++ and NVIDIA's tools.
+"""Exports: one variant of a cache as files for C++ and for NVIDIA's tools.
 
-The library and the device code are those of the cache. The object comes from the store, where this machine has it;
-otherwise it is compiled again, as is always the PTX, which no cache holds. What is compiled again is used only if its
-device code is the cache's, byte for byte.
+The library and the device code are those of the cache. The object comes from this machine's store, or is compiled
+again; the PTX, which no cache has, is always compiled again. Such files are used only if the device code is equal to
+that of the cache.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from precast.loader.errors import PrecastError
 from precast.loader.resolve.cache import Cache
 
 _ENTRY = "__tvm_ffi_"
+_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The files of a variant by their names, and the reason for each kind of file that is left out."""
+    """The files of a variant by name, and the reason for each kind of file that is left out."""
 
     files: Mapping[str, bytes]
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -68,11 +69,10 @@ def export(
     store: Store,
     plan: Plan | None = None,
     kernel_script: bool = False,
-    seconds: float = 600.0,
 ) -> Export:
-    """All files of one artifact. ``plan`` is needed where its function is in a folder that a manifest names.
+    """All files of one artifact. ``plan`` is needed if its function is in a folder that a manifest names.
 
-    With ``kernel_script`` also a file with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
+    ``kernel_script`` adds a file with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
     """
     toolchain = find_toolchain(plan.interpreter if plan else HERE)
     name = artifact.symbol.removeprefix(_ENTRY)[:80] if artifact.kind == "object" else f"{op}_{artifact.key[:16]}"
@@ -97,9 +97,9 @@ def export(
     if product and artifact.kind == "object":
         files[f"{name}.o"] = product.obj
     try:
-        rebuilt = _rebuild(toolchain, op, artifact, plan, seconds)
+        rebuilt = _rebuild(toolchain, op, artifact, plan)
         if rebuilt.cubins != cubins:
-            raise ObjectError("compiled again, its device code differs: use the versions and sources that built it")
+            raise ObjectError("its device code differs when compiled again: use the versions and sources of the build")
         files.update(_numbered(name, "ptx", rebuilt.ptx))
         if artifact.kind == "object":
             files.setdefault(f"{name}.o", rebuilt.obj)
@@ -117,7 +117,7 @@ def export(
 
 
 def _kernel_script(op: str, artifact: Artifact) -> str:
-    """The text of a kernel script, which is made once to see whether it can be."""
+    """The text of a kernel script; raises PrecastError if the kernel cannot have one."""
     source = source_of(op, artifact)
     given = "" if source.distribution else str(source)
     contract(op, artifact.config, source=given)
@@ -129,7 +129,7 @@ def _device_code(toolchain: Toolchain, content: bytes, artifact: Artifact) -> tu
         return (content,)
     cubins = tuple(c.code for fatbin in elf.embedded(content) for c in cubins_in(toolchain, fatbin))
     if not cubins:
-        raise ObjectError("no device code is found in the library: build it again with this version")
+        raise ObjectError("the library has no device code: build it again with this version")
     return cubins
 
 
@@ -149,7 +149,7 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
             done = subprocess.run([toolchain.nvdisasm, "-c", file.name], capture_output=True, check=False)
         if done.returncode:
             detail = done.stderr.decode(errors="replace").strip()[-300:]
-            return f"nvdisasm cannot read the device code: {detail}; upgrade nvidia-cuda-nvdisasm"
+            return f"nvdisasm failed on the device code: {detail}; upgrade nvidia-cuda-nvdisasm"
         texts.append(done.stdout)
     return tuple(texts)
 
@@ -160,7 +160,7 @@ def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None
     return next((p for p in record.products if p.op == op), None) if record else None
 
 
-def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None, seconds: float) -> _Rebuilt:
+def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None) -> _Rebuilt:
     """Compile the variant again, with its PTX."""
     variant = _variant(op, artifact, plan)
     with temporary_folder() as folder:
@@ -168,16 +168,16 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
         search, interpreter = (plan.search, plan.interpreter) if plan else ((), HERE)
         worker = Worker(variant.target, env, search, _profile(artifact), interpreter=interpreter)
         try:
-            worker.send(Message(request_for(variant, seconds)))
-            outcome = outcome_of(variant, worker.receive(seconds), worker.output)
+            worker.send(Message(request_for(variant, _SECONDS)))
+            outcome = outcome_of(variant, worker.receive(_SECONDS), worker.output)
         except ChildLost as lost:
-            raise ObjectError(f"it did not compile again: {lost}") from None
+            raise ObjectError(f"compiling it again failed: {lost}") from None
         finally:
             worker.close()
         if isinstance(outcome, Failed):
             raise ObjectError(
-                f"it did not compile again: {outcome.reason}; "
-                "if its module is a user's own, name its manifest with --manifest"
+                f"compiling it again failed: {outcome.reason}; "
+                "if the module is your own, name its manifest with --manifest"
             )
         ptx = tuple(path.read_bytes() for path in sorted(Path(folder).glob("*.ptx")))
     (rebuilt,) = (item for item in outcome.objects if item.op == op)
@@ -189,13 +189,13 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
 
 
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
-    """The variant that the artifact was built from: the manifests' one, or one made of what the cache says of it."""
+    """The variant of an artifact: that of the manifests, or one made from the provenance in the cache."""
     for variant in plan.variants if plan else ():
         if first_op(op) in variant.produces and (variant.config, variant.target) == (artifact.config, artifact.target):
             return variant
     source, env = artifact.provenance.get("function"), artifact.provenance.get("env", {})
     if not isinstance(source, str) or not isinstance(env, dict):
-        raise ObjectError("the cache does not say which function built it: name its manifest with --manifest")
+        raise ObjectError("the cache lacks the name of its function: name its manifest with --manifest")
     texts = {str(name): str(value) for name, value in env.items()}
     here = Location("the cache", 1, 1)
     parts = tuple(map(str, artifact.provenance.get("parts", ())))
@@ -211,7 +211,7 @@ def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:
 
 
 def _profile(artifact: Artifact) -> Profile:
-    """The GPU that the variant was built for, with the answers that it was given."""
+    """The GPU that the variant was built for, with the facts that it got."""
     assumed = parse_answers(artifact.provenance.get("assumed", {}))
     usual = profile_of(artifact.target)
     facts = {name: Fact(answer, "the cache") for name, answer in assumed.items() if answer is not None}

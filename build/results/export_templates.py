@@ -1,4 +1,4 @@
-"""The texts that go with an exported variant: a program in C++ that calls it, and a README of its files."""
+"""The texts of an exported variant: a C++ program that calls it, and a README of its files."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ int main() {{
 """
 
 _KINDS = {
-    ".cpp": "a program that opens the kernel and calls it; its first lines say how to compile it",
+    ".cpp": "a program that opens the kernel and calls it; its first lines have the command that compiles it",
     ".cubin": "the device code: what Nsight Compute, cuobjdump and cuModuleLoadData read",
-    ".o": "the object, as the compiler wrote it, to be linked with the runtime library and libtvm_ffi.so",
-    ".ptx": "the PTX, from compiling the variant again, which gave the same device code, byte for byte",
+    ".o": "the compiler's object, to be linked with the runtime library and libtvm_ffi.so",
+    ".ptx": "the PTX, from compiling the variant again, with the same device code",
     ".py": "kernel_fn, reference_fn and get_inputs of the kernel, for scripts that verify or time kernel files",
-    ".sass": "the device code as nvdisasm shows it",
-    ".so": "the kernel's library, as it is in the cache",
+    ".sass": "the device code, disassembled by nvdisasm",
+    ".so": "the kernel's library in the cache",
 }
 
 
@@ -58,7 +58,7 @@ def example(name: str, soname: str, artifact: Artifact) -> str:
 
 
 def readme(name: str, op: str, artifact: Artifact, files: Sequence[str], left_out: Mapping[str, str]) -> str:
-    """What an exported variant is, and what each of its files is for."""
+    """The README of an exported variant, with the purpose of each file."""
     host = f", for {artifact.host.arch} hosts with glibc {artifact.host.glibc} or newer" if artifact.host else ""
     lines = [
         f"# {name}",

@@ -1,4 +1,4 @@
-"""The report: the steps of a build while it runs, and its result; for people and for machines."""
+"""The report of a build: its steps while it runs, and its result, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from precast.build.plan.variant import Variant
 from precast.build.store.record import Record
 
 State = Literal["started", "built", "reused", "failed"]
+_LISTED = 3  # of the slowest and of the largest variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,8 @@ class Step:
 class Built:
     """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills.
 
-    ``unsteady`` says what it asked that is not the same another time, such as the clock; ``unlaunchable`` why its cubin
-    is only for tools to read.
+    ``unsteady`` lists things that may differ at the next build, such as the clock; ``unlaunchable`` is the reason why
+    its cubin cannot be launched.
     """
 
     variant: Variant
@@ -89,30 +90,30 @@ class Report:
     files: int
     size: int
     facts: tuple[Built, ...] = ()
-    tuning: Fitted | None = None  # where manifests name measurements, and a cache was written
+    tuning: Fitted | None = None  # if manifests name measurements, and a cache was written
 
     @property
     def complete(self) -> bool:
         return not self.failed
 
-    def slowest(self, most: int = 3) -> tuple[Built, ...]:
-        """The variants that took longest."""
-        return tuple(sorted(self.facts, key=lambda b: -b.seconds)[:most])
+    def slowest(self) -> tuple[Built, ...]:
+        """The variants that took the longest time."""
+        return tuple(sorted(self.facts, key=lambda b: -b.seconds)[:_LISTED])
 
-    def largest(self, most: int = 3) -> tuple[Built, ...]:
+    def largest(self) -> tuple[Built, ...]:
         """The variants with the largest libraries."""
-        return tuple(sorted(self.facts, key=lambda b: -b.size)[:most])
+        return tuple(sorted(self.facts, key=lambda b: -b.size)[:_LISTED])
 
     def spilling(self) -> tuple[Built, ...]:
         """The variants that spill registers to memory, the worst first."""
         return tuple(sorted((b for b in self.facts if b.spilled), key=lambda b: -b.spilled))
 
     def unsteady(self) -> tuple[Built, ...]:
-        """The variants that depend on something that no key covers: a later build would not notice its change."""
+        """The variants that depend on something that no key covers: a later build would not notice a change of it."""
         return tuple(b for b in self.facts if b.unsteady)
 
     def unlaunchable(self) -> tuple[Built, ...]:
-        """The variants whose cubins nothing can launch."""
+        """The variants whose cubins cannot be launched."""
         return tuple(b for b in self.facts if b.unlaunchable)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reproducing: the variants of a cache are built again from its manifests, without a store, and compared by byte."""
+"""Reproducing: builds the variants of a cache again from its manifests, without a store, and compares the bytes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from precast.loader.errors import PrecastError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """The result. ``same`` artifacts have the same bytes again, ``different`` ones say what differs, and no manifest
-    asks for ``unasked`` ones. ``elsewhere`` counts those of other hosts, which only such a host can build;
+    """The result. ``same`` artifacts have the same bytes, ``different`` has a reason for each other one, and
+    ``unasked`` ones are in no manifest. ``elsewhere`` counts those of other hosts, which only such a host can build;
     ``left_out`` counts variants that are not in the sample."""
 
     same: tuple[ArtifactId, ...]
@@ -68,10 +68,10 @@ def reproduce(
     seconds: float = 600.0,
     show: Callable[[Variant], None] = lambda variant: None,
 ) -> Reproduction:
-    """Build again the variants that a plan and the cache at a path have in common; no store is used.
+    """Build the variants that a plan and the cache at a path have in common again, without a store.
 
-    A ``sample`` of so many variants is drawn by ``seed``, by default the cache's digest: the same cache gives the same
-    sample, and a changed cache another one.
+    A ``sample`` of so many variants is drawn with ``seed``, by default the cache's digest: the same cache gives the
+    same sample, and a changed cache another one.
     """
     cache, toolchain, sources = (
         CacheContents.open(path),
@@ -82,18 +82,18 @@ def reproduce(
     host = runtime.host.arch
     _check_toolchain(cache, toolchain, host)
     held = {name: artifact for name, artifact in cache.artifacts.items() if name.host in ("", host)}
-    asking = _asking(plan, held, host)
-    common = {v.identity_on_gpu: v for v in asking.values()}
+    variants = _variants_of(plan, held, host)
+    common = {v.identity_on_gpu: v for v in variants.values()}
     chosen = draw(list(common.values()), sample, seed or cache.cache.digest)
     drawn = {v.identity_on_gpu for v in chosen}
     expected: dict[str, dict[ArtifactId, Artifact]] = {name: {} for name in drawn}
-    for name, variant in asking.items():
+    for name, variant in variants.items():
         if variant.identity_on_gpu in drawn:
             expected[variant.identity_on_gpu][name] = held[name]
     different = _runtime(cache, runtime)
     same: list[ArtifactId] = []
     with Linker(toolchain, runtime) as linker:
-        # In another order than a build: what was compiled before must not matter.
+        # In another order than a build: the order of compilation must not matter.
         for outcome in executor.compile(plan, chosen[::-1], seconds=seconds):
             show(outcome.variant)
             if isinstance(outcome, Failed):
@@ -116,14 +116,14 @@ def reproduce(
     return Reproduction(
         same=tuple(sorted(same, key=str)),
         different=different,
-        unasked=tuple(sorted(held.keys() - asking.keys(), key=str)),
+        unasked=tuple(sorted(held.keys() - variants.keys(), key=str)),
         elsewhere=len(cache.artifacts) - len(held),
         left_out=len(common) - len(chosen),
     )
 
 
-def _asking(plan: Plan, held: Mapping[ArtifactId, Artifact], host: str) -> dict[ArtifactId, Variant]:
-    """For each artifact the variant that asks for it: of those for several GPUs, one whose GPU it was built for."""
+def _variants_of(plan: Plan, held: Mapping[ArtifactId, Artifact], host: str) -> dict[ArtifactId, Variant]:
+    """The variant of each artifact: of those for several GPUs, one whose GPU it was built for."""
     by_artifact: dict[ArtifactId, list[Variant]] = {}
     for variant in plan.variants:
         for whole in artifact_ids(variant, (host,)):
@@ -133,13 +133,13 @@ def _asking(plan: Plan, held: Mapping[ArtifactId, Artifact], host: str) -> dict[
         variants = by_artifact.get(name.whole, [])
         answers = asked_by(artifact)
         fitting = [v for v in variants if plan.profiles.of(v.target, v.profile).gives(answers)]
-        if len(variants) == 1 or fitting:  # a single one is built in any case, to say what differs
+        if len(variants) == 1 or fitting:  # a single one is always built, to report what differs
             variants_of[name] = (fitting or variants)[0]
     return variants_of
 
 
 def draw(variants: Sequence[Variant], sample: int | None, seed: str) -> list[Variant]:
-    """Some of the variants, always the same for one seed; all of them where no number is given."""
+    """A sample of the variants that depends only on the seed; all of them without a number."""
     ordered = sorted(variants, key=lambda v: v.identity_on_gpu)
     return ordered if sample is None or sample >= len(ordered) else random.Random(seed).sample(ordered, sample)
 
@@ -149,19 +149,19 @@ def _check_toolchain(cache: CacheContents, toolchain: Toolchain, host: str) -> N
     versions = versions_by_host.get(host, versions_by_host.get(""))
     if versions is None:
         hosts = ", ".join(r.host.arch for r in cache.index.runtimes) or "no host"
-        raise StoreError(f"{cache} is for {hosts}, and this machine is {host}: run this on such a machine")
+        raise StoreError(f"{cache} is for {hosts}, and this machine is {host}: run this on a machine of that kind")
     here = {tool: version for tool, version in toolchain.versions.items() if tool in versions or tool not in PROGRAMS}
     differing = differences(here, versions)
     if differing:
         lines = "\n".join(f"  {line}" for line in differing)
         raise StoreError(
-            f"{cache} was made by other versions than those installed here, which give other bytes:\n{lines}\n"
-            "Install the versions that made it, and run this again."
+            f"{cache} was built with other versions than the installed ones, which give other bytes:\n{lines}\n"
+            "Install the versions that built it, and run this again."
         )
 
 
 def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
-    """How this host's runtime library differs, if it does. A cache of device code has none."""
+    """The difference of this host's runtime library, if there is one. A cache of device code has no such library."""
     held = next((r for r in cache.index.runtimes if r.host.arch == runtime.host.arch), None)
     if held is None or (held.soname, cache.read(held.blob)) == (runtime.soname, runtime.code):
         return {}
@@ -172,7 +172,7 @@ def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
 def _compare(
     cache: CacheContents, expected: Mapping[ArtifactId, Artifact], built: Iterable[BuiltArtifact]
 ) -> tuple[list[ArtifactId], dict[str, str]]:
-    """The artifacts of one variant that have the same bytes again, and those that do not, with what differs."""
+    """The artifacts of one variant with the same bytes, and the differences of the others."""
     same: list[ArtifactId] = []
     different: dict[str, str] = {}
     remaining = dict(expected)

@@ -1,1 +1,1 @@
-"""Files to begin with: a kernel with all that a build, a verification and a benchmark need, a warm-up, a CI."""
+"""The files that ``precast new`` writes: a kernel with its verification and benchmark, a warm-up, or a CI workflow."""

@@ -1,4 +1,4 @@
-"""Scaffolds: the files of a new kernel, of a library that a program calls, of a CI; and the commands that come next."""
+"""Scaffolds: the files of a new kernel, of an attached library, or of a CI workflow, and the next commands."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _HERE = Path(__file__).parent
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # it becomes part of a script and of a workflow
 _LIBRARY_NAMES = {"quack": "quack", "flashinfer": "FlashInfer", "flash_attention": "FlashAttention-4"}
 LIBRARIES = tuple(_LIBRARY_NAMES)
-"""The libraries that there is a warm-up for."""
-_TARGETS = "target: [sm_90a, sm_100a]"  # as the workflow has them
+"""The libraries with a warm-up."""
+_TARGETS = "target: [sm_90a, sm_100a]"  # the line of the workflow
 _TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of this name would hide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaffold:
-    """Files by their names, and what to do with them."""
+    """Files by name, and the commands to run next."""
 
     files: dict[str, str]
     next: tuple[str, ...]
 
     def write(self, folder: Path) -> tuple[Path, ...]:
-        """Write the files; none that is there already is touched. Raises OutputError."""
+        """Write the files; raises OutputError if one of them exists already."""
         check_output_folder(folder)
         there = [name for name in self.files if (folder / name).exists() or (folder / name).is_symlink()]
         if there:
@@ -68,7 +68,7 @@ def new_kernel(name: str) -> Scaffold:
 
 
 def new_attached(library: str, name: str) -> Scaffold:
-    """A warm-up that asks a library for kernels, and the manifest that builds them.
+    """A warm-up that requests kernels from a library, and the manifest that builds them.
 
     >>> sorted(new_attached("quack", "server").files)
     ['server.yaml', 'warm_up.py']
@@ -97,7 +97,7 @@ def new_ci(name: str, targets: Iterable[Target] = ()) -> Scaffold:
     ['.github/workflows/acme-norms.yml', 'ci/recipe', 'ci/requirements.txt']
     """
     if not FILE_NAME.fullmatch(name):
-        raise ConfigError(f"{name[:80]!r} is no name of a manifest: give that of the file, without .yaml")
+        raise ConfigError(f"{name[:80]!r} is not the name of a manifest: give the name of the file without .yaml")
     files = {"NAME.yml": f".github/workflows/{name}.yml", "recipe": "ci/recipe", "requirements": "ci/requirements.txt"}
     texts = {path: (_HERE / "ci" / source).read_text(encoding="utf-8") for source, path in files.items()}
     jobs = ", ".join(map(str, sorted(set(targets))))
@@ -114,7 +114,7 @@ def new_ci(name: str, targets: Iterable[Target] = ()) -> Scaffold:
 
 def _check(name: str) -> None:
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii() or not NAME.admits(name):
-        raise ConfigError(f"{name[:80]!r} is no name of a Python function: use letters, digits and underscores")
+        raise ConfigError(f"{name[:80]!r} is not the name of a Python function: use letters, digits and underscores")
     if name in _TAKEN:
         raise ConfigError(f"{name!r} would hide another module: choose another name")
 

@@ -1,1 +1,1 @@
-"""The store: compiled variants by their keys, kept for every later build, and shared between machines."""
+"""The store: compiled variants by their keys, kept for later builds, and shared between machines."""

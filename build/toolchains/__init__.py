@@ -1,1 +1,1 @@
-"""Toolchains of manifests: what one asks for is resolved to a lock, and installed into an environment of its own."""
+"""Toolchains of manifests: each is resolved to a lock, and installed into a separate environment."""

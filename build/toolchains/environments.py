@@ -1,8 +1,8 @@
-"""Environments of toolchains: made once, in one step, kept by the digest of their lock, and removed when unused.
+"""Environments of toolchains: created once, in one step, kept by the digest of their lock, and removed when unused.
 
-A folder holds one each, under ``made/``. It is built under another name and renamed when it is complete, so that one of
-a killed build is never used. Builds that need the same one wait for the first. A build that uses one holds a lock on
-it, so that pruning leaves it alone.
+Each has a folder under ``made/``. It is created under another name and renamed when it is complete, so that one of a
+killed build is never used. Builds that need the same environment wait for the first. A build locks the environment that
+it uses, so that pruning does not remove it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from precast.build.toolchains.uv import Sources, run_uv
 from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
 
-_MARK = "toolchain.json"  # written last
+_MARK = "toolchain.json"  # the file that is written last
 _MAKING = ".making-"
 MOST = 200  # of distributions
 _NAME = 32  # letters of the digest that name its folder
@@ -35,7 +35,7 @@ _NAME = 32  # letters of the digest that name its folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One that was made. ``size`` is in bytes, ``used`` the time of its last use."""
+    """An environment. ``size`` is in bytes, ``used`` is the time of its last use."""
 
     path: Path
     digest: str
@@ -50,18 +50,18 @@ class Environments:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._held: list[int] = []  # locks on what this process uses, until it ends
+        self._held: list[int] = []  # locks on the environments that this process uses, until it ends
 
     def interpreter(
         self, lock: Lock, python: str, sources: Sources, own_code: Path, making: Callable[[], None] = lambda: None
     ) -> Interpreter:
-        """The Python of the environment of a lock, made if there is none yet; ``making`` is called before that.
+        """The Python of the environment of a lock, which is created if necessary; ``making`` is called before that.
 
-        ``python`` is the program that it is made with.
+        ``python`` is the program that creates it.
         """
         digest = lock.digest(inspect_interpreter(python).version)
         folder = self.root / "made" / digest[:_NAME]
-        with _told(folder):
+        with _reporting(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             handle = _handle(folder)
             self._held.append(handle)
@@ -74,13 +74,13 @@ class Environments:
                     _make(folder, lock, digest, python, sources)
                 _hold(handle, fcntl.LOCK_SH)  # as long as this process lives
         environment = _opened(folder)
-        todo = f"remove it with 'precast toolchains --remove {folder.name[:12]}', and it is made again"
+        todo = f"remove it with 'precast toolchains --remove {folder.name[:12]}', and run this again"
         if environment is None or environment.digest != digest or environment.versions != _installed(folder):
-            raise ToolchainError(f"{folder} is not what was made of its lock: something has changed it; {todo}")
+            raise ToolchainError(f"{folder} was changed and does not match its lock: {todo}")
         try:
             seen = inspect_interpreter(str(_program(folder)), own_code)
         except ToolchainError as error:
-            raise ToolchainError(f"{error}; its Python may be gone: {todo}") from None
+            raise ToolchainError(f"{error}; its Python may have been removed: {todo}") from None
         mark_used(folder / _MARK)
         return Interpreter(
             executable=str(_program(folder)),
@@ -92,8 +92,8 @@ class Environments:
             locked=tuple(sorted(environment.versions.items())),
         )
 
-    def made(self) -> list[Environment]:
-        """Every environment that is complete, the one used last first."""
+    def environments(self) -> list[Environment]:
+        """Every complete environment, the one used last first."""
         opened = map(_opened, sorted((self.root / "made").glob("*")))
         return sorted(
             (environment for environment in opened if environment is not None),
@@ -101,7 +101,7 @@ class Environments:
         )
 
     def remove(self, environment: Environment) -> bool:
-        """Remove one, unless a build is using it; whether it is gone."""
+        """Remove an environment, unless a build uses it, and return whether it was removed."""
         try:
             handle = _handle(environment.path)
         except OSError:
@@ -109,7 +109,7 @@ class Environments:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with scratch_folder(environment.path.parent, _MAKING) as rubbish:
-                os.rename(environment.path, rubbish / "removed")  # in one step: no build finds a half of it
+                os.rename(environment.path, rubbish / "removed")  # in one step, so that no build uses a part of it
             return True
         except OSError:
             return False
@@ -127,15 +127,15 @@ def _make(folder: Path, lock: Lock, digest: str, python: str, sources: Sources) 
             run_uv("pip", "sync", *strict, "--python", _program(environment), *sources.options, listed)
         except ToolchainError as error:
             raise ToolchainError(
-                f"what is locked cannot be installed:\n{error}\n"
-                "Name the folder that holds these files with --find-links; or write the lock again with "
+                f"the lock cannot be installed:\n{error}\n"
+                "Name the folder of these files with --find-links, or write the lock again with "
                 "'precast toolchains --lock'"
             ) from None
         versions = _installed(environment)
         if len(versions) > MOST:
             raise ToolchainError(
-                f"it holds {len(versions)} distributions, and an index names {MOST} at most: leave some requirements "
-                "out, or move kernels to a manifest with a toolchain of its own"
+                f"it has {len(versions)} distributions, and an index has at most {MOST}: remove some requirements, or "
+                "move kernels to a manifest with another toolchain"
             )
         listed.rename(environment / "lock.txt")
         data = {
@@ -147,18 +147,19 @@ def _make(folder: Path, lock: Lock, digest: str, python: str, sources: Sources) 
         (environment / _MARK).write_text(json.dumps(data, sort_keys=True, indent=1) + "\n")
         try:
             os.rename(environment, folder)
-        except OSError:  # where the file system has no locks, another build may have been first
+        except OSError:  # on a file system without locks, another build may have been first
             if _opened(folder) is None:
                 raise
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _reporting(folder: Path) -> Iterator[None]:
+    """Report an OSError as a ToolchainError about the folder."""
     try:
         yield
     except OSError as error:
         raise ToolchainError(
-            f"{folder} cannot be made ({error.strerror or error}): make room there, or set PRECAST_TOOLCHAINS to "
+            f"{folder} cannot be created ({error.strerror or error}): free disk space, or set PRECAST_TOOLCHAINS to "
             "another folder"
         ) from error
 
@@ -168,7 +169,7 @@ def _handle(folder: Path) -> int:
 
 
 def _hold(handle: int, kind: int) -> None:
-    """Wait for a lock. On a file system without locks each build makes its own, and the first one is kept."""
+    """Wait for a lock. On a file system without locks each build creates its own environment, and the first is kept."""
     with contextlib.suppress(OSError):
         fcntl.flock(handle, kind)
 
@@ -178,7 +179,7 @@ def _program(folder: Path) -> Path:
 
 
 def _installed(folder: Path) -> dict[str, str]:
-    """The distributions in an environment, by what its folders say."""
+    """The distributions in an environment, from the names of its folders."""
     infos = sorted(info.name for info in folder.glob("lib/python3*/site-packages/*.dist-info"))
     rows = (name.removesuffix(".dist-info").rpartition("-") for name in infos)
     return {canonicalize_name(name): version for name, _, version in rows}

@@ -1,4 +1,4 @@
-"""What a Python says of itself: its version, and what it imports from."""
+"""Information about a Python: its version, and the folders that it imports from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
 
 _SECONDS = 120
-_ASK = """
+_SCRIPT = """
 import json, os, platform, sys
 version = f"{platform.python_implementation()} {'.'.join(map(str, sys.version_info[:3]))}"
 folder = os.path.dirname(os.path.abspath(os.__file__))
@@ -25,7 +25,7 @@ print("\\n" + json.dumps({"version": version, "standard": folder, "path": [one f
 
 @dataclass(frozen=True, slots=True)
 class InterpreterInfo:
-    """What a Python says: its version, the folder of its standard library, and its path."""
+    """A Python's version, the folder of its standard library, and its path."""
 
     version: str
     standard: str
@@ -43,7 +43,7 @@ class InterpreterInfo:
 
 @functools.lru_cache(maxsize=64)
 def inspect_interpreter(program: str, own_code: Path | None = None) -> InterpreterInfo:
-    """Ask a Python. It runs as a toolchain's processes do: alone, but for precast in the folder ``own_code``.
+    """Run a Python to inspect it. It is isolated like a toolchain's processes, except for precast in ``own_code``.
 
     >>> import sys
     >>> inspect_interpreter(sys.executable).number == ".".join(map(str, sys.version_info[:3]))
@@ -53,8 +53,8 @@ def inspect_interpreter(program: str, own_code: Path | None = None) -> Interpret
     environment = {**alone.environment(os.environ), "PYTHONSAFEPATH": "1"}
     try:
         done = subprocess.run(
-            [program, "-c", _ASK], env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_SECONDS, check=True,
+            [program, "-c", _SCRIPT], env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=_SECONDS, check=True,
         )  # fmt: skip
         data = fields.as_object(json.loads(done.stdout.splitlines()[-1]))
         return InterpreterInfo(

@@ -1,7 +1,7 @@
 """Locks: every distribution of a toolchain, with its version and the digests that its files must have.
 
-The file is one of pip's requirements, as ``uv pip compile --generate-hashes`` writes it. What else such a file may hold
-(addresses, other files, options) is refused: a lock says what is installed, and nothing else.
+The file is a requirements file of pip, as ``uv pip compile --generate-hashes`` writes it. URLs, other files and options
+are refused: a lock only lists distributions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Locked:
-    """One distribution: its name and version, for which machines, and the digests of its files."""
+    """One distribution: its name and version, its marker, and the digests of its files."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class Lock:
 
     @classmethod
     def parse(cls, text: str, file: str) -> Lock:
-        """Read a lock; raises ToolchainError with the line that is wrong."""
+        """Read a lock; raises ToolchainError with the line of an error."""
         distributions: dict[tuple[str, str], Locked] = {}
         for number, line in _lines(text):
             distribution = _locked(line, f"{file}:{number}")
@@ -61,7 +61,7 @@ class Lock:
                 raise ToolchainError(f"{file}:{number}: {distribution.name} is listed twice: write the lock again")
             distributions[distribution.name, distribution.marker] = distribution
         if not distributions:
-            raise ToolchainError(f"{file}: it locks nothing: write it with 'precast toolchains --lock'")
+            raise ToolchainError(f"{file}: the lock is empty: write it with 'precast toolchains --lock'")
         if len(distributions) > _MOST:
             raise ToolchainError(f"{file}: {len(distributions)} distributions, more than {_MOST}: split the toolchain")
         return cls(tuple(sorted(distributions.values())))
@@ -72,7 +72,7 @@ class Lock:
         return {distribution.name: distribution.version for distribution in self.distributions}
 
     def digest(self, python: str) -> str:
-        """What identifies an environment made of it, on a machine like this one, for a version of Python."""
+        """The identity of its environment for a version of Python, on this machine's architecture."""
         rows = [
             [distribution.name, distribution.version, distribution.marker, list(distribution.digests)]
             for distribution in self.distributions
@@ -84,7 +84,7 @@ class Lock:
 
 
 def _lines(text: str) -> Iterable[tuple[int, str]]:
-    """The lines with their numbers: without comments, and joined where one goes on."""
+    """The lines with their numbers: without comments, and with continuation lines joined."""
     whole, begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         bare = re.sub(r"(^|\s)#.*$", "", line).strip()
@@ -103,8 +103,8 @@ def _locked(line: str, location: str) -> Locked:
     match = _PIN.fullmatch(pin.strip())
     if match is None:
         raise ToolchainError(
-            f"{location}: {pin.strip()[:80]!r} is not NAME==VERSION: a lock holds nothing else; "
-            "write it with 'precast toolchains --lock', and name folders of wheels with --find-links"
+            f"{location}: {pin.strip()[:80]!r} is not NAME==VERSION: write the lock with 'precast toolchains --lock', "
+            "and name folders of wheels with --find-links"
         )
     name, version, marker = canonicalize_name(match[1]), match[2], (match[3] or "").strip()
     digests = tuple(sorted(digest.strip() for digest in hashes))

@@ -1,7 +1,7 @@
-"""Precast's own code for the Python of a toolchain: a folder of links, to it and to nothing that stands beside it.
+"""Precast's own code for the Python of a toolchain: a folder with links to it, and to nothing beside it.
 
-The compiler's processes run the code of this build, not of a precast that is installed with the compiler. The folder
-that holds this code may be the builder's site-packages: on the path of a toolchain it would bring everything else.
+The compiler's processes run the code of this build, not of a precast that is installed with the compiler. The folder of
+this code may be the builder's site-packages, which must not be on the path of a toolchain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DISTRIBUTIONS = ("precast", "precast-loader")
 
 
 def link_own_code(parent: Path) -> Path:
-    """A folder below ``parent`` with links to precast's packages, and to what registers its kernels."""
+    """A folder below ``parent`` with links to precast's packages, and to the metadata that registers its kernels."""
     links = {f"precast/{room}": _package(room) for room in ROOMS} | dict(map(_metadata, DISTRIBUTIONS))
     folder = parent / memo_key({name: str(path) for name, path in links.items()})[:16]
     if _holds(folder, links):
@@ -37,7 +37,7 @@ def link_own_code(parent: Path) -> Path:
                 if not _holds(folder, links):
                     raise
     except OSError as error:
-        raise ToolchainError(f"{folder} cannot be written ({error.strerror}): make room, or remove it") from error
+        raise ToolchainError(f"{folder} cannot be written ({error.strerror}): free disk space, or remove it") from error
     return folder
 
 
@@ -46,10 +46,10 @@ def _package(room: str) -> Path:
 
 
 def _metadata(name: str) -> tuple[str, Path]:
-    """The folder that says what a distribution registers, by its name. An installer writes one for each."""
+    """The metadata folder of a distribution, with its name."""
     folder = getattr(HERE.distribution(name), "_path", None)
     if folder is None or not Path(folder).is_dir():
-        raise ToolError(f"{name} is not installed as a folder: install precast with pip")
+        raise ToolError(f"{name} has no metadata folder: install precast with pip")
     return Path(folder).name, Path(folder).resolve()
 
 

@@ -1,4 +1,4 @@
-"""Plans of manifests that may have toolchains of their own: a plan, and so a cache, for each toolchain."""
+"""Plans of manifests with toolchains: one plan, and so one cache, for each toolchain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def default_toolchains() -> Path:
-    """Where toolchains are kept: ``PRECAST_TOOLCHAINS``, or a folder in the user's cache."""
+    """The folder of toolchains: ``PRECAST_TOOLCHAINS``, or a folder in the user's cache."""
     named = os.environ.get("PRECAST_TOOLCHAINS")
     if named:
         return Path(named)
@@ -37,14 +37,14 @@ def default_toolchains() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchains:
-    """Where the environments of toolchains are, and where their wheels come from. ``say`` is told what takes long."""
+    """The folder of the toolchains' environments, and the sources of their wheels. ``say`` reports slow steps."""
 
     root: Path = field(default_factory=default_toolchains)
     sources: Sources = field(default_factory=Sources)
     say: Callable[[str], None] = lambda text: None
 
     def interpreter(self, spec: ToolchainSpec | None) -> Interpreter:
-        """The Python of a toolchain, in an environment that is made if there is none; this one if none is asked for."""
+        """The Python of a toolchain, in an environment that is created if necessary; this Python without ``spec``."""
         if spec is None:
             return HERE
         resolver = Resolver(root=self.root, sources=self.sources)
@@ -54,29 +54,29 @@ class Toolchains:
             python,
             self.sources,
             link_own_code(self.root / "precast"),
-            lambda: self.say(f"making the toolchain {spec}: this may download a gigabyte"),
+            lambda: self.say(f"creating the toolchain {spec}: this may download a gigabyte"),
         )
 
     def locked(self, spec: ToolchainSpec) -> Lock:
-        """The lock of a toolchain: that which it names, or one of the versions that are newest now."""
+        """The lock of a toolchain: the one that it names, or a new one with the newest versions."""
         resolver = Resolver(root=self.root, sources=self.sources)
         return read_lock(spec.lock) if spec.lock is not None else resolver.resolve(spec, resolver.python(spec))
 
-    def made(self) -> list[Environment]:
-        """The environments that there are, the one used last first."""
-        return Environments(self.root).made()
+    def environments(self) -> list[Environment]:
+        """The existing environments, the one used last first."""
+        return Environments(self.root).environments()
 
     def remove(self, environment: Environment) -> bool:
-        """Remove one with the versions that were chosen for it, unless a build is using it; whether it is gone."""
-        gone = Environments(self.root).remove(environment)
-        if gone:
+        """Remove an environment and its lock, unless a build uses it, and return whether it was removed."""
+        removed = Environments(self.root).remove(environment)
+        if removed:
             Resolver(root=self.root, sources=self.sources).forget(environment.digest, environment.python)
-        return gone
+        return removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The manifests of one toolchain, which become one plan and one cache; ``targets`` is empty for all of theirs."""
+    """The manifests of one toolchain, which become one plan and one cache. Empty ``targets`` select all."""
 
     manifests: tuple[Manifest, ...]
     targets: tuple[Target, ...] = ()
@@ -84,7 +84,7 @@ class Group:
 
     @property
     def spec(self) -> ToolchainSpec | None:
-        """The toolchain that they ask for."""
+        """Their toolchain."""
         return self.manifests[0].toolchain
 
     def plan(
@@ -114,7 +114,10 @@ def groups_of_files(
     emit: Sequence[str] = (),
     retarget: Sequence[str] = (),
 ) -> tuple[Group, ...]:
-    """Read manifests, and put those of one toolchain together, in their order. What no target asks for is left out."""
+    """Read manifests, and group them by toolchain, in their order. Groups without any of the targets are left out.
+
+    The other arguments are those of ``read_manifests``.
+    """
     manifests = read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget)
     selected = [Target.parse(target) for target in targets]
     check_targets(manifests, selected)
@@ -143,7 +146,7 @@ def plans_of_files(
     emit: Sequence[str] = (),
     retarget: Sequence[str] = (),
 ) -> tuple[Plan, ...]:
-    """The plan of the manifests of each toolchain, in their order. What else is given holds for each of them.
+    """The plan of each toolchain's manifests, in their order. The other arguments apply to each of them.
 
     See also: ``precast.build.plan.planner.plan_of``.
     """
@@ -151,27 +154,25 @@ def plans_of_files(
     return tuple(group.plan(toolchains or Toolchains(), profiles=profiles) for group in groups)
 
 
-def places(groups: Sequence[Group | Plan], folder: Path) -> tuple[Path, ...]:
-    """Where the cache of each is: the folder that was named, or, of several, one in it of the cache's name."""
+def cache_folders(groups: Sequence[Group | Plan], folder: Path) -> tuple[Path, ...]:
+    """The folder of each cache: the given folder, or, for several, a folder in it with the cache's name."""
     if len(groups) == 1:
         return (folder,)
     if (folder / "index.json").exists():
-        raise OutputError(
-            f"{folder} is a cache, and manifests of {len(groups)} toolchains make a cache each: name another folder"
-        )
+        raise OutputError(f"{folder} is a cache, and these manifests make {len(groups)} caches: name another folder")
     return tuple(folder / group.name for group in groups)
 
 
 def _check_names(groups: Sequence[Sequence[Manifest]], name: str) -> None:
     if name:
-        raise FormatError("--name names one cache, and these manifests have several toolchains: leave it out")
+        raise FormatError("--name is for one cache, and these manifests have several toolchains: remove it")
     seen: dict[str, Manifest] = {}
     for manifest, *_ in groups:
         first = seen.setdefault(manifest.name, manifest)
         spec = manifest.toolchain or first.toolchain
         if first is not manifest and spec is not None:
             raise ManifestError(
-                f"each toolchain gets a cache of its own, and {first.path} and {manifest.path} are both named "
-                f"{first.name!r}: give one another 'name'",
+                f"each toolchain has its own cache, and {first.path} and {manifest.path} have the same name "
+                f"{first.name!r}: change one 'name'",
                 spec.location,
             )

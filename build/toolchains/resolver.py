@@ -1,7 +1,7 @@
-"""From what a manifest asks for to a lock: the versions are chosen once on a machine, and kept until they are removed.
+"""The resolver: makes a lock for a manifest's toolchain. Versions are chosen once, and kept until they are removed.
 
-A toolchain holds the compiler's libraries for one major version of CUDA, and the static CUDA runtime that goes with
-them. What is launched must fit the loader, so that TVM-FFI is of the versions that precast itself asks for.
+A toolchain has the compiler's libraries for one major version of CUDA, and the matching static CUDA runtime. The loader
+must be able to launch the result, so TVM-FFI has the versions that precast itself requires.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _FFI = "apache-tvm-ffi"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolver:
-    """Resolves what manifests ask for. Locks are kept below ``root``."""
+    """Resolves the toolchains of manifests. Locks are kept below ``root``."""
 
     root: Path
     sources: Sources
 
     def python(self, spec: ToolchainSpec) -> str:
-        """The program of the Python that a toolchain is made with: this one if it fits, else one that uv finds."""
+        """The Python program that creates a toolchain: the running one if it is allowed, or one that uv finds."""
         if spec.admits_python(HERE.version.rpartition(" ")[2]):
             return sys.executable
         notes = Memo(self.root / "notes")
@@ -53,15 +53,15 @@ class Resolver:
                 program = self._found(spec, *offline)
             except ToolchainError as error:
                 raise ManifestError(
-                    f"no Python {spec.python} is installed, and uv cannot bring one:\n{error}\n"
-                    "Install one and put it on the PATH, or ask for one that is there ('uv python list')",
+                    f"no Python {spec.python} is installed, and uv cannot install one:\n{error}\n"
+                    "Install one and add it to the PATH, or choose an installed one ('uv python list')",
                     spec.location,
                 ) from None
         notes.put("pythons", key, program)
         return program
 
     def _fits(self, spec: ToolchainSpec, program: str) -> bool:
-        """Whether a program that was found before is still there, and will do."""
+        """Whether a program still exists, and its version is allowed."""
         try:
             return spec.admits_python(inspect_interpreter(program).number)
         except ToolchainError:
@@ -70,11 +70,11 @@ class Resolver:
     def _found(self, spec: ToolchainSpec, *options: str) -> str:
         program = run_uv("python", "find", "--no-project", *options, spec.python).strip()
         if not self._fits(spec, program):
-            raise ToolchainError(f"uv found {program}, which is no Python {spec.python}")
+            raise ToolchainError(f"uv found {program}, which is not Python {spec.python}")
         return program
 
     def lock(self, spec: ToolchainSpec, python: str) -> Lock:
-        """The lock of a toolchain: its file, or what its requirements were resolved to at the first time."""
+        """The lock of a toolchain: its file, or the versions that were chosen the first time."""
         if spec.lock is not None:
             return read_lock(spec.lock)
         request = [spec.dsl, spec.cuda, list(spec.requirements), _ffi()]
@@ -84,19 +84,19 @@ class Resolver:
         except ToolchainError:
             lock = self.resolve(spec, python)
         with contextlib.suppress(ToolchainError):
-            return read_lock(kept)  # another build has chosen meanwhile
+            return read_lock(kept)  # another build wrote it meanwhile
         write_atomically(kept, str(lock).encode())
         return lock
 
     def resolve(self, spec: ToolchainSpec, python: str) -> Lock:
-        """Choose the versions now; raises ManifestError at the toolchain, with uv's own words."""
+        """Choose the versions; raises ManifestError at the toolchain, with uv's message."""
         dsl = spec.dsl
         if not dsl:
             dsl = self._compiled(spec, python, requirements(spec)).versions.get(DSL, "")
         return self._compiled(spec, python, requirements(spec, dsl))
 
     def forget(self, digest: str, python: str) -> None:
-        """Remove the kept locks of an environment: what asks for them chooses versions anew."""
+        """Remove the kept locks of an environment, so that its versions are chosen again."""
         for path in sorted((self.root / "locks").glob("*.txt")):
             with contextlib.suppress(ToolchainError, OSError):
                 if read_lock(path).digest(python) == digest:
@@ -114,15 +114,15 @@ class Resolver:
                 )  # fmt: skip
             except ToolchainError as error:
                 raise ManifestError(
-                    f"the toolchain {spec} cannot be had:\n{error}\nChange what contradicts it, or name the folder "
-                    "of what is missing with --find-links; requirements that exclude each other go into two manifests",
+                    f"the toolchain {spec} cannot be resolved:\n{error}\nCorrect the requirements, or name the folder "
+                    "of missing wheels with --find-links; put contradictory requirements into two manifests",
                     spec.location,
                 ) from None
         return Lock.parse(text, "uv")
 
 
 def requirements(spec: ToolchainSpec, dsl: str = "") -> tuple[str, ...]:
-    """What is asked of uv: the DSL for one CUDA, its runtime, TVM-FFI, and the manifest's own requirements."""
+    """The requirements for uv: the DSL for one CUDA version, its runtime, TVM-FFI, and those of the manifest."""
     extra = "" if spec.cuda == min(LIBRARIES) else f"[cu{spec.cuda}]"
     pinned = f"=={spec.dsl}" if spec.dsl else ""
     lines = [f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements]
@@ -140,12 +140,12 @@ def read_lock(path: Path) -> Lock:
     except OSError as error:
         raise ToolchainError(f"{path} cannot be read ({error.strerror}): correct its path") from None
     if len(data) > LIMIT:
-        raise ToolchainError(f"{path} is larger than {LIMIT >> 20} MiB: it is no lock")
+        raise ToolchainError(f"{path} is larger than {LIMIT >> 20} MiB, and not a lock: correct its path")
     return Lock.parse(data.decode("utf-8", "replace"), str(path))
 
 
 def _ffi() -> str:
-    """What precast itself asks of TVM-FFI."""
+    """Precast's own requirement of TVM-FFI."""
     for text in HERE.distribution("precast").requires or ():
         requirement = Requirement(text)
         if canonicalize_name(requirement.name) == _FFI:

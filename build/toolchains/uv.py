@@ -1,4 +1,4 @@
-"""uv, which finds Pythons, resolves requirements and installs them: the program, how it is run, what it says.
+"""uv, which finds Pythons, resolves requirements and installs them: the program, running it, and its errors.
 
 It reads its own settings: ``UV_INDEX_URL``, ``UV_FIND_LINKS`` and the others, and ``uv.toml`` of the user.
 """
@@ -17,12 +17,12 @@ from pathlib import Path
 from precast.build.errors import ToolchainError, ToolError
 from precast.build.interpreter import FROM_OUTSIDE
 
-_LINES = 25  # of what it says: it explains a conflict in a paragraph
+_LINES = 25  # of an error: uv explains a conflict in a paragraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where distributions come from beside uv's own settings: folders of wheels; nowhere else, if ``offline``."""
+    """The sources of distributions, beside uv's own settings: folders of wheels, and nothing else if ``offline``."""
 
     find_links: tuple[Path, ...] = ()
     offline: bool = False
@@ -50,9 +50,9 @@ def find_uv() -> Path:
 
 
 def run_uv(*words: str | Path) -> str:
-    """What uv prints; raises ToolchainError with what it says.
+    """Run uv and return its output; raises ToolchainError with its error.
 
-    It runs in an empty folder: a project that happens to lie around must not count.
+    It runs in an empty folder, so that no project affects it.
     """
     environment = {name: value for name, value in os.environ.items() if name not in FROM_OUTSIDE}
     command = [find_uv(), "--color", "never", "--no-progress", *words]
@@ -62,14 +62,14 @@ def run_uv(*words: str | Path) -> str:
             errors="replace", check=False,
         )  # fmt: skip
     if done.returncode:
-        raise ToolchainError(said(done.stderr))
+        raise ToolchainError(error_text(done.stderr))
     return done.stdout
 
 
-def said(text: str) -> str:
-    """What uv said of a failure, without its notes on the way.
+def error_text(text: str) -> str:
+    """The error in the output of uv, without notes and warnings.
 
-    >>> said("Using Python 3.11\\nwarning: slow\\nerror: no such version\\n")
+    >>> error_text("Using Python 3.11\\nwarning: slow\\nerror: no such version\\n")
     'error: no such version'
     """
     lines = [line.rstrip() for line in text.strip().splitlines()]

@@ -1,1 +1,1 @@
-"""Measuring candidates against each other: which there are, the measuring, and which are never needed."""
+"""Tuning: selecting the candidates, measuring them, and finding those that are never needed."""

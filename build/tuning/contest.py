@@ -1,6 +1,6 @@
 """Contests: the candidates of a cache that compute the same on this GPU, and the problems to measure them at.
 
-Everything is read from the cache and the manifests: no kernel is compiled, and the compiler need not be installed.
+Everything is read from the cache and the manifests: no kernel is compiled, and the compiler is not needed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from precast.loader.contract.format.tiling import Tiling
 from precast.loader.resolve.cache import Cache
 
 Obstacle = Callable[[Artifact], str]
-"""Why this GPU must not launch an artifact; empty where it may."""
+"""The reason why this GPU must not launch an artifact; empty if it may."""
 
 Cut = Callable[[str, Artifact], Tiling | None]
-"""How an artifact of an op cuts a problem on this GPU; None where nobody tells."""
+"""The tiling of an artifact of an op on this GPU; None if it is not declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Contestant:
 
     @property
     def identity(self) -> bytes:
-        """What one contest has once: a candidate of a tuning file has the same."""
+        """The identity in a contest, equal to that of the candidate in a tuning file."""
         return canonical(config_json(self.tuned))
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Contest:
 
     @property
     def name(self) -> str:
-        """What tells it from the other contests of a cache."""
+        """The identity of the contest in a cache."""
         return canonical([self.op, config_json(self.config), str(self.target)]).decode()
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Contest:
 def contests(
     cache: Cache, manifests: Iterable[Manifest], obstacle: Obstacle, cut: Cut = lambda op, artifact: None
 ) -> list[Contest]:
-    """Every contest between artifacts that the manifests ask for and that this GPU runs, with their problems.
+    """Every contest between artifacts that the manifests list and this GPU can run, with their problems.
 
     The problems are those of the entries. A contest has none where no entry gives any.
     """
@@ -91,16 +91,16 @@ def contests(
 
 
 def matrices_of(entry: Entry, cache: Cache) -> Iterator[Matrix]:
-    """The matrix of an entry for each op of the cache that it is about.
+    """The matrix of an entry for each of its ops in the cache.
 
-    Whether its kernel supports a row is not asked: what it does not support is not in the cache.
+    ``supports`` is not called: unsupported rows are not in the cache.
     """
     for op in _ops(entry, cache):
         yield matrix_of(entry, _description(op, entry, cache.op(op)))
 
 
 def _asked(cache: Cache, manifests: Iterable[Manifest]) -> dict[tuple[str, str, bytes], tuple[Problem, ...]]:
-    """Every variant that the manifests ask for, with the problems of its entry."""
+    """Every variant that the manifests list, with the problems of its entry."""
     problems: dict[tuple[str, str, bytes], tuple[Problem, ...]] = {}
     for entry in (entry for manifest in manifests for entry in manifest.entries if entry.program is None):
         for matrix in matrices_of(entry, cache):
@@ -111,7 +111,7 @@ def _asked(cache: Cache, manifests: Iterable[Manifest]) -> dict[tuple[str, str, 
 
 
 def _ops(entry: Entry, cache: Cache) -> list[str]:
-    """The ops of a cache that an entry is about: its own, or those that were built from its function."""
+    """The ops of an entry in the cache: the one that it names, or those that were built from its function."""
     if entry.op is not None:
         return [entry.op] if entry.op in cache.index.ops else []
     return [
@@ -122,7 +122,7 @@ def _ops(entry: Entry, cache: Cache) -> list[str]:
 
 
 def _description(op: str, entry: Entry, listed: OpReader) -> Description:
-    """A kernel as the cache describes it. Which keys are tuned is decided: a build has been made of it."""
+    """A kernel as the cache describes it, with the tuned keys of the build."""
     return Description(op=op, source=entry.source or "", keys=listed.keys, declared=True)
 
 

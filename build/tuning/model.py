@@ -1,8 +1,8 @@
-"""The model: which variants should be fast on a GPU that nobody has measured them on, by their tiles and its numbers.
+"""The model: estimates which variants are fast on a GPU on which they were not measured, from tiles and data sheets.
 
-It tells variants apart; it does not foretell times. The blocks of a GPU work in waves. A wave takes as long as one tile
-is multiplied, or as its operands are brought from the L2 cache; all waves together take no less than the memory needs
-for each byte once. ``benchmarks/model.py`` holds its choices against what was measured.
+It ranks variants and does not predict exact times. The blocks of a GPU work in waves. A wave takes the time to multiply
+one tile, or to load its operands from the L2 cache; all waves together take at least the time to load each byte from
+memory once. ``benchmarks/model.py`` compares its choices with measurements.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.tiling import Tiling
 
-# Chosen on what matrix products took on an H200. A block keeps a few stages of loads in flight, and no more.
+# Fitted to matrix products on an H200. A block keeps only a few stages of loads in flight.
 _BLOCK = 80e3  # bytes a microsecond that one block loads at most
 _CACHE = 1.6  # bandwidth of the L2 cache over that of the memory
 _LAUNCH = 2.0  # microseconds of any kernel
-_NEVER = "1970-01-01T00:00:00Z"  # nothing was measured on any day, and the same input gives the same file
+_NEVER = "1970-01-01T00:00:00Z"  # a fixed date, since nothing was measured, so that the same input gives the same file
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One GPU, with the name that its modelled times go by.
+    """A model of one GPU.
 
     >>> Model.of("B200").gpu.name
     'NVIDIA B200, modelled'
@@ -50,7 +50,7 @@ class Model:
         return Gpu(name=name, capability=self.profile.capability, driver="", date=_NEVER)
 
     def group(self, contest: Contest, problems: Sequence[Problem], declaration: Declaration) -> Group | None:
-        """The modelled times of a contest's candidates; None where the author tells neither tiles nor costs."""
+        """The modelled times of a contest's candidates; None if the author does not declare tiles and costs."""
         candidates = []
         for contestant in contest.contestants:
             config = {**contest.config, **contestant.tuned}
@@ -85,7 +85,7 @@ class Model:
 def microseconds(
     declaration: Declaration, config: Config, problem: Problem, tile: Tile, tiling: Tiling, speeds: Speeds
 ) -> float:
-    """The time of a problem: what it costs whole, and what each wave of tiles costs, which are computed in full."""
+    """The time of a problem, from its cost as a whole and from the cost of each wave of tiles."""
     assert declaration.cost is not None
     whole = declaration.cost(config, problem)
     part = declaration.cost(config, {name: tile.sizes.get(name, size) for name, size in problem.items()})

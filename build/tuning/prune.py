@@ -1,7 +1,6 @@
-"""Pruning: which candidates no measured problem needs, by how near the best the others come.
+"""Pruning: finds the candidates that no measured problem needs, because others are nearly as fast.
 
-Of each contest the author's first candidate stays, and of a contest without measurements all do. A candidate that was
-not measured stays, too: nothing is known of it.
+The author's first candidate of each contest is kept, and so are candidates without measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Times = Mapping[Any, Mapping[bytes, float]]
 
 
 def near_best(times: Times, within: float) -> set[bytes]:
-    """The candidates that some problem has within a share of its best.
+    """The candidates whose time is within a share of the best for some problem.
 
     >>> near_best({1: {b"a": 10.0, b"b": 10.1, b"c": 11.0}}, 0.02) == {b"a", b"b"}
     True
@@ -31,10 +30,10 @@ def near_best(times: Times, within: float) -> set[bytes]:
 
 
 def cover(times: Times, within: float, first: Collection[bytes] = ()) -> set[bytes]:
-    """A small set, with ``first`` in it, that has for each problem a candidate within a share of its best.
+    """A small set, including ``first``, that has a candidate within a share of the best for each problem.
 
-    Greedy: the candidate that serves most of the problems left is taken next; of equal ones that with the least sum of
-    times in relation to the best, then the first by name.
+    It is greedy: the candidate for most of the remaining problems is taken next; of equal ones that with the least mean
+    time relative to the best, then the first by name.
 
     >>> cover({1: {b"a": 10.0, b"b": 10.1}, 2: {b"b": 7.0, b"c": 7.0}}, 0.02) == {b"b"}
     True
@@ -55,14 +54,14 @@ def _near(row: Mapping[bytes, float], within: float) -> set[bytes]:
 
 
 def _excess(times: Times, name: bytes) -> float:
-    """By how much a candidate is slower than the best, on average over the problems that it has a time for."""
+    """The mean time of a candidate relative to the best, over the problems for which it has a time."""
     shares = [row[name] / min(row.values()) for row in times.values() if name in row]
     return sum(shares) / len(shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """One contest: who stays, and who is not needed."""
+    """One contest: the candidates that are kept, and those that are dropped."""
 
     contest: Contest
     problems: int
@@ -74,7 +73,7 @@ class Pruned:
 
     @property
     def stored(self) -> int:
-        """The bytes that are saved."""
+        """The number of bytes that are saved."""
         return sum(contestant.stored for contestant in self.dropped)
 
     def to_json(self) -> dict[str, Any]:
@@ -90,10 +89,10 @@ class Pruned:
 
 
 def prune(contests: Iterable[Contest], file: TuningFile, *, within: float, smallest: bool) -> list[Pruned]:
-    """What each contest needs by the measurements of a file; the smallest set that is found, where that is asked for.
+    """The candidates that each contest needs according to a file; with ``smallest``, a small set of them.
 
-    Measurements on several GPUs count as so many problems. Those on other device code count: what a candidate is good
-    for seldom changes with the compiler, and a maintainer looks at the result.
+    Measurements on several GPUs count as separate problems. Those of other device code count, too: the compiler seldom
+    changes the ranking, and a maintainer reviews the result.
     """
     groups: dict[str, list[Group]] = {}
     for group in file.groups:
@@ -121,10 +120,10 @@ def _pruned(contest: Contest, groups: Sequence[Group], within: float, smallest: 
 
 
 def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pruned]) -> list[str]:
-    """The lines that leave out what is not needed, for each entry behind a comment that names its place.
+    """The lines that exclude what is not needed, for each entry after a comment with its location.
 
-    Rows of the matrix go by ``exclude:``, which does not touch those of ``include:``: these are named, to be removed. A
-    row goes for all targets of an entry, so it is listed only where each of them can do without it.
+    Rows of the matrix are dropped by ``exclude:``, which does not affect ``include:``: rows of the latter are listed,
+    to be removed. A row is for all targets of an entry, so it is listed only if none of them needs it.
     """
     dropped = {
         _place(contest.contest.op, str(contest.contest.target), {**contest.contest.config, **contestant.tuned})
@@ -139,7 +138,7 @@ def exclusions(manifests: Iterable[Manifest], cache: Cache, pruned: Iterable[Pru
 
 
 def _lines(entry: Entry, cache: Cache, dropped: set[bytes]) -> list[str]:
-    """What to change in one entry; nothing where all of it is needed."""
+    """The changes of one entry; none if all of it is needed."""
     matrices = list(matrices_of(entry, cache))
     if not matrices:
         return []

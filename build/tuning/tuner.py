@@ -246,7 +246,7 @@ class Tuner:
 
 
 def settled(first: Mapping[bytes, float], second: Mapping[bytes, float]) -> dict[bytes, float]:
-    """The times to keep: the second where there is one, else the first, but no less than the worst of the second.
+    """The times to keep: the second if there is one, otherwise the first, but no less than the worst of the second.
 
     >>> settled({b"a": 1.0, b"b": 1.1, b"c": 1.2}, {b"a": 1.3, b"b": 1.25})
     {b'a': 1.3, b'b': 1.25, b'c': 1.3}

@@ -1,1 +1,1 @@
-"""A cache as one page for people: what it holds, what that costs, what was measured, and what changed."""
+"""The page of ``precast report``: the variants of a cache, their sizes, measurements and changes."""

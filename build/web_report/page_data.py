@@ -1,4 +1,4 @@
-"""What a page shows of a cache, as values: variants, contests between them, and what changed against another cache."""
+"""The data of a page about a cache: variants, contests between them, and changes from another cache."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PLACES = 4  # digits of a time that a page holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One artifact. ``seconds`` is None where the store does not know how long it took to compile.
+    """One artifact. ``seconds`` is the time of its compilation, None if the store does not have it.
 
-    ``share`` is the part of the roofline that it reached at its best problem, ``wins`` at how many of ``problems`` it
-    was the fastest. ``change`` says how it differs from the other cache's: "added", "changed" or nothing.
+    ``share`` is the part of the roofline that it reached at its best problem, ``wins`` the number of ``problems`` at
+    which it was the fastest. ``change`` is "added", "changed" or empty, compared with the other cache.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Variant:
     changes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As the page's script reads it; what says nothing is left out."""
+        """As the page's script reads it; empty values are left out."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["config"] = {name: to_json(value) for name, value in self.config.items()}
         return {name: value for name, value in data.items() if value not in ("", (), None)}
@@ -60,9 +60,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """The variants of one op that a caller does not tell apart, on one GPU: what each problem took with each of them.
+    """The times of one op's variants with the same meaning config, on one GPU, for each problem.
 
-    ``problems`` holds sizes, then the microseconds by the place of a variant in the page, the fastest first.
+    ``problems`` has sizes, then the microseconds by the position of a variant in the page, the fastest first.
     """
 
     op: str
@@ -78,7 +78,7 @@ class Contest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageData:
-    """All that a page shows."""
+    """All data of a page."""
 
     name: str
     digest: str
@@ -118,18 +118,18 @@ def page_data(
     bench: Report | None = None,
     store: Store | None = None,
 ) -> PageData:
-    """What a page shows of a cache.
+    """The data of a page about a cache.
 
     Parameters
     ----------
     contents
         The cache.
     against
-        Another one, the state before. Every byte of both is then read and checked.
+        An earlier state of the cache. Every byte of both is then read and checked.
     bench
-        What ``precast bench -o`` wrote: how near each variant came to what the GPU can do.
+        The file of ``precast bench -o``, for the share of the roofline that each variant reached.
     store
-        The store of the build, which knows how long each variant took to compile.
+        The store of the build, for the time that each variant took to compile.
     """
     blobs = contents.blobs.values()
     changed = difference(against, contents) if against else None
@@ -195,7 +195,7 @@ def _facts(op: str, artifact: Artifact, index: OpReader) -> dict[str, Any]:
 
 
 def get_line(op: str, artifact: Artifact, index: OpReader) -> str:
-    """The line of a program that gets exactly this artifact's variant: what is a default is left out."""
+    """The line of a program that gets exactly this artifact's variant, without default values."""
     keys = {key.name: key for key in index.keys}
     config = {
         name: value
@@ -238,7 +238,7 @@ def _sizes(problem: tuple[Mapping[str, int], object]) -> list[tuple[str, int]]:
 
 
 def _wins(contests: Iterable[Contest]) -> tuple[dict[int, int], dict[int, int]]:
-    """At how many problems each variant was the fastest, and at how many it was timed."""
+    """The number of problems at which each variant was the fastest, and at which it was timed."""
     wins: dict[int, int] = {}
     tried: dict[int, int] = {}
     for contest in contests:
@@ -258,7 +258,7 @@ def _shares(bench: Report) -> dict[str, float]:
 
 
 def _seconds(store: Store, contents: CacheContents) -> dict[str, float]:
-    """How long the variants took to compile that the store still has, by the key of the artifact."""
+    """The seconds of compilation of the variants that the store still has, by the key of the artifact."""
     keys = {artifact.key for artifact in contents.artifacts.values()}
     kinds = {(identity.op, identity.kind) for identity in contents.artifacts}
     seconds: dict[str, float] = {}

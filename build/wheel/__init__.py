@@ -1,1 +1,1 @@
-"""What is shipped: a cache as a wheel, and a bundle of wheels that installs without a network."""
+"""Distributions: a cache as a wheel, and a bundle of wheels that installs without a network."""

@@ -47,7 +47,7 @@ def command(
     if lock is not None:
         _print_lock(toolchains, lock, as_json)
         return
-    installed = toolchains.made()
+    installed = toolchains.environments()
     named = [_named(installed, name) for name in remove or ()]
     selected = [*named, *_unused(installed, age, most)]
     to_remove = [toolchain for toolchain in selected if prune or toolchain in named]

@@ -92,6 +92,8 @@ def command(
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
+    from precast.build.plan.shard import Shard, part_of
+    from precast.build.toolchains.plans import cache_folders, groups_of_files
 
     _check_largest({"--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
@@ -141,10 +143,10 @@ class _Build:
     def run(self) -> bool:
         """Build the cache of each toolchain; whether all of their variants are there."""
         from precast.build.cache.cache_folder import check_output
-        from precast.build.toolchains.plans import places
+        from precast.build.toolchains.plans import cache_folders
 
         groups = self.manifests.groups()
-        caches = places(groups, self.output)
+        caches = cache_folders(groups, self.output)
         for cache in caches:
             check_output(cache)
         complete = True

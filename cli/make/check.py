@@ -35,7 +35,8 @@ def command(
     from precast.build.cache.coverage import coverage
     from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
-    from precast.build.toolchains.plans import places
+    from precast.build.toolchains.plans import cache_folders
+    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     manifests, cache = manifests_and_cache(paths)
     plans = ManifestOptions(
@@ -48,7 +49,7 @@ def command(
         offline=offline,
     ).plans(Profiles.named(profile or ()))
     results: dict[str, Coverage] = {}
-    for plan, path in zip(plans, places(plans, cache), strict=True):
+    for plan, path in zip(plans, cache_folders(plans, cache), strict=True):
         answers = answers_here(plan.search, interpreter=plan.interpreter)
         results[str(path)] = coverage(plan, CacheContents.open(path), answers)
     build = f"precast build {' '.join(map(str, manifests))} -o {cache}"

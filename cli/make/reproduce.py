@@ -36,7 +36,8 @@ def command(
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
-    from precast.build.toolchains.plans import places
+    from precast.build.toolchains.plans import cache_folders
+    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     manifests, cache = manifests_and_cache(paths)
     plans = ManifestOptions(manifests=manifests, pass_env=pass_env, find_links=find_links, offline=offline).plans(
@@ -45,7 +46,7 @@ def command(
     executor = Local(jobs or None)
     results: dict[str, Reproduction] = {}
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
-        for plan, path in zip(plans, places(plans, cache), strict=True):
+        for plan, path in zip(plans, cache_folders(plans, cache), strict=True):
             results[str(path)] = result = reproduce(
                 plan,
                 path,

@@ -124,7 +124,7 @@ def test_the_picture_is_drawn_where_there_is_a_roof(
     monkeypatch.setattr(Given, "most", None)
     assert run("bench", place, "--op", "scale", "--svg", tmp_path / "none.svg") == 0
     said = capsys.readouterr().err
-    assert "none.svg is not drawn" in said and "was not measured: no torch here" in said
+    assert "none.svg is not drawn" in said and "were not measured: no torch here" in said
     assert not (tmp_path / "none.svg").exists()
 
 
@@ -135,7 +135,7 @@ def test_a_share_above_one_is_marked_and_explained(
     assert run("bench", place, "--op", "scale") == 0
     out, err = capsys.readouterr()
     assert "1.143 !" in out
-    assert "a share of 1.143: more than the GPU can do: the declared cost is too high" in err
+    assert "a share of 1.143: more than the GPU's peak: the declared cost is too high" in err
 
 
 def test_what_is_asked_of_the_launching_process(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

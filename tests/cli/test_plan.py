@@ -87,7 +87,7 @@ def test_json_and_target(folder: Path) -> None:
         (["."], "error: .:1:1: is a folder: name a file"),
         (
             ["m.yaml", "m.yaml"],
-            "error: m.yaml:7:5: acme.norm(dtype=bfloat16, hidden=64, threads=256) for sm_90a is asked for twice",
+            "error: m.yaml:7:5: acme.norm(dtype=bfloat16, hidden=64, threads=256) for sm_90a is listed twice",
         ),
     ],
 )

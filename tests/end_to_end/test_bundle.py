@@ -96,7 +96,7 @@ def test_what_cannot_be_collected(parts: tuple[Path, Path, str], tmp_path: Path)
         bundle([wheel], tmp_path / "x", python="3")
     with pytest.raises(BundleError, match="write it like manylinux_2_28_x86_64"):
         bundle([wheel], tmp_path / "y", python=HERE, platform="linux")
-    with pytest.raises(BundleError, match="is no wheel"):
+    with pytest.raises(BundleError, match="is not a wheel"):
         bundle([tmp_path / "cache"], tmp_path / "z", python=HERE)
 
 

@@ -105,7 +105,7 @@ def test_each_way_of_reading_is_noticed_and_nothing_else(tmp_path: Path) -> None
         assert found.keys() - before.keys() == {f"user.{name}_made"}, (name, found)
         assert any(noticed in change for change in found[f"user.{name}_made"]), (name, found)
     stale = precast(project.folder / "store", "check", project.manifest, tmp_path / "cache", HOME=str(project.home))
-    assert stale.returncode == 1 and "file:search/tiles.json has changed since" in stale.stdout
+    assert stale.returncode == 1 and "file:search/tiles.json has changed" in stale.stdout
     done = project.precast("store", "build", project.manifest, "-o", tmp_path / "cache", "--json")
     assert events(done)[-1]["built"] == len(EDITS)
     project.precast("fresh", "build", project.manifest, "-o", tmp_path / "scratch")

@@ -1,1 +1,1 @@
-"""What a worker does with the DSL: its objects are caught and selected, and it is warmed up."""
+"""The worker's use of the DSL: objects are captured and selected, and the compiler is warmed up."""

@@ -1,7 +1,7 @@
-"""Capture: every compiled object is collected at ``cute.compile``, the call that all of them come from.
+"""Capture: collects every compiled object at ``cute.compile``, which makes all of them.
 
-Runs in worker processes only. A kernel function may therefore return a closure, stand under ``functools.cache``, or
-belong to a library that does not know precast. The names, dtypes and shapes of the arguments come from the same call.
+It runs only in worker processes. A kernel function may therefore return a closure, be wrapped in ``functools.cache``,
+or belong to a library that does not use precast. The names, dtypes and shapes of arguments come from the same call.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _NO_TENSOR = "EnvStream cannot be detected"
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """One compiled object and its signature; None where it was not compiled for TVM-FFI.
+    """One compiled object and its signature, which is None if it was not compiled for TVM-FFI.
 
-    ``native`` has the defaults of its arguments where the author did not ask for TVM-FFI, so that the author's own code
-    calls it in the DSL's native convention; None where he did.
+    ``native`` has the defaults of its arguments if the author did not enable TVM-FFI, so that the author's code calls
+    it in the DSL's native convention; otherwise it is None.
     """
 
     compiled: Any
@@ -32,9 +32,9 @@ class Caught:
 
 
 class Catcher:
-    """Collects every object that ``cute.compile`` makes; compilations inside a compilation do not count.
+    """Collects every object that ``cute.compile`` makes, except for compilations inside a compilation.
 
-    It cannot be removed: the compiler keeps the first hook that it finds.
+    It cannot be removed: the compiler keeps its first hook.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Catcher:
         self._depth = 0
 
     def install(self) -> Catcher:
-        """Hook into the compiler. Call once, before anything is compiled."""
+        """Hook into the compiler. Call it once, before anything is compiled."""
         from cutlass.base_dsl.compiler import CompileCallable
         from cutlass.cute import _tvm_ffi_args_spec_converter as converter
 
@@ -68,9 +68,9 @@ class Catcher:
                     if _NO_TENSOR not in str(error):
                         raise
                     raise SourceError(
-                        "the caller's stream is found by a tensor argument, and this kernel takes only pointers:"
+                        "this kernel takes only pointers, and only a tensor argument provides the caller's stream:"
                         " compile it with make_fake_stream(), without use_tvm_ffi_env_stream, and pass a stream"
-                        " at the call"
+                        " to the call"
                     ) from None
                 finally:
                     self._depth -= 1
@@ -91,9 +91,9 @@ class Catcher:
 
 @contextlib.contextmanager
 def _asked_for_tvm_ffi(callable_: Any, options: Any) -> Iterator[bool]:
-    """Whether a call of ``cute.compile`` asks for TVM-FFI itself, by its options or by those in brackets.
+    """Whether a call of ``cute.compile`` itself enables TVM-FFI, by its options or by those in brackets.
 
-    The variable that asks for it in every call is written into the options in brackets: that is taken back.
+    The variable that enables it in every call changes the options in brackets: they are restored.
     """
     from cutlass.base_dsl.compiler import EnableTVMFFI
 
@@ -113,16 +113,16 @@ def _plain_defaults(wrapper: Any) -> dict[str, Any]:
 
 
 def signature_of(specs: list[Any], pointers: Mapping[str, tuple[str, int]]) -> Signature:
-    """The signature of a compiled object, from the compiler's own description of its arguments.
+    """The signature of a compiled object, from the compiler's description of its arguments.
 
-    The description does not say what a pointer points to, and how it is aligned: ``pointers`` does, by name.
+    The description lacks the dtype and the alignment of pointers: ``pointers`` has them, by name.
     """
     symbols = _Symbols(pointers)
     return Signature(arguments=tuple(_argument(spec, symbols) for spec in specs), symbols=symbols.table)
 
 
 def _pointers(values: Mapping[str, Any], converter: Any) -> Iterator[tuple[str, tuple[str, int]]]:
-    """The pointers among the arguments of a compilation: the name that the compiler gives each, dtype and alignment."""
+    """The pointers among the arguments of a compilation: the compiler's name, dtype and alignment of each."""
     for name, value in values.items():
         if isinstance(value, (tuple, list)):
             yield from _pointers({f"{name}[{i}]": item for i, item in enumerate(value)}, converter)
@@ -132,7 +132,7 @@ def _pointers(values: Mapping[str, Any], converter: Any) -> Iterator[tuple[str, 
 
 
 class _Symbols:
-    """Names for the sizes that are known only at the call. A size that appears twice has one name."""
+    """Names for sizes that are known only at the call. A size that occurs twice has one name."""
 
     def __init__(self, pointers: Mapping[str, tuple[str, int]]) -> None:
         self.table: dict[str, Symbol] = {}
@@ -180,6 +180,6 @@ def _argument(spec: Any, symbols: _Symbols) -> Argument:
     named = {"Stream": "stream", "EnvStream": "env_stream", "ConstNone": "none"}
     if kind not in named:
         raise TypeError(
-            f"argument {getattr(spec, 'name', '?')!r}: the compiler describes it as {kind}, which is not known here"
+            f"argument {getattr(spec, 'name', '?')!r}: the compiler describes it as {kind}, which is not supported"
         )
     return Argument(name=spec.name, kind=named[kind])

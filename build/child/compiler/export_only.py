@@ -1,14 +1,14 @@
-"""No code for this process: a worker exports what it compiles, and has no GPU to run it on.
+"""Export only: a worker exports compiled objects, and does not generate code to call them in its own process.
 
-The compiler also makes an object callable in its own process, unless it was compiled for another GPU than there is.
-That is a second generation of the host's code, and takes a third of the time of a small kernel.
+The compiler also makes an object callable in its own process, if it was compiled for the GPU of the machine. That
+generates the host code a second time, which takes a third of the time of a small kernel.
 """
 
 from __future__ import annotations
 
 
 def compile_for_export_only() -> None:
-    """Tell the compiler that no GPU for which it compiles is here. The exported bytes are the same."""
+    """Disable the code that calls objects in this process. The exported bytes are the same."""
     from cutlass.base_dsl.dsl import BaseDSL
     from cutlass.cutlass_dsl.cutlass import CutlassBaseDSL
 
@@ -16,5 +16,5 @@ def compile_for_export_only() -> None:
         return False
 
     for dsl_class in (BaseDSL, CutlassBaseDSL):
-        assert hasattr(dsl_class, "_runtime_can_run_compiled"), "the compiler asks by another name"
+        assert hasattr(dsl_class, "_runtime_can_run_compiled"), "the compiler has no such method"
         dsl_class._runtime_can_run_compiled = no_gpu_here

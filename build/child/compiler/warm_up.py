@@ -1,4 +1,4 @@
-"""The first compilation of a process takes 0.2 s longer than the next ones: a small kernel, to have it behind."""
+"""A warm-up: the first compilation of a process takes 0.2 s longer than the next ones, so a small kernel goes first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _launch(x: cute.Tensor, stream) -> None:  # type: ignore[no-untyped-def]
 
 
 def compile_once() -> object:
-    """Compile the kernel, as kernels are compiled."""
+    """Compile the kernel with the usual options."""
     x = make_fake_compact_tensor(cutlass.Int32, (cute.sym_int(),), assumed_align=4)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     return cute.compile(_launch, x, stream, options="--enable-tvm-ffi")

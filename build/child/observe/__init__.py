@@ -1,1 +1,1 @@
-"""What a compilation reads beside its arguments: files, modules, variables, and what is never the same twice."""
+"""Observation of what a compilation reads: files, modules, variables, the clock and randomness."""

@@ -1,18 +1,18 @@
-"""Code places: the file of the code that a frame runs, where it is somebody's; the standard library is nobody's."""
+"""Code locations: the file of the code that a frame runs, to decide which code made a request."""
 
 from __future__ import annotations
 
 import os
 from types import FrameType
 
-HIDDEN = "<hidden>"  # what is asked from here is not recorded
-LOOK_ON = "<look on>"  # the caller asks, through this frame
+HIDDEN = "<hidden>"  # requests from here are not recorded
+SKIP = "<skip>"  # requests from here count for the caller
 
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 _OBSERVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 _OWN = ("precast.build", "precast.loader", "precast.cli", "precast.manifests")
-_AUTHORING = "precast.kernels.authoring"  # it looks for kernels among all that is installed
+_AUTHORING = "precast.kernels.authoring"  # it looks for kernels in all installed distributions
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
@@ -26,7 +26,7 @@ def is_installed(path: str) -> bool:
 
 
 def is_standard(path: str) -> bool:
-    """Whether a file is of the standard library.
+    """Whether a file belongs to the standard library.
 
     >>> is_standard(os.__file__), is_standard("/home/me/kernels/os.py")
     (True, False)
@@ -35,29 +35,29 @@ def is_standard(path: str) -> bool:
 
 
 def is_own(module: str) -> bool:
-    """Whether a module is precast's machinery. Its kernels are not: they count as any author's."""
+    """Whether a module is precast's own code, except for its kernels, which count as an author's."""
     return module == "precast" or any(module == name or module.startswith(f"{name}.") for name in _OWN)
 
 
-def place_of_code(frame: FrameType) -> str:
-    """The file whose code asks, or what to do where it is nobody's.
+def location_of_code(frame: FrameType) -> str:
+    """The file of a frame's code, or HIDDEN or SKIP.
 
-    Code that was generated has no file of its own: its module's counts.
+    Generated code has no file of its own: that of its module counts.
     """
     file = frame.f_code.co_filename
     if file.startswith("<"):
         if file.startswith("<frozen "):
-            return LOOK_ON
+            return SKIP
         module_file = frame.f_globals.get("__file__")
         if not isinstance(module_file, str):
-            return LOOK_ON
+            return SKIP
         file = module_file
     file = os.path.abspath(file)
     if file.startswith(_OBSERVE):
-        return LOOK_ON
+        return SKIP
     module = str(frame.f_globals.get("__name__", ""))
     if file.startswith(_BUILD) or is_own(module) or module.startswith(_AUTHORING):
         return HIDDEN
     if is_standard(file):
-        return HIDDEN if frame.f_code.co_name == "<module>" or file.endswith("/tempfile.py") else LOOK_ON
+        return HIDDEN if frame.f_code.co_name == "<module>" or file.endswith("/tempfile.py") else SKIP
     return file

@@ -1,6 +1,6 @@
-"""Distribution reads: which installed distributions are asked for through ``importlib.metadata``.
+"""Distribution reads: the installed distributions that are looked up through ``importlib.metadata``.
 
-It remembers what it found, so that the files it reads do not tell.
+It caches what it reads, so that the files that it opens are not sufficient.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ Note = Callable[[str, str], None]
 
 
 def watch_distributions(note: Note) -> None:
-    """Note each distribution that is asked for by its name, there or not, and whoever asks for all."""
+    """Note each distribution that is looked up by name, installed or not, and each listing of all."""
     kind: Any = importlib.metadata.Distribution
     discover, from_name = kind.discover.__func__, kind.from_name.__func__
 
-    def asked(name: object) -> None:
+    def record(name: object) -> None:
         if isinstance(name, str) and name:
             note("distribution", name)
         else:
             note("distributions", "*")
 
     def watched(cls: Any, /, **arguments: Any) -> Any:
-        asked(arguments.get("name") or getattr(arguments.get("context"), "name", None))
+        record(arguments.get("name") or getattr(arguments.get("context"), "name", None))
         return discover(cls, **arguments)
 
     def watched_name(cls: Any, name: str) -> Any:
-        asked(name)
+        record(name)
         return from_name(cls, name)
 
     kind.discover = classmethod(watched)

@@ -1,4 +1,4 @@
-"""Environment reads: which variables are looked up in ``os.environ`` and its relatives."""
+"""Environment reads: the variables that are looked up in ``os.environ`` and similar mappings."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _MAPPINGS = ("<frozen _collections_abc>", _collections_abc.__file__)  # Python 3
 
 
 def watch_environment(note: Note) -> None:
-    """Note every variable that is looked up. Those that this process has set itself are no input.
+    """Note every variable that is looked up, except those that this process has set itself.
 
-    Whoever goes through all of them asks for ``variables``, and not for each.
+    Code that iterates over all variables is noted once, with the kind ``variables``.
     """
     kind: Any = type(os.environ)
     get, iterate, put = kind.__getitem__, kind.__iter__, kind.__setitem__
     own: set[str] = set()
-    through: set[tuple[Any, int]] = set()  # the code that goes through all
+    iterating: set[tuple[Any, int]] = set()  # the code that iterates over all
 
     def __getitem__(environ: Any, key: Any) -> Any:
         name = os.fsdecode(key) if isinstance(key, (str, bytes)) else ""
-        if name and name not in own and _caller() not in through:
+        if name and name not in own and _caller() not in iterating:
             note("variable", name)
         return get(environ, key)
 
     def __iter__(environ: Any) -> Any:
-        through.add(_caller())
+        iterating.add(_caller())
         note("variables", "*")
         return iterate(environ)
 
@@ -42,7 +42,7 @@ def watch_environment(note: Note) -> None:
 
 
 def _caller() -> tuple[Any, int]:
-    """The line that asks, past the methods that every mapping has."""
+    """The calling line, outside of the methods that all mappings have."""
     frame: Any = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename in _MAPPINGS:
         frame = frame.f_back

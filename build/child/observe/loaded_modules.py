@@ -1,4 +1,4 @@
-"""What is loaded in this process: Python's modules and the libraries that are mapped."""
+"""Loaded modules of this process, and the libraries that are mapped into it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class LoadedModules:
         self._known: dict[str, object] = {}
 
     def new_rows(self) -> list[Row]:
-        """The modules that were not there at the last call, with their file (None for a namespace package) and whether
+        """The modules that were loaded since the last call, with their file (None for a namespace package) and whether
         each is a package.
 
-        Left out: what is built into Python, what stands in packages of the standard library, what was made at run time
-        and has no file, and precast's own machinery.
+        Left out are built-in modules, modules in packages of the standard library, modules without a file that were
+        made at run time, and precast's own code.
         """
         rows = []
         for name, module in list(sys.modules.items()):
@@ -51,7 +51,7 @@ class LoadedModules:
 
 
 def is_text(*values: str) -> bool:
-    """Whether these can be written as UTF-8, at a fair length: names of files may be bytes that are no text.
+    """Whether these can be encoded as UTF-8 and are not too long: names of files may be arbitrary bytes.
 
     >>> is_text("/kernels/größe.py"), is_text("/kernels/\\udcff.py")
     (True, False)
@@ -81,7 +81,7 @@ def _file(module: object) -> str | None:
 
 
 def _attributes(module: object) -> dict[str, Any]:
-    """What a module holds, asked for without its own ways to answer: some import more when they are asked."""
+    """The attributes of a module, read without its ``__getattr__``, which may import more modules."""
     try:
         attributes = object.__getattribute__(module, "__dict__")
     except AttributeError:

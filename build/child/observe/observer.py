@@ -1,14 +1,13 @@
-"""The observer: records what one process reads while it imports a kernel's module and compiles one variant.
+"""The observer: records what a process reads while it imports a kernel's module and compiles a variant.
 
-It is installed in a fresh fork, before the module is imported, and tells nothing apart: whatever this process reads
-belongs to its one compilation. It decides nothing either. Each thing is recorded with the place that asked, and
-``precast.build.inputs.inputs`` decides what counts.
+It is installed in a fresh fork, before the module is imported: everything that this process reads belongs to its one
+compilation. Each request is recorded with the location of the code that made it, and
+``precast.build.inputs.input_rules`` decides which requests count.
 
-The place is the innermost frame that is neither the standard library nor precast's own build. What the standard library
-asks while one of its own modules is imported has no place, and is not recorded; a random name of a temporary file too.
+The location is the innermost frame outside of the standard library and precast. Requests of the standard library during
+the import of one of its own modules have no location and are not recorded, nor are random names of temporary files.
 
-Not seen: what native code opens or asks by itself, what a program that was started reads, and whether a file exists
-where it is not opened.
+Not recorded are files and variables that native code or another program reads, and checks whether a file exists.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import HIDDEN, LOOK_ON, is_installed, place_of_code
+from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
 from precast.build.child.observe.loaded_modules import LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.inputs.stamp import Stamp, stamp_of
 
 T = TypeVar("T")
 
-_MOST = 100_000  # entries; a compilation that asks for more is not understood
+_MOST = 100_000  # entries; with more, the record is incomplete
 
 
 class Observer:
-    """Everything that the process asks for after ``install``; nothing can take it away again.
+    """Records the requests of this process after ``install``, which cannot be undone.
 
     >>> observer = Observer()
     >>> sorted(observer.observed())
@@ -44,14 +43,14 @@ class Observer:
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
-        self._told = {"asked": 0, "stamps": 0, "missing": 0}  # how many of each were given before
+        self._reported = {"asked": 0, "stamps": 0, "missing": 0}  # how many of each were returned before
         self._written: set[str] = set()
-        self._places: dict[CodeType, str] = {}
+        self._locations: dict[CodeType, str] = {}
         self._complete = True
         self._modules = LoadedModules()
 
     def install(self) -> Observer:
-        """Start to record. Modules outside of installed distributions are compiled from their text from now on."""
+        """Start to record. From now on, modules outside of installed distributions are compiled from their source."""
         from precast.build.child.observe.distribution_reads import watch_distributions
         from precast.build.child.observe.environment_reads import watch_environment
         from precast.build.child.observe.unsteady_calls import watch_unsteady_calls
@@ -75,15 +74,15 @@ class Observer:
         return self
 
     def note(self, kind: str, what: str) -> None:
-        """Record that the code which is running asks for something."""
-        location = self._place()
+        """Record a request of the running code."""
+        location = self._location()
         if location is not None:
             self._note(kind, what, *location)
 
     def observed(self) -> dict[str, Any]:
-        """What was recorded since the last call, as JSON can hold it, and what Python searches now.
+        """The requests since the last call, as JSON, and Python's path at this moment.
 
-        In a process that was forked after a call this is what it alone has read.
+        In a process that was forked after a call, these are only its own requests.
         """
         modules = self._modules.new_rows()
         self._complete &= self._modules.complete
@@ -105,8 +104,8 @@ class Observer:
         }
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
-        """What was recorded since the last call: a dictionary keeps its order, and nothing is taken out of these."""
-        reported, self._told[name] = self._told[name], len(recorded)
+        """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
+        reported, self._reported[name] = self._reported[name], len(recorded)
         return islice(list(recorded), reported, None)
 
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
@@ -116,20 +115,20 @@ class Observer:
             self._asked[kind, what, file, line] = None
 
     def _texts(self, *values: str) -> bool:
-        """Whether these can be recorded. What cannot is left out."""
-        self._complete &= (right := is_text(*values))
-        return right
+        """Whether these can be recorded. If not, the record is incomplete."""
+        self._complete &= (valid := is_text(*values))
+        return valid
 
-    def _place(self) -> tuple[str, int] | None:
+    def _location(self) -> tuple[str, int] | None:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
-            location = self._places.get(code)
+            location = self._locations.get(code)
             if location is None:
-                location = self._places[code] = place_of_code(frame)
+                location = self._locations[code] = location_of_code(frame)
             if location is HIDDEN:
                 return None
-            if location is not LOOK_ON:
+            if location is not SKIP:
                 return location, frame.f_lineno
             frame = frame.f_back
         return None
@@ -179,7 +178,7 @@ class Observer:
         name = _absolute(path)
         if flags & os.O_WRONLY or (flags & os.O_RDWR and flags & (os.O_TRUNC | os.O_EXCL)):
             self._written.add(name)
-        if name in self._written or not self._texts(name):  # what it wrote itself is no input
+        if name in self._written or not self._texts(name):  # files that it wrote itself are not inputs
             return
         importing = _importing()
         if importing and name.endswith(".pyc"):
@@ -205,19 +204,19 @@ class Observer:
 
 
 class _LastFinder:
-    """The last of the import system's finders: a name that comes here was found by none of the others."""
+    """The last of the import system's finders, which gets the names that no other one found."""
 
     def __init__(self, missing: dict[str, None]) -> None:
         self._missing = missing
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Record the name. It stays missing."""
+        """Record the name, which is missing."""
         self._missing[name] = None
 
 
 def _importing() -> bool:
-    """Whether the import system itself asks: it looks for a module or reads one. Data that a package reads through its
-    loader counts as read by the package, as does a distribution's list of what is installed."""
+    """Whether the import system itself makes the request, to find or read a module. Data that a package reads through
+    its loader counts as a request of the package, as does a listing of installed distributions."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

@@ -1,7 +1,7 @@
-"""Source only: modules outside of installed distributions are compiled from their text, never read from byte code.
+"""Source only: modules outside of installed distributions are compiled from source, never read from byte code.
 
-Python trusts byte code by the time stamp and size of its source. A generated file that is written again with the same
-stamp and size would run as it was before, while its content, which is in the key, is new.
+Python identifies byte code by the time and size of its source. A generated file that is rewritten with the same time
+and size would run the old code, while the key covers the new content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Unsteady calls: the clock and randomness, which no key can cover.
 
-Not counted: ``perf_counter`` and ``monotonic``, by which durations are reported; arguments that are given where they
-replace the clock (``time.localtime(0)``), and generators with a seed.
+Not counted are ``perf_counter`` and ``monotonic``, which measure durations, calls with an argument that replaces the
+clock (``time.localtime(0)``), and generators with a seed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def watch_unsteady_calls(note: Note) -> None:
 
 
 def _watch_generator(module: ModuleType, draws: tuple[str, ...], watch: Callable[..., None]) -> None:
-    """A module's own generator counts until it is given a seed."""
+    """A module's own generator counts until it gets a seed."""
     seeded: list[bool] = []
     seed = module.seed
 
@@ -91,7 +91,7 @@ def _watch_new_generators(note: Note) -> None:
 
 
 def _watch_dates(note: Note) -> None:
-    """The types are written in C and cannot be changed: a type stands before each, and makes values of the original."""
+    """The types are written in C and cannot be changed: each is replaced by one that makes values of the original."""
     for name, methods in (("date", ("today",)), ("datetime", ("now", "utcnow", "today"))):
         setattr(datetime, name, _watched_type(getattr(datetime, name), methods, note))
 

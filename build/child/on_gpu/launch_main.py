@@ -1,6 +1,6 @@
-"""The launching process: it times and verifies artifacts of a cache. A kernel that faults, or hangs, ends it alone.
+"""The launching process: it times and verifies artifacts of a cache. A kernel that faults or hangs ends only it.
 
-Started by ``precast.build.on_gpu.launches``.
+``precast.build.on_gpu.launches`` starts it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from precast.loader.resolve.cache import Cache
 
 
 def main() -> None:
-    """Launch what is asked for."""
+    """Serve requests to launch."""
     serve(start)
 
 
 def start(settings: Mapping[str, Any]) -> Answer:
-    """Open the cache, and give the function that launches its artifacts."""
+    """Open the cache, and return the function that launches its artifacts."""
     _warm_up()
     cache, device, trials = Cache(Path(settings["cache"])), this_device(), Trials()
-    kept: dict[tuple[str, str], Case] = {}  # the candidates of one group, which are asked for again and again
+    kept: dict[tuple[str, str], Case] = {}  # the candidates of one group, which are requested repeatedly
 
     def answer(request: Mapping[str, Any]) -> Message:
         if "clocks" in request:
@@ -62,7 +62,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
 
 
 def _warm_up() -> None:
-    """Import torch and wake the GPU while the process starts: no kernel is to be told that it took so long."""
+    """Import torch and initialize the GPU while the process starts, so that no kernel's time includes it."""
     with contextlib.suppress(ImportError, RuntimeError):
         import torch
 
@@ -71,7 +71,7 @@ def _warm_up() -> None:
 
 
 def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``verify`` says of a kernel. Where the GPU does not work any more, that is the last thing that it says."""
+    """The checks of ``verify`` for a kernel, up to one after which the GPU does not work any more."""
     checks: list[Check] = []
     options = {name: request[name] for name in ("seed", "problem", "most", "huge")}
     if options["problem"] and case.declaration.problems:
@@ -84,7 +84,7 @@ def verified(case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, Any]:
-    """How long a candidate takes on one problem, or why there is no time."""
+    """The time of a candidate on one problem, or the reason why there is none."""
     options = {name: request[name] for name in ("group", "problem", "launches", "check", "enough")}
     try:
         return {"microseconds": trials.time(case, **options)}
@@ -95,9 +95,9 @@ def tried(trials: Trials, case: Case, request: Mapping[str, Any]) -> dict[str, A
 
 
 def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extras: list[str]) -> list[dict[str, Any]]:
-    """How long the kernel takes on each problem, or why it did not run it: given ones, or those of its declaration.
+    """The time of the kernel on each given or declared problem, or the reason why there is none.
 
-    What it refuses costs that problem alone. Where the GPU does not work any more after it, that is the last one.
+    A refused problem does not affect the others, unless the GPU does not work any more after it.
     """
     config = case.artifact.config
     declared = benched(case.declaration, config) if case.declaration.problems or not given else []
@@ -126,7 +126,7 @@ def timings(case: Case, given: list[dict[str, int]] | None, launches: int, extra
 
 
 def just_in_time(case: Case) -> Callable[..., Any]:
-    """The DSL's own object of a variant, compiled in this process for its GPU: what precast replaces."""
+    """The DSL's own object of a variant, compiled in this process for its GPU, for comparison."""
     compiled = call(load(source_of(case.op, case.artifact)), case.artifact.config)
     if not callable(compiled):
         raise PrecastError(f"{case.op} returns a {type(compiled).__name__}, which cannot be called")

@@ -1,6 +1,6 @@
-"""The measuring process: it asks the CUDA driver for everything that it says of device 0.
+"""The measuring process: it reads all properties of device 0 from the CUDA driver.
 
-Started by ``precast.build.gpu.measure``, which must not start CUDA in its own process.
+``precast.build.gpu.measure`` starts it, since that must not start CUDA in its own process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OTHERS = ("name", "total_memory", "driver_version", "max_portable_cluster_size"
 
 
 def main() -> None:
-    """Measure the device when asked."""
+    """Serve requests to measure the device."""
     serve(lambda settings: answer)
 
 
@@ -32,7 +32,7 @@ def answer(request: Mapping[str, Any]) -> Message:
 
 
 def facts(driver: Driver) -> dict[str, int | str]:
-    """What the driver says of device 0, by the names that profiles have; an older driver does not know them all."""
+    """The facts of device 0 by their names in profiles; an older driver does not have all of them."""
     names = (*_OTHERS, *ATTRIBUTES, *(f"{CLUSTERS}{size}" for size in range(1, _CLUSTERS + 1)))
     return {name: value for name in names if (value := fact(driver, 0, name)) is not None}
 

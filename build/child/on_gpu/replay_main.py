@@ -1,6 +1,6 @@
-"""The replaying process: it makes one dumped call, which may end it.
+"""The replaying process: it makes one dumped call, which may crash it.
 
-Started by ``precast replay``, which says how it ended.
+``precast replay`` starts it, and reports how it ended.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from precast.loader.resolve.cache import Cache
 
 
 def main() -> None:
-    """Replay when asked."""
+    """Serve requests to replay a call."""
     serve(lambda settings: answer)
 
 
 def answer(request: Mapping[str, Any]) -> Message:
-    """Make the call of the folder ``call`` with its kernel in the cache ``cache``; what it wrote is compared."""
+    """Make the call of the folder ``call`` with its kernel in the cache ``cache``, and compare its outputs."""
     folder = Path(request["call"])
     dump, cache, machines = read_dump(folder), Cache(Path(request["cache"])), Machines()
     artifact = next(one for one in cache.op(dump.op).artifacts if one.key == dump.key)
-    # A call whose tensors are all in the memory of the host needs no device: it is as good as on the right one.
+    # A call whose tensors are all in host memory needs no device: the target replaces it.
     target = str(artifact.target) if dump.on_host else None
     opener = KernelOpener(lambda device: machines.on(device) if target is None else machines.for_target(target))
     kernel = opener.open(cache, dump.op, artifact)
@@ -42,11 +42,11 @@ def answer(request: Mapping[str, Any]) -> Message:
 
 
 def _declaration(op: str, artifact: Artifact) -> tuple[Declaration | None, str]:
-    """The declaration of the function that an artifact was built from; or why it is not known here."""
+    """The declaration of the function that an artifact was built from, or the reason why it cannot be read."""
     try:
         return declaration_for(op, artifact), ""
     except (PrecastError, ImportError) as error:
-        return None, f"its author's declaration is not known here ({error})"
+        return None, f"its author's declaration cannot be read ({error})"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Trials: candidates that compute the same are timed on one problem, all on the same inputs.
+"""Trials: times candidates that compute the same on one problem, with the same inputs.
 
-The inputs of a problem are made once, and kept until another problem is asked for. They are a candidate's own where it
-has a workspace, whose size may depend on its tuned keys, or where it refuses those of another.
+The inputs of a problem are made once, and kept until another problem is requested. A candidate has its own inputs if it
+has a workspace, whose size may depend on its tuned keys, or if it refuses those of another candidate.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from precast.kernels.authoring.timing import timer
 from precast.kernels.authoring.verification.compare import compare
 from precast.loader.contract.format.config import Config, canonical, to_json
 
-# A declaration's tolerance holds for the sizes that it names; those that are tuned may be larger, and so may their
-# rounding errors. What is wrong is wrong by far more: 'precast verify' is the judge of the rest.
+# A declaration's tolerance is for the sizes of its problems; tuned problems may be larger, and so may their rounding
+# errors. Wrong values differ by far more, and 'precast verify' checks precisely.
 SLACK = 4.0
 _SEED = 0
 _SMI = ("nvidia-smi", "--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits")
@@ -29,12 +29,12 @@ _SMI_SECONDS = 20.0
 
 
 class Wrong(Exception):
-    """What a candidate wrote is not what it must be."""
+    """A candidate wrote wrong values."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """The inputs of a problem, what is in place at first, and what the outputs must be once that is known."""
+    """The inputs of a problem, the initial values of outputs in place, and the expected outputs once they are known."""
 
     values: dict[str, Any]
     config: bytes
@@ -44,7 +44,7 @@ class _Held:
 
 
 class Trials:
-    """Times candidates. ``device`` is where the inputs are made."""
+    """Times candidates. The inputs are made on ``device``."""
 
     def __init__(self, device: Any = "cuda") -> None:
         self._device = device
@@ -64,8 +64,8 @@ class Trials:
     ) -> float:
         """The median microseconds of a launch. ``group`` is the same for all candidates that compute the same.
 
-        With ``check``, what it writes is compared first: Wrong where it differs. Any other error is the kernel's.
-        Where one launch takes more than ``enough``, if that is not 0, its time is the result.
+        With ``check``, its outputs are compared first; Wrong if they differ. Any other error comes from the kernel. If
+        one launch takes more than ``enough``, unless that is 0, its time is the result.
         """
         declaration, config = case.declaration, case.artifact.config
         if declaration.inputs is None:
@@ -89,7 +89,7 @@ class Trials:
             return self._timed(case, held, launches, check, enough)
 
     def clocks(self) -> dict[str, int]:
-        """The clocks of the GPU in MHz while the last candidate is launched again and again; none where unknown."""
+        """The clocks of the GPU in MHz while the last candidate is launched repeatedly; none if they are unknown."""
         if self._run is None:
             return {}
         try:
@@ -138,7 +138,7 @@ class Trials:
         return held
 
     def _reference(self, declaration: Declaration, config: Config, values: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What the outputs must be, by the declaration; None where it does not say, or memory is short."""
+        """The outputs of the declared reference; None if there is no reference, or not enough memory."""
         if declaration.reference is None:
             return None
         import torch
@@ -150,7 +150,7 @@ class Trials:
             return None
 
     def _check(self, case: Case, held: _Held, run: Callable[[], Any]) -> None:
-        """Launch once, and compare what it writes; the first candidate is the measure where there is no reference."""
+        """Launch once, and compare the outputs, with those of the first candidate if there is no reference."""
         declaration = case.declaration
         names = [name for name in declaration.outputs if hasattr(held.values.get(name), "shape")]
         if not names:
@@ -161,7 +161,7 @@ class Trials:
             held.values[name].copy_(value)
         for name in (n for n in names if n not in declaration.in_place):
             if held.values[name].dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
-                held.values[name].fill_(float("nan"))  # a value that is not written is seen
+                held.values[name].fill_(float("nan"))  # to detect values that are not written
         run()
         if self._on_gpu:
             torch.cuda.synchronize(self._device)
@@ -176,7 +176,7 @@ class Trials:
                 continue
             difference = compare(held.values[name], held.expected[name], allowed)
             if difference.error > 1.0:
-                raise Wrong(f"{name} is not what {held.by} says: {difference.fault}")
+                raise Wrong(f"{name} differs from {held.by}: {difference.fault}")
 
     @property
     def _on_gpu(self) -> bool:

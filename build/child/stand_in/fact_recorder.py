@@ -1,4 +1,4 @@
-"""The facts that a worker gives about its GPU, and a record of those that were asked for."""
+"""The fact recorder: the facts of a worker's GPU, and a record of those that were requested."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from precast.loader.errors import PrecastError
 
 
 class UnknownFact(PrecastError):
-    """A kernel asked for a fact of its GPU that the profile does not have."""
+    """A kernel requested a fact of its GPU that the profile does not have."""
 
     code = "PCB18"
 
 
 class FactRecorder:
-    """A profile's facts, and a record of which were asked for since the process began, or since it was forked."""
+    """A profile's facts, and a record of those that were requested since the process began, or since it was forked."""
 
     def __init__(self, name: str, facts: Mapping[str, int | str]) -> None:
         self._name = name
         self._facts = facts
-        self._asked: dict[str, int | str | None] = {}
+        self._requested: dict[str, int | str | None] = {}
 
     def use_profile(self, name: str, facts: Mapping[str, int | str]) -> None:
-        """From now on, answer with the facts of another GPU."""
+        """Use the facts of another GPU from now on."""
         self._name, self._facts = name, facts
 
     def forget(self) -> None:
-        """Begin the record anew."""
-        self._asked = {}
+        """Clear the record."""
+        self._requested = {}
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Inside, what is asked for is answered, and leaves no trace in the record."""
-        before = dict(self._asked)
+        """While the block runs, requests are not recorded."""
+        before = dict(self._requested)
         try:
             yield
         finally:
-            self._asked = before
+            self._requested = before
 
-    def asked(self) -> dict[str, int | str | None]:
-        """The facts that were asked for, with the answers; None for one that the profile lacks."""
-        return dict(sorted(self._asked.items()))
+    def requested(self) -> dict[str, int | str | None]:
+        """The facts that were requested, with their values; None for a fact that the profile lacks."""
+        return dict(sorted(self._requested.items()))
 
     def get(self, name: str) -> int | str | None:
-        """One fact, recorded; None where the profile does not have it."""
+        """One fact, recorded; None if the profile does not have it."""
         value = self._facts.get(name)
-        self._asked[name] = value
+        self._requested[name] = value
         return value
 
     def need(self, name: str) -> Any:
-        """One fact, recorded, or an UnknownFact that says how to supply it."""
+        """One fact, recorded; raises UnknownFact."""
         value = self.get(name)
         if value is None:
             raise UnknownFact(
-                f"the profile {self._name} does not know {name!r}, which this kernel asks of its GPU: "
-                "build with --profile-from-device on a machine that has one, or choose another profile with --profile"
+                f"the profile {self._name} does not have {name!r}, which this kernel requests: "
+                "build with --profile-from-device on a machine with such a GPU, or choose another one with --profile"
             )
         return value

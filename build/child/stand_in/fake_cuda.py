@@ -1,4 +1,4 @@
-"""What a program asks of ``torch.cuda`` beside the GPU's facts: there is nothing to wait for, and no time passes."""
+"""Fake CUDA: the parts of ``torch.cuda`` beside the GPU's facts, such as streams and events, which do nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from precast.kernels.adapters.scripts.meta_tensors import without_memory
 
-_TOOLKIT = "13.0"  # that a torch without CUDA says it was built with: front ends refuse GPUs that theirs is too old for
+_TOOLKIT = "13.0"  # for a torch without CUDA: front ends refuse GPUs that are too new for torch's toolkit
 
 
 class Event:
-    """An event that has always happened. Two are a millisecond apart: programs divide by it."""
+    """An event that has always happened. Two are a millisecond apart: programs divide by the time."""
 
     cuda_event = 0
 
@@ -20,7 +20,7 @@ class Event:
         pass
 
     def record(self, stream: Any = None) -> None:
-        """Nothing is to be recorded."""
+        """Do nothing."""
 
     wait = synchronize = record
 
@@ -32,7 +32,7 @@ class Event:
 
 
 class Stream:
-    """A stream on which nothing is ever launched."""
+    """A stream on which nothing is launched."""
 
     cuda_stream = stream_id = device_index = priority = 0
     device_type = 1
@@ -50,7 +50,7 @@ class Stream:
         return event or Event()
 
     def synchronize(self, *args: Any) -> None:
-        """Nothing is to be waited for."""
+        """Do nothing."""
 
     wait_event = wait_stream = synchronize
 
@@ -71,13 +71,13 @@ class Stream:
 
 
 class Graph:
-    """A graph that holds nothing."""
+    """An empty graph."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def replay(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing is launched."""
+        """Do nothing."""
 
     reset = capture_begin = capture_end = replay
 
@@ -118,12 +118,12 @@ def _entered(entered: Any = None, *args: Any, **kwargs: Any) -> Iterator[Any]:
 
 
 def _as_it_is(model: Any = None, **options: Any) -> Any:
-    """``torch.compile`` would trace the library's front end; what it asks for is the same untraced."""
+    """``torch.compile`` would trace the library's front end, which makes the same requests without tracing."""
     return model if model is not None else lambda function: function
 
 
 def _run_backward_without_memory(node: Any) -> None:
-    """Autograd calls a backward pass outside of every mode."""
+    """Run backward passes without memory: autograd calls them outside of every mode."""
     apply: Callable[..., Any] = node.apply
 
     def apply_without_memory(self: Any, *args: Any) -> Any:

@@ -1,8 +1,7 @@
-"""The fake GPU: code that asks for the GPU in a worker gets the facts of the GPU that the worker compiles for.
+"""The fake GPU: code that queries the GPU in a worker gets the facts of the GPU that the worker compiles for.
 
-The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are patched when they are imported, and only then.
-There is always one device, number 0. Every other answer is a fact of the profile. Nothing can be launched or allocated
-on the fake GPU.
+The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are patched when they are imported. There is always
+one device, number 0. Every other value is a fact of the profile. Nothing can be launched or allocated on the fake GPU.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _RUNTIME = {
 
 
 def install_fake_gpu(answers: FactRecorder) -> None:
-    """Answer for the GPU in this process, in modules that are imported already and in later ones."""
+    """Replace the GPU in this process, in modules that are imported already and in later ones."""
     changes = {
         "cutlass.utils.hardware_info": _hardware_info,
         "torch.cuda": _torch,
@@ -81,11 +80,11 @@ def install_fake_gpu(answers: FactRecorder) -> None:
 
 @contextlib.contextmanager
 def toolkit(version: int) -> Iterator[None]:
-    """While the compiler is imported, a driver that supports this CUDA toolkit, such as 12090, and none newer.
+    """While the block runs, report a driver that supports this CUDA toolkit, such as 12090, and none newer.
 
-    Where its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
-    supports, or the newest of all where there is no driver. Its output would then depend on the machine, and be linked
-    with the runtime of another toolkit.
+    If its libraries for several toolkits are installed, the compiler takes the newest that the machine's driver
+    supports, or the newest of all without a driver. Its output would then depend on the machine, and be linked with the
+    runtime of another toolkit.
     """
     real = ctypes.CDLL
 
@@ -111,7 +110,7 @@ class _Driver:
 
 
 class Properties:
-    """A device's properties. Each is recorded when it is read: one that is never read is not an assumption."""
+    """A device's properties. Each is recorded only when it is read."""
 
     def __init__(self, answers: FactRecorder, names: Mapping[str, str], *, binary: bool = False) -> None:
         self._answers, self._names, self._binary = answers, names, binary
@@ -129,13 +128,13 @@ class Properties:
 def _hardware_info(answers: FactRecorder, module: ModuleType) -> None:
     def begin(self: Any, device_id: int = 0) -> None:
         if device_id:
-            raise ValueError(f"device {device_id} is out of range: there is one, number 0")
+            raise ValueError(f"device {device_id} is out of range: the only device is 0")
         self.device_id = self.device = 0
         self.context = None
 
     def max_active_clusters(self: Any, cluster_size: int, stream: Any = None) -> int:
         if not 0 < cluster_size <= 32:
-            raise ValueError(f"a cluster of {cluster_size} blocks: it has 1 to 32")
+            raise ValueError(f"a cluster has 1 to 32 blocks, not {cluster_size}")
         return int(answers.need(f"max_active_clusters_{cluster_size}"))
 
     info: Any = module.HardwareInfo

@@ -1,7 +1,6 @@
-"""Native modules of a library's own, in a program that is recorded without a GPU: none is built, and no function of
-one does anything.
+"""Fake native modules of libraries, for programs that are recorded without a GPU: their functions do nothing.
 
-A front end may sort or copy by a C++ module before it asks for its kernels. What such a module writes is not known.
+A front end may use a C++ module to sort or copy before it requests its kernels. The results of such a module are lost.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from precast.loader.attach import after_import
 
 
 class NativeModule:
-    """Stands for a module of native code: it has every function, and each does nothing.
+    """A module of native code with any function, all of which do nothing.
 
     >>> NativeModule().sort(1, 2) is None
     True
@@ -35,7 +34,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def install_fake_modules(builders: Iterable[str]) -> None:
-    """Have what builds or loads native modules, as ``module:Class.method``, give one that does nothing."""
+    """Replace functions that build or load native modules, given as ``module:Class.method``, by a fake module."""
     for builder in builders:
         module, _, name = builder.partition(":")
         after_import({module: functools.partial(_replace, name)})

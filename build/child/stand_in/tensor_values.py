@@ -1,9 +1,9 @@
 """Values of small tensors, while a program runs on tensors without memory.
 
-Host code reads small integer tensors: lengths of sequences, page tables, group sizes. What is made of Python values, or
-of a tensor on the CPU, keeps its values beside it, and so does what is computed from such tensors alone. Random
-integers are drawn as they would be. A kernel that would write into such a tensor is not launched, so that its values
-stay as they were.
+Host code reads small integer tensors: lengths of sequences, page tables, group sizes. A tensor that is made from Python
+values, or from a tensor on the CPU, keeps its values beside it, and so does the result of a computation with only such
+tensors. Random integers are drawn as usual. A kernel that would write to such a tensor is not launched, so its values
+do not change.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "r
 class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     """While it is entered, inside ``without_memory``, small tensors keep their values.
 
-    ``torch.device`` is left as it is, and ``pin_memory`` does nothing.
+    ``torch.device`` is not changed, and ``pin_memory`` does nothing.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # The storages of values that were written over by unknown ones. They are kept: an address is used again.
+        # The storages of values that were overwritten by unknown ones. They are kept, since addresses are reused.
         self._overwritten: dict[int, Any] = {}
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -52,7 +52,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         if function is torch.Tensor.pin_memory:
             return args[0]
         if isinstance(function, _OPERATORS) and str(function).partition(".")[0] not in ("aten", "prims"):
-            return function(*args, **kwargs)  # a library's own: what it would compute is not known
+            return function(*args, **kwargs)  # an operator of a library: its result is not known
         if function in _SIZED:  # a size may be a tensor, whose value is read there
             owner = args[:1] if function in _SIZED_METHODS else ()
             args = (*owner, *self._with_sizes(args[len(owner) :]))
@@ -64,7 +64,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
         try:
             result = function(*args, **kwargs)
-        except NotImplementedError:  # how large the result is depends on values, as of torch.nonzero
+        except NotImplementedError:  # the size of the result depends on values, as for torch.nonzero
             if not (known and tensors):
                 raise
             return _with_values(_plainly(function, self._on_cpu(args), self._on_cpu(kwargs)))
@@ -75,14 +75,14 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _known(self, tensor: Any) -> Any:
-        """The values of a tensor, as one on the CPU; None where they are not known."""
+        """The values of a tensor, as a tensor on the CPU; None if they are not known."""
         values = getattr(tensor, _VALUES, None) if tensor.is_meta else tensor
         if values is None or values.numel() > LIMIT or _storage(values) in self._overwritten:
             return None
         return values
 
     def _with_sizes(self, value: Any) -> Any:
-        """An argument with the integers that tensors of one element stand for."""
+        """An argument in which integers replace tensors of one element."""
         if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.is_floating_point():
             values = self._known(value)
             return value if values is None else int(values)
@@ -91,7 +91,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         return tuple(map(self._with_sizes, value)) if type(value) in (tuple, list) else value
 
     def _on_cpu(self, value: Any) -> Any:
-        """An argument as the same call takes it on the CPU."""
+        """An argument for the same call on the CPU."""
         if isinstance(value, torch.Tensor):
             return self._known(value)
         if isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "meta")):
@@ -103,7 +103,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         return value
 
     def _keep(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Do the same on the CPU, and keep the values beside what the call gave."""
+        """Run the same call on the CPU, and keep the values beside its result."""
         results = [tensor for tensor in _tensors(result) if tensor.is_meta and tensor.numel() <= LIMIT]
         name = getattr(function, "__name__", "")
         unknown = function not in _SOURCES and any(word in name for word in _UNKNOWN)
@@ -114,7 +114,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         placed = {**self._on_cpu(kwargs), **({"device": "cpu"} if function in _SOURCES else {})}
         try:
             values = list(_tensors(_plainly(function, self._on_cpu(args), placed)))
-        except Exception:  # the CPU cannot do it: the values are not known
+        except Exception:  # the CPU does not support it: the values are not known
             return
         if [tensor.shape for tensor in values] == [tensor.shape for tensor in results]:
             copied = not all(tensor.is_meta for tensor in _tensors((args, kwargs)))
@@ -129,7 +129,7 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _with_values(values: Any) -> Any:
-    """Tensors without memory that have the values of others."""
+    """Tensors without memory that have these values."""
     if isinstance(values, torch.Tensor):
         tensor = _plainly(torch.empty_like, (values,), {"device": "meta"})
         setattr(tensor, _VALUES, values)
@@ -138,7 +138,7 @@ def _with_values(values: Any) -> Any:
 
 
 def _plainly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """A call that no mode sees."""
+    """A call outside of all modes."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         return function(*args, **kwargs)
 

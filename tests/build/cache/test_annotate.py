@@ -78,7 +78,7 @@ def test_tilings_stay_when_another_variant_is_measured(path: Path) -> None:
     [
         (lambda d, k: d["ops"].update(skale=d["ops"].pop("scale")), "has no op 'skale'"),
         (lambda d, k: d["ops"]["scale"][0].update(times={"f" * 64: 1.0}), "has no artifact ffffffffffff of scale"),
-        (lambda d, k: d["ops"]["scale"].append(d["ops"]["scale"][0]), "stands twice"),
+        (lambda d, k: d["ops"]["scale"].append(d["ops"]["scale"][0]), "occurs twice"),
         (lambda d, k: d["ops"]["scale"][0].update(times={k: -1}), "a positive number"),
         (lambda d, k: d.update(format="precast-cache"), "is not 'precast-measurements'"),
         (lambda d, k: d.update(more=1), "unknown key"),

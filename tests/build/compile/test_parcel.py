@@ -99,6 +99,6 @@ def test_any_bytes_are_a_parcel_or_refused(data: st.DataObject) -> None:
 
 def test_more_files_than_can_travel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parcels, "_FILES", 3)
-    with pytest.raises(ClusterError, match="needs 4 files of its search folders, and 3 can travel"):
+    with pytest.raises(ClusterError, match="needs 4 files of its search folders, and a parcel has at most 3"):
         parcel(folder)
     assert SourceDigests([folder / "a", folder / "b"]).files("mine.kernels:f")

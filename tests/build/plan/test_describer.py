@@ -229,7 +229,7 @@ def test_a_judge_that_fails_refuses_and_says_why(child: Describer) -> None:
     reasons = child.refusals([variant(f"acme.{n}", f"judges:{n}", n=1) for n in ("raises", "lies", "exits")])
     assert [r and r.split("\n")[0] for r in reasons] == [
         "its supports() failed with KeyError: 'nothing': correct it",
-        "its supports() gave False: return None, or a reason as text",
+        "its supports() returned False: return None, or a reason as text",
         "its supports() failed with SystemExit: 3: correct it",
     ]
 

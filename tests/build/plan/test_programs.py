@@ -117,7 +117,7 @@ def test_what_a_call_asked_for_is_noted_until_its_sources_change(
     ("text", "words"),
     [
         ("raise ValueError('three is too many')", ["failed with ValueError: three is too many", "ask.py\", line 3"]),
-        ("sys.exit(3)", ["it ended with sys.exit(3): correct the script"]),
+        ("sys.exit(3)", ["it called sys.exit(3): correct the script"]),
         ("import os\nprint('last words', flush=True)\nos._exit(4)", ["ended with exit status 4", "last words"]),
         ("x = (", ["SyntaxError"]),
         ("compiled_alone(object())", ["requested no kernel", "a builtins.object has no form as a key"]),

@@ -174,7 +174,7 @@ def test_the_recipe_is_good_bash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a;b", "$(x)", "-x", "a\nb", "x.yaml", "é", "x" * 81])
 def test_a_name_that_a_script_would_take_apart_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="no name of a manifest"):
+    with pytest.raises(ConfigError, match="not the name of a manifest"):
         new_ci(name)
 
 

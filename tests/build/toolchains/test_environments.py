@@ -101,9 +101,9 @@ from precast.build.toolchains.plans import Toolchains
     several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     printed = [one.communicate(timeout=120)[0] for one in several]
     assert [one.returncode for one in several] == [0, 0, 0]
-    assert sum(text.count("making the toolchain") for text in printed) == 1
+    assert sum(text.count("creating the toolchain") for text in printed) == 1
     assert len({text.splitlines()[-1] for text in printed}) == 1
-    assert len(toolchains.made()) == 1
+    assert len(toolchains.environments()) == 1
 
 
 def test_a_killed_one_leaves_nothing_that_is_used(
@@ -133,14 +133,14 @@ from precast.build.toolchains.plans import Toolchains
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
     assert done.returncode == -9
     left = [path for path in (toolchains.root / "made").iterdir() if path.is_dir()]
-    assert left and toolchains.made() == []
+    assert left and toolchains.environments() == []
     assert dict(toolchains.interpreter(SPEC).locked)["acme-norms"] == "1.0"
     assert not any(path.exists() for path in left)
 
 
 def test_one_that_was_changed_is_refused_with_the_way_out(toolchains: Toolchains, tmp_path: Path) -> None:
     made = toolchains.interpreter(SPEC)
-    (one,) = toolchains.made()
+    (one,) = toolchains.environments()
     (info,) = one.path.glob("lib/python3*/site-packages/acme_norms-1.0.dist-info")
     info.rename(info.with_name("acme_norms-9.9.dist-info"))
     with pytest.raises(ToolchainError, match=f"precast toolchains --remove {one.path.name[:12]}"):
@@ -167,10 +167,10 @@ from precast.build.toolchains.plans import Toolchains
         [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert user.stdout is not None and user.stdout.readline() == "ready\n"
-    (one,) = toolchains.made()
-    assert not toolchains.remove(one) and toolchains.made() == [one]
+    (one,) = toolchains.environments()
+    assert not toolchains.remove(one) and toolchains.environments() == [one]
     user.communicate("")
-    assert toolchains.remove(one) and toolchains.made() == []
+    assert toolchains.remove(one) and toolchains.environments() == []
     assert not list((toolchains.root / "locks").glob("*.txt"))
 
 
@@ -182,9 +182,9 @@ def test_a_file_that_is_not_what_the_lock_says_is_refused(
     make_wheel(wheels, "acme-norms", "1.0", {"acme_norms.py": b"VERSION = 'evil'\n"})
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "another"))  # else the right one comes from there
     spec = ToolchainSpec(lock=lock, location=HERE)
-    with pytest.raises(ToolchainError, match=r"(?s)what is locked cannot be installed.*acme.norms.*--find-links"):
+    with pytest.raises(ToolchainError, match=r"(?s)the lock cannot be installed.*acme.norms.*--find-links"):
         toolchains.interpreter(spec)
-    assert toolchains.made() == []
+    assert toolchains.environments() == []
 
 
 def test_a_lock_without_the_compilers_libraries_is_told(toolchains: Toolchains, tmp_path: Path) -> None:
@@ -219,5 +219,5 @@ def test_requirements_that_exclude_each_other_are_told_in_uvs_words(toolchains: 
 
 def test_a_python_that_nobody_has_is_told(toolchains: Toolchains) -> None:
     spec = ToolchainSpec(dsl="4.8.1", python="3.99", location=HERE)
-    with pytest.raises(Exception, match=r"(?s)m\.yaml:4:1: no Python 3\.99 is installed.*Install one and put it on"):
+    with pytest.raises(Exception, match=r"(?s)m\.yaml:4:1: no Python 3\.99 is installed.*Install one and add it to"):
         toolchains.interpreter(spec)

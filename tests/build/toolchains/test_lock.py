@@ -30,17 +30,17 @@ tomli==2.0 ; python_full_version < '3.11' \\
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("--index-url https://evil.example/", "holds nothing else"),
-        ("-r other.txt", "holds nothing else"),
-        (f"acme @ https://evil.example/a.whl --hash={DIGEST}", "holds nothing else"),
-        (f"./acme.whl --hash={DIGEST}", "holds nothing else"),
-        ("acme>=1.0", "holds nothing else"),
+        ("--index-url https://evil.example/", "is not NAME==VERSION"),
+        ("-r other.txt", "is not NAME==VERSION"),
+        (f"acme @ https://evil.example/a.whl --hash={DIGEST}", "is not NAME==VERSION"),
+        (f"./acme.whl --hash={DIGEST}", "is not NAME==VERSION"),
+        ("acme>=1.0", "is not NAME==VERSION"),
         ("acme==1.0", "no SHA-256 digests"),
         ("acme==1.0 --hash=md5:00", "no SHA-256 digests"),
         (f"acme==1.0 --hash={DIGEST} --index-url=x", "no SHA-256 digests"),
         (f"acme==1.0 ; nonsense --hash={DIGEST}", "not a marker"),
         (f"Acme==1.0 --hash={DIGEST}\nacme==1.1 --hash={DIGEST}", "twice"),
-        ("# nothing", "locks nothing"),
+        ("# nothing", "the lock is empty"),
     ],
 )
 def test_refuses_what_is_more_than_versions_and_digests(line: str, reason: str) -> None:

@@ -18,7 +18,7 @@ import pytest
 from precast.build.errors import ManifestError, OutputError
 from precast.build.interpreter import HERE
 from precast.build.link.toolchain import find_toolchain
-from precast.build.toolchains.plans import groups_of_files, places
+from precast.build.toolchains.plans import cache_folders, groups_of_files
 from precast.loader.errors import FormatError, TargetError
 from tests.helpers.builds import HEAD
 from tests.helpers.toolchains.tiny_wheels import make_wheel
@@ -43,24 +43,24 @@ def test_manifests_of_one_toolchain_are_one_plan(tmp_path: Path) -> None:
     groups = groups_of_files([one, none, same, other])
     assert [group.name for group in groups] == ["one", "none", "other"]
     assert [len(group.manifests) for group in groups] == [2, 1, 1]
-    assert places(groups, Path("out")) == (Path("out/one"), Path("out/none"), Path("out/other"))
-    assert places(groups[:1], Path("out")) == (Path("out"),)
+    assert cache_folders(groups, Path("out")) == (Path("out/one"), Path("out/none"), Path("out/other"))
+    assert cache_folders(groups[:1], Path("out")) == (Path("out"),)
 
 
 def test_caches_of_several_toolchains_need_names_of_their_own(tmp_path: Path) -> None:
     one = manifest(tmp_path, "same", '{dsl: "4.8.1"}', file="one")
     two = manifest(tmp_path, "same", '{dsl: "4.7.1"}', file="two")
-    with pytest.raises(ManifestError, match=r"two\.yaml:4:12: .*both named 'same': give one another 'name'"):
+    with pytest.raises(ManifestError, match=r"two\.yaml:4:12: .*have the same name 'same': change one 'name'"):
         groups_of_files([one, two])
-    with pytest.raises(FormatError, match="--name names one cache"):
+    with pytest.raises(FormatError, match="--name is for one cache"):
         groups_of_files([one, two], name="mine")
 
 
 def test_several_caches_are_not_written_into_one(tmp_path: Path) -> None:
     groups = groups_of_files([manifest(tmp_path, "one", '{dsl: "4.8.1"}'), manifest(tmp_path, "two", "")])
     (tmp_path / "index.json").write_text("{}")
-    with pytest.raises(OutputError, match="is a cache, and manifests of 2 toolchains make a cache each"):
-        places(groups, tmp_path)
+    with pytest.raises(OutputError, match="is a cache, and these manifests make 2 caches"):
+        cache_folders(groups, tmp_path)
 
 
 def test_a_target_of_some_leaves_the_others_out(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ from precast.build.child.module_process import ModuleProcess
 class Work:
     def load(self, header): time.sleep(60)
 process = ModuleProcess(Work())
-process.ask({"source": "mine:norm"}, seconds=0.5, memory=0, build=os.getppid())
+process.request({"source": "mine:norm"}, seconds=0.5, memory=0, build=os.getppid())
 """)
 
 

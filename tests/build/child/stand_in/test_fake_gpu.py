@@ -204,7 +204,7 @@ def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any) -> Non
     functions = [f"\ndef {fact}(n: int):\n    return compiled({asks} + n)\n" for fact, asks in UNKNOWN.items()]
     for fact, reply in zip(UNKNOWN, ask(*UNKNOWN, body="".join(functions)), strict=True):
         error = reply.header["error"]
-        assert f"profile B200 does not know '{fact}'" in error
+        assert f"profile B200 does not have '{fact}'" in error
         assert "--profile-from-device" in error and "--profile" in error
 
 
