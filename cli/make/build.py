@@ -92,8 +92,6 @@ def command(
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
-    from precast.build.plan.shard import Shard, part_of
-    from precast.build.toolchains.plans import cache_folders, groups_of_files
 
     _check_largest({"--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)

@@ -36,7 +36,6 @@ def command(
     from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
     from precast.build.toolchains.plans import cache_folders
-    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     manifests, cache = manifests_and_cache(paths)
     plans = ManifestOptions(

@@ -37,7 +37,6 @@ def command(
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
     from precast.build.toolchains.plans import cache_folders
-    from precast.build.toolchains.plans import cache_folders, plans_of_files
 
     manifests, cache = manifests_and_cache(paths)
     plans = ManifestOptions(manifests=manifests, pass_env=pass_env, find_links=find_links, offline=offline).plans(
