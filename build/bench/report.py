@@ -83,7 +83,7 @@ class Report:
             yield row, standing(row.timing, row.dtype, self.ceilings) if self.ceilings else None
 
     def measurements(self, tilings: Mapping[str, Tiling] = MappingProxyType({})) -> Measurements:
-        """What ``precast tune apply`` takes: the times by op and problem. ``tilings`` has known tilings by key."""
+        """The file for ``precast tune apply``: the times by op and problem. ``tilings`` are by key, if known."""
         table: dict[str, dict[tuple[tuple[str, int], ...], dict[str, float]]] = {}
         for row in self.rows:
             sizes = tuple(sorted(row.timing.problem.items()))

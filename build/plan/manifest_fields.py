@@ -96,9 +96,9 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "or `max_active_clusters`, or a list. Never for a kernel whose blocks wait for each other."
         ),
         "problems": (
-            "The problems at which `precast tune measure` times the variants: a list of mappings from the name of a "
-            'size to a number, or to a list. A key such as `"n,k"` takes lists of sizes that belong together. '
-            "Lists multiply. Those that the kernel declares if left out."
+            "The problems at which `precast tune measure` times the variants: a list of mappings from size names to "
+            'a number, or to a list. Lists multiply. A key such as `"n,k"` takes lists of sizes that go together. '
+            "Those that the kernel declares if left out."
         ),
         "skip_unsupported": (
             "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "

@@ -135,9 +135,7 @@ def _read_tuning(path: Path, at: Location) -> TuningFile:
         with open(path, "rb") as file:
             return TuningFile.decode(file.read(LIMIT + 1))
     except OSError as error:
-        reason = (
-            f"{path} cannot be read ({error.strerror}): measure it with 'precast tune measure', or correct the path"
-        )
+        reason = f"{path} cannot be read ({error.strerror}): run 'precast tune measure', or correct the path"
         raise ManifestError(reason, at) from None
     except FormatError as error:
         raise ManifestError(f"{path}: {error}: correct it, or measure again", at) from None

@@ -79,14 +79,14 @@ def _input_lines(row: dict[str, Any]) -> Iterator[str]:
 
 def describe(op: str, artifact: Artifact, doc: str = "") -> list[str]:
     """An artifact in full, one fact per line; ``doc`` is its author's description of the op."""
-    return [f"{name + ':':<13}{value}" for name, value in _facts(op, artifact, doc)]
+    return [f"{name + ':':<12}{value}" for name, value in _facts(op, artifact, doc)]
 
 
 def _facts(op: str, artifact: Artifact, doc: str) -> Iterator[tuple[str, Any]]:
     blob, host = artifact.blob, artifact.host
     yield "op", op
     if doc:
-        yield "description", doc
+        yield "summary", doc
     yield "key", artifact.key
     yield "config", config_text(artifact.config)
     yield "target", artifact.target

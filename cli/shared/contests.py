@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from precast.build.plan.manifest import Manifest
     from precast.build.tuning.contest import Contest, Cut, Obstacle
     from precast.kernels.authoring.declare import Problem
+    from precast.loader.format.artifact import Artifact
     from precast.loader.resolve.cache import Cache
 
 CacheOption = Annotated[
@@ -55,7 +56,10 @@ class Selection:
 
         launched = launchable(self.cache, ops_of(self.cache, self.ops))
         keys = {artifact.key for _, artifact in artifacts_where(self.cache, launched, self.where)}
-        excluded: Obstacle = lambda artifact: obstacle(artifact) if artifact.key in keys else "not selected"  # noqa: E731
+
+        def excluded(artifact: Artifact) -> str:
+            return obstacle(artifact) if artifact.key in keys else "not selected"
+
         every = contests(self.cache, self.manifests, excluded, cut)
         return [contest for contest in every if len(contest.contestants) > 1]
 

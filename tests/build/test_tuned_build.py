@@ -176,10 +176,7 @@ for m, threads in ((1, 32), (2, 64)):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            None,
-            "cannot be read (No such file or directory): measure it with 'precast tune measure', or correct the path",
-        ),
+        (None, "cannot be read (No such file or directory): run 'precast tune measure', or correct the path"),
         ("[]", "expected an object, not list: correct it, or measure again"),
         ('{"format": "precast-tuning", "version": 9}', "upgrade precast-loader"),
     ],

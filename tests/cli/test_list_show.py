@@ -82,7 +82,7 @@ def test_what_is_not_there(path: Path, cache: Cache, monkeypatch: pytest.MonkeyP
         with pytest.raises(NoSuchArtifact, match=r"[Rr]un 'precast list'"):
             artifacts_named(cache, key)
     monkeypatch.setattr("precast.cli.shared.artifacts.SHORTEST_KEY", 0)
-    with pytest.raises(NoSuchArtifact, match=r"begins 13 keys.*give more"):
+    with pytest.raises(NoSuchArtifact, match=r"13 keys start with.*give more"):
         artifacts_named(cache, "")
     with pytest.raises(CacheError):
         run("list", path / "blobs")
@@ -92,4 +92,4 @@ def test_show_says_what_the_author_says(native: Native, tmp_path: Path) -> None:
     writer = demo(native)
     writer.ops["scale"] = replace(writer.ops["scale"], doc="Multiply every element by a number.")
     shown = run("show", writer.write(tmp_path / "documented"), "scale")
-    assert shown.count("description: Multiply every element by a number.") == 12
+    assert shown.count("summary:    Multiply every element by a number.") == 12

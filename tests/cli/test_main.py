@@ -17,7 +17,7 @@ import typer
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
-from tests.helpers.command_lines import command_of
+from tests.helpers.pages import command_of
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
 

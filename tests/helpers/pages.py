@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from precast.cli import main
 from tests.helpers.source_tree import ROOT
 
 PAGES = tuple(
@@ -38,6 +40,15 @@ def commands(page: str) -> list[str]:
     lines = [line.partition(" #")[0].strip() for block in blocks(page, "sh") for line in block.splitlines()]
     shown = [line for line in lines if line.startswith("precast ")]
     return shown + sorted(text for text in quoted(page) if re.match(r"precast [a-z]", text))
+
+
+def command_of(words: Sequence[str]) -> str:
+    """The command that a command line starts with, behind ``precast``; empty if it starts with none.
+
+    >>> command_of(["tune", "apply", "cache", "times.json"]), command_of(["wheel", "cache"])
+    ('tune apply', 'wheel')
+    """
+    return next((name for name in main.commands() if list(words[: len(name.split())]) == name.split()), "")
 
 
 def beside(page: str) -> Path:

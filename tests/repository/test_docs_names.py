@@ -9,8 +9,7 @@ from functools import cache
 import pytest
 
 from precast.cli import main
-from tests.helpers.command_lines import command_of
-from tests.helpers.pages import PAGES, beside, commands, prose, quoted, text_of
+from tests.helpers.pages import PAGES, beside, command_of, commands, prose, quoted, text_of
 from tests.helpers.source_tree import ROOT, modules
 
 HOME = "docs/README.md"
