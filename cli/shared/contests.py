@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from precast.build.plan.manifest import Manifest
     from precast.build.tuning.contest import Contest, Cut, Obstacle
     from precast.kernels.authoring.declare import Problem
-    from precast.loader.format.artifact import Artifact
+    from precast.loader.contract.format.artifact import Artifact
     from precast.loader.resolve.cache import Cache
 
 CacheOption = Annotated[
