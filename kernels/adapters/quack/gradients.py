@@ -40,8 +40,8 @@ def supports(config: Config, target: Target) -> str | None:
 def launch_refusal(config: Config) -> str | None:
     """Why the combination of tuned keys is not supported, or None.
 
-    >>> some = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
-    >>> launch_refusal({**some, "cluster": 2, "stages": 2})
+    >>> config = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
+    >>> launch_refusal({**config, "cluster": 2, "stages": 2})
     'stages is 2: they take 256 KiB, and a block has 223; use fewer, a larger cluster, or fewer rows to a block'
     """
     reason = norms.launch_refusal(config, _LAUNCH)
