@@ -107,8 +107,8 @@ class Declaration:
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
-      size. What it asks for beside these must be so where it runs: a kernel whose blocks wait for each other names
-      none, since it would wait for ever where fewer of them run at once than it assumes.
+      size. All other facts that it queries must be the same where it runs: a kernel whose blocks wait for each other
+      names none, since it would wait for ever where fewer of them run at once than it assumes.
     - ``imports``: the modules of installed libraries that the function imports when it compiles. A worker imports them
       once; without it, each of its first variants does.
     """

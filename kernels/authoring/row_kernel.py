@@ -7,7 +7,7 @@ functions with ``precast.kernels.kernel``, as ``precast.kernels.own.norms.rmsnor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal, TypeVar
 
@@ -94,7 +94,7 @@ class RowKernel:
     ``arguments`` are all arguments in call order. ``prepare`` changes the inputs after they are made, where random
     values do not do: ``prepare(config, inputs, seed)``. ``flops`` is how many operations each element of the first
     tensor takes. ``names`` maps the argument names of the compiled function to those of ``arguments``. Everything else
-    is as in ``Declaration``. ``dataclasses.replace`` makes a similar one.
+    is as in ``Declaration``.
 
     >>> double = RowKernel(
     ...     op="double",
@@ -146,6 +146,22 @@ class RowKernel:
             imports=self.imports,
         )
         return declare(function)
+
+    def with_arguments(self, op: str, *arguments: Tensor | Constant) -> RowKernel:
+        """A similar kernel, whose arguments are these in place of those with the same names.
+
+        >>> norm = RowKernel(
+        ...     op="norm",
+        ...     arguments=(Tensor("x", ("rows", "hidden")), Constant("bias", None)),
+        ...     problems=lambda config: row_problems(4096),
+        ...     reference=lambda config, inputs: {},
+        ...     flops=4,
+        ... )
+        >>> norm.with_arguments("biased_norm", Tensor("bias", ("hidden",))).arguments[1].shape
+        ('hidden',)
+        """
+        replaced = {argument.name: argument for argument in arguments}
+        return replace(self, op=op, arguments=tuple(replaced.get(old.name, old) for old in self.arguments))
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def keys_of(function: Callable[..., Any]) -> tuple[Key, ...]:
 
 
 def call(function: Callable[..., Any], config: Mapping[str, object]) -> Any:
-    """Call a function with a config: each value in the form that the function's hint asks for, defaults filled in.
+    """Call a function with a config: each value in the form of the function's hint, defaults filled in.
 
     >>> def tile(shape: tuple[int, ...], swizzle: bool = False): return shape, swizzle
     >>> call(tile, {"shape": [128, 64]})

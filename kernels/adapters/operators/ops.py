@@ -198,7 +198,7 @@ def kernel_of(operator: type) -> Callable[..., Any]:
 
     compile_it.__name__, compile_it.__doc__ = operator.__name__, operator.__doc__ or family.__doc__
     compile_it.__signature__ = inspect.signature(family)  # type: ignore[attr-defined]
-    of_cutlass = operator.__module__.startswith("cutlass.")  # of anybody else's, nobody knows whether its blocks wait
+    of_cutlass = operator.__module__.startswith("cutlass.")  # blocks of others' operators may wait for each other
     speed_only = GRID if of_cutlass else ()
     declared: Declaration = replace(declaration_of(family), targets=(), supports=supports, speed_only=speed_only)
     return attach(compile_it, declared)

@@ -53,8 +53,8 @@ def _refusal(config: Config, target: Target, *, step: int) -> str | None:
 def tile_refusal(config: Config, target: Target, *, step: int) -> str | None:
     """Why quack has no such tile or cluster, or None.
 
-    >>> some = {"tile": (128, 256), "cluster": (2, 1), "pingpong": True}
-    >>> tile_refusal(some, Target.parse("sm_90a"), step=32)
+    >>> config = {"tile": (128, 256), "cluster": (2, 1), "pingpong": True}
+    >>> tile_refusal(config, Target.parse("sm_90a"), step=32)
     'tile is [128, 256]: with pingpong, the second number is at most 208 for 128 rows; use fewer columns'
     """
     tile, cluster, pingpong = (
@@ -228,7 +228,7 @@ def _tile(config: Config, target: Target, columns: int) -> Tile:
 
 
 def interleave(weight: Any) -> Any:
-    """A weight of two halves, ``cat(gate, up)``, with its rows in the order that the layout ``interleaved`` wants.
+    """A weight of two halves, ``cat(gate, up)``, with its rows in the order of the layout ``interleaved``.
 
     >>> import torch
     >>> interleave(torch.tensor([[1], [2], [10], [20]])).flatten().tolist()

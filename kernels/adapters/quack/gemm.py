@@ -160,7 +160,7 @@ def compile_gemm(design: Design, dtype: str, target: Target, tensors: Mapping[st
     gemm_class = getattr(QUACK.module(MODULE), _CLASSES[str(target)])
     library_gemm = gemm_class(Float32, to_cutlass(dtype), design.sides, (*design.blocks, 1), **special)
     clusters = 1
-    if not design.dynamic:  # else each cluster asks the GPU for its next tile, and the grid is that of all tiles
+    if not design.dynamic:  # else each cluster requests its next tile from the GPU, and the grid covers all tiles
         clusters = cutlass.utils.HardwareInfo().get_max_active_clusters(design.blocks[0] * design.blocks[1])
     swizzle = design.swizzle or SWIZZLE
     product = gemm_device.Product(library_gemm, clusters=clusters, swizzle=swizzle, swap=design.swap)

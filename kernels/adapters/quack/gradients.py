@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library, norms
@@ -41,19 +40,12 @@ def supports(config: Config, target: Target) -> str | None:
 def launch_refusal(config: Config) -> str | None:
     """Why the combination of tuned keys is not supported, or None.
 
-    >>> some = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
-    >>> launch_refusal({**some, "cluster": 2, "stages": 2})
+    >>> config = {"dtype": "float32", "hidden": 32768, "threads": 256, "row_threads": 256, "reload": "no", "tma": False}
+    >>> launch_refusal({**config, "cluster": 2, "stages": 2})
     'stages is 2: they take 256 KiB, and a block has 223; use fewer, a larger cluster, or fewer rows to a block'
     """
-    launch = [config.get(key) for key in _LAUNCH]
-    if launch == [None] * len(launch):
-        return None
-    if None in launch:
-        return (
-            f"{', '.join(_LAUNCH[:-1])} and {_LAUNCH[-1]} are one choice: give all six, or none for the library's own"
-        )
-    reason = norms.threads_refusal(config)
-    if reason:
+    reason = norms.launch_refusal(config, _LAUNCH)
+    if reason or config.get("threads") is None:
         return reason
     hidden, cluster, stages = (configs.integer(config, key) for key in ("hidden", "cluster", "stages"))
     if stages not in (2, 3):
@@ -240,22 +232,11 @@ def rmsnorm_bwd(
     )
 
 
-LAYERNORM_BWD = replace(
-    RMSNORM_BWD,
-    op="quack.layernorm_bwd",
-    arguments=(
-        Tensor("x", _MATRIX),
-        Tensor("weight", ("hidden",), "weight_dtype"),
-        Tensor("dout", _MATRIX),
-        Constant("dresidual_out", None),
-        Tensor("rstd", ("rows",), "float32"),
-        Tensor("mean", ("rows",), "float32"),
-        Tensor("dx", _MATRIX, role="out"),
-        Tensor("dweight", ("blocks", "hidden"), "float32", role="out"),
-        Constant("dresidual", None),
-        Tensor("dbias", ("blocks", "hidden"), "float32", role="out", when="bias"),
-        Constant("blocks", "blocks"),
-    ),
+LAYERNORM_BWD = RMSNORM_BWD.with_arguments(
+    "quack.layernorm_bwd",
+    Constant("dresidual_out", None),
+    Tensor("mean", ("rows",), "float32"),
+    Tensor("dbias", ("blocks", "hidden"), "float32", role="out", when="bias"),
 )
 
 

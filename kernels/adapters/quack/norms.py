@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from precast.kernels.adapters.quack import library
@@ -22,6 +21,7 @@ ARGUMENTS = {
 }  # fmt: skip
 _EPS = 1e-6
 _MATRIX = ("rows", "hidden")
+_LAUNCH = ("threads", "row_threads", "cluster", "reload")
 _ROW_THREADS = (8, 16, 32, 64, 128, 256)
 
 
@@ -43,17 +43,17 @@ def matrix_refusal(config: Config) -> str | None:
     return reason
 
 
-def launch_refusal(config: Config) -> str | None:
+def launch_refusal(config: Config, keys: Sequence[str] = _LAUNCH) -> str | None:
     """Why the combination of tuned keys is not supported, or None.
 
     >>> launch_refusal({"hidden": 4096, "threads": 128, "row_threads": 256, "cluster": 1, "reload": "no"})
     'row_threads is 256, and threads 128: use as many or fewer of 8, 16, 32, 64, 128, 256 to a row'
     """
-    launch = [config.get(key) for key in ("threads", "row_threads", "cluster", "reload")]
-    if launch == [None] * 4:
+    given = [config.get(key) is not None for key in keys]
+    if not any(given):
         return None
-    if None in launch:
-        return "threads, row_threads, cluster and reload are one choice: give all four, or none for the library's own"
+    if not all(given):
+        return f"{', '.join(keys[:-1])} and {keys[-1]} are one choice: give all, or none for the library's own"
     return threads_refusal(config)
 
 
@@ -213,20 +213,12 @@ def rmsnorm(
     )
 
 
-LAYERNORM = replace(
-    RMSNORM,
-    op="quack.layernorm",
-    arguments=(
-        Tensor("x", _MATRIX),
-        Tensor("weight", ("hidden",), "weight_dtype"),
-        Tensor("bias", ("hidden",), "weight_dtype", when="bias"),
-        Constant("residual", None),
-        Tensor("out", _MATRIX, role="out"),
-        Constant("residual_out", None),
-        Tensor("rstd", ("rows",), "float32", role="out", when="statistics"),
-        Tensor("mean", ("rows",), "float32", role="out", when="statistics"),
-        Constant("eps", _EPS),
-    ),
+LAYERNORM = RMSNORM.with_arguments(
+    "quack.layernorm",
+    Tensor("bias", ("hidden",), "weight_dtype", when="bias"),
+    Constant("residual", None),
+    Constant("residual_out", None),
+    Tensor("mean", ("rows",), "float32", role="out", when="statistics"),
 )
 
 

@@ -47,8 +47,8 @@ class Check:
     def parse(cls, value: object) -> Check:
         """Read what ``to_json`` gave; raises FormatError.
 
-        >>> one = Check(problem={"n": 4}, output="x", error=math.inf, fault="wrong")
-        >>> Check.parse(one.to_json()) == one
+        >>> check = Check(problem={"n": 4}, output="x", error=math.inf, fault="wrong")
+        >>> Check.parse(check.to_json()) == check
         True
         """
         data = fields.as_object(value)

@@ -17,9 +17,9 @@ _NAMES = {"nan": "with NaN", "infinity": "with infinity", "zero": "with zeros", 
 class Scenario:
     """One run. ``pattern`` is what outputs hold before it; ``special`` names values that are put into the inputs.
 
-    A ``repeated`` one has the inputs and the workspace of the first run, whose bits it must give. ``least_alignment``
-    moves every tensor to an address that is aligned as the signature asks, and no better. ``left_out`` says why a run
-    is not made.
+    A ``repeated`` run has the inputs and the workspace of the first run, and must give the same bits.
+    ``least_alignment`` moves every tensor to an address that is aligned as the signature requires, and no better.
+    ``left_out`` is the reason why a run is skipped.
     """
 
     name: str

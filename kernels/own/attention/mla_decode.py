@@ -27,8 +27,8 @@ _UNUSED = -1  # what stands in the table behind a sequence's last page
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "page": 64, "lse": False}
-    >>> supports({**some, "keys": 128}, Target.parse("sm_90a"))
+    >>> config = {"dtype": "bfloat16", "page": 64, "lse": False}
+    >>> supports({**config, "keys": 128}, Target.parse("sm_90a"))
     'keys is 128: shared memory holds 0 stages of so many latents, and 2 are needed; use 64 or fewer'
     """
     return configs.not_among(config, "dtype", ("bfloat16", "float16")) or latent_of(config).refusal()
@@ -140,8 +140,8 @@ def tolerance(config: Config) -> Tolerance:
 def cost(config: Config, problem: Problem) -> Cost:
     """Two products of every head with every latent; latents, queries and results once each.
 
-    >>> some = {"batch": 1, "heads": 16, "keys": 1000, "kinds": 1}
-    >>> cost({"dtype": "bfloat16", "page": 64}, some)
+    >>> problem = {"batch": 1, "heads": 16, "keys": 1000, "kinds": 1}
+    >>> cost({"dtype": "bfloat16", "page": 64}, problem)
     Cost(flops=34816000, bytes=1186816)
     """
     keys, rows = sum(lengths(config, problem)), problem["batch"] * problem["heads"]

@@ -28,9 +28,9 @@ _SKIPPED = 5  # every fifth token of a problem has no slot
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "q_heads": 32, "kv_heads": 8, "head_dim": 128, "rotary_dim": 100}
-    >>> some = {**some, "page": 16, "table_dtype": "float32", "index_dtype": "int64", "cache_dtype": None}
-    >>> supports({**some, "norm": False, "threads": 128}, Target.parse("sm_90a"))
+    >>> config = {"dtype": "bfloat16", "q_heads": 32, "kv_heads": 8, "head_dim": 128, "rotary_dim": 100}
+    >>> config = {**config, "page": 16, "table_dtype": "float32", "index_dtype": "int64", "cache_dtype": None}
+    >>> supports({**config, "norm": False, "threads": 128}, Target.parse("sm_90a"))
     'rotary_dim is 100: use a multiple of 16, from 16 to the head_dim of 128'
     """
     if reason := configs.not_among(config, "threads", _THREADS):
@@ -169,9 +169,9 @@ def tolerance(config: Config) -> Tolerance:
 def cost(config: Config, problem: Problem) -> Cost:
     """Three operations for each element that is rotated; everything read once and written once.
 
-    >>> some = {"dtype": "bfloat16", "q_heads": 32, "kv_heads": 8, "head_dim": 128, "rotary_dim": None, "threads": 128}
-    >>> some = {**some, "table_dtype": "float32", "index_dtype": "int64", "cache_dtype": None}
-    >>> cost(some, {"tokens": 1})
+    >>> config = {"dtype": "bfloat16", "q_heads": 32, "kv_heads": 8, "head_dim": 128, "rotary_dim": None}
+    >>> config = {**config, "threads": 128, "table_dtype": "float32", "index_dtype": "int64", "cache_dtype": None}
+    >>> cost(config, {"tokens": 1})
     Cost(flops=15360, bytes=25104)
     """
     heads, tokens = heads_of(config), problem["tokens"]

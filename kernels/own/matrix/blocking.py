@@ -190,8 +190,8 @@ class Blocking:
 
         Tiles of the same weights stand one after another, so that the L2 cache has them for all but the first.
 
-        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2)
-        >>> [one.position(block, 3) for block in (0, 1, 2, 6)]
+        >>> blocking = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2)
+        >>> [blocking.position(block, 3) for block in (0, 1, 2, 6)]
         [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
         """
         share = block % self.split
@@ -206,8 +206,8 @@ class Blocking:
     def steps(self, k: Any, share: Any) -> Any:
         """Steps of the block that takes every ``split``-th one from its share on; none where k is short.
 
-        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=4)
-        >>> [one.steps(64 * 5 + 8, share) for share in range(4)]
+        >>> blocking = Blocking(tokens=16, rows=64, depth=64, swap=True, split=4)
+        >>> [blocking.steps(64 * 5 + 8, share) for share in range(4)]
         [2, 2, 1, 1]
         """
         return ((k + self.depth - 1) // self.depth + self.split - 1 - share) // self.split

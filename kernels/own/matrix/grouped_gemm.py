@@ -54,8 +54,8 @@ def grouping_of(config: Config) -> Grouping:
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "out_dtype": "bfloat16", "experts": 32, "tile": (64, 96), "cluster": (1, 1)}
-    >>> supports({**some, "activation": ""}, Target.parse("sm_90a"))
+    >>> config = {"dtype": "bfloat16", "out_dtype": "bfloat16", "experts": 32, "tile": (64, 96), "cluster": (1, 1)}
+    >>> supports({**config, "activation": ""}, Target.parse("sm_90a"))
     'tile has n 96: use one of 64, 128, 256'
     """
     for key, allowed in (("dtype", _DTYPES), ("out_dtype", _STORED)):
@@ -106,8 +106,8 @@ class GroupedProduct:
     def problems(self, config: Config) -> Sequence[Problem]:
         """Sizes around every boundary of a tile, with padded rows, and a model's size last.
 
-        >>> some = {"experts": 8, "dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 1)}
-        >>> MASKED.problems(some)[0]
+        >>> config = {"experts": 8, "dtype": "bfloat16", "activation": "", "tile": (64, 128), "cluster": (1, 1)}
+        >>> MASKED.problems(config)[0]
         {'m': 0, 'n': 128, 'k': 128, 'padding': 0}
         """
         blocks = grouping_of(config)
@@ -175,7 +175,7 @@ class GroupedProduct:
         return {"out": out}
 
     def peer(self, config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-        """torch's grouped product of the same rows, which it wants one after another."""
+        """torch's grouped product of the same rows, copied one after another as it takes them."""
         import torch
 
         half = config["dtype"] == config["out_dtype"] == "bfloat16"
@@ -235,8 +235,8 @@ def tolerance(config: Config) -> Tolerance:
 def cost(config: Config, problem: Problem) -> Cost:
     """Two operations a product; the weights of experts with rows, and each row, once through memory.
 
-    >>> some = {"dtype": "bfloat16", "out_dtype": "bfloat16", "activation": "", "experts": 3}
-    >>> cost(some, {"m": 2, "n": 8, "k": 8})
+    >>> config = {"dtype": "bfloat16", "out_dtype": "bfloat16", "activation": "", "experts": 3}
+    >>> cost(config, {"m": 2, "n": 8, "k": 8})
     Cost(flops=768, bytes=448)
     """
     m, n, k, experts = problem["m"], problem["n"], problem["k"], configs.integer(config, "experts")

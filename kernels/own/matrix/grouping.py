@@ -30,8 +30,8 @@ class Grouping:
     ``scaled``, sums are scaled at each 128 of k. With ``gated``, half of the rows are of a gate, and the others of what
     it is multiplied with.
 
-    >>> one = Grouping(tokens=64, rows=128, width=2)
-    >>> one.depth, one.stages, one.groups
+    >>> grouping = Grouping(tokens=64, rows=128, width=2)
+    >>> grouping.depth, grouping.stages, grouping.groups
     (64, 8, 2)
     """
 
@@ -136,8 +136,8 @@ class Grouping:
 
         Tiles that are taken together lie in a square: they read as few rows of tokens and of weights as can be.
 
-        >>> one = Grouping(tokens=64, rows=128, width=2)
-        >>> [one.position(number, 20, 3) for number in (0, 1, 16, 48, 59)]
+        >>> grouping = Grouping(tokens=64, rows=128, width=2)
+        >>> [grouping.position(number, 20, 3) for number in (0, 1, 16, 48, 59)]
         [(0, 0), (1, 0), (0, 1), (16, 0), (19, 2)]
         """
         above = number // (_TALL * clusters)
@@ -162,8 +162,8 @@ class Grouping:
         The results of a warp are four matrices of 8 by 8: of 8 tokens the first 8 rows, then the others, then those of
         the next 8 tokens.
 
-        >>> one = Grouping(tokens=64, rows=128, width=2)
-        >>> [one.turned(thread) for thread in (0, 1, 8, 16, 32)]
+        >>> grouping = Grouping(tokens=64, rows=128, width=2)
+        >>> [grouping.turned(thread) for thread in (0, 1, 8, 16, 32)]
         [(0, 0), (1, 0), (0, 8), (8, 0), (0, 16)]
         """
         lane = thread % WARP

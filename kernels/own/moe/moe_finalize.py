@@ -19,8 +19,8 @@ _LARGEST = 6.0  # in size, of the results in problems, beyond which hardly one o
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "float32", "hidden": 4096, "topk": 8, "threads": 128, "unroll": 1}
-    >>> supports(some, Target.parse("sm_90a"))
+    >>> config = {"dtype": "float32", "hidden": 4096, "topk": 8, "threads": 128, "unroll": 1}
+    >>> supports(config, Target.parse("sm_90a"))
     'dtype is float32: use one of bfloat16, float16'
     """
     return moe_permute.refusal(config, ("bfloat16", "float16"))

@@ -23,8 +23,8 @@ _EXPERTS = 32  # of problems
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"dtype": "bfloat16", "hidden": 100, "topk": 8, "block": None, "threads": 128, "unroll": 1}
-    >>> supports(some, Target.parse("sm_90a"))
+    >>> config = {"dtype": "bfloat16", "hidden": 100, "topk": 8, "block": None, "threads": 128, "unroll": 1}
+    >>> supports(config, Target.parse("sm_90a"))
     'hidden is 100: use a multiple of 8, which are 16 bytes of bfloat16'
     """
     if reason := refusal(config, _DTYPES):

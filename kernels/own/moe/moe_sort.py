@@ -24,8 +24,8 @@ _MOST = 1024  # experts: one for each thread
 def supports(config: Config, target: Target) -> str | None:
     """Why a config cannot be built, or None.
 
-    >>> some = {"experts": 2048, "align": 1, "layout": "contiguous", "index_dtype": "int32", "cluster": 8}
-    >>> supports(some, Target.parse("sm_90a"))
+    >>> config = {"experts": 2048, "align": 1, "layout": "contiguous", "index_dtype": "int32", "cluster": 8}
+    >>> supports(config, Target.parse("sm_90a"))
     'experts is 2048: use 1 to 1024'
     """
     if not 1 <= configs.integer(config, "experts") <= _MOST:

@@ -45,7 +45,7 @@ def tolerance(config: Config) -> Tolerance:
       ``60 u`` for the exponential, which is itself off by ``4 u``. So is each in the sum.
     - The sum: ``u`` for each addition, and for each block of a cluster. It is scaled by another exponential each time
       that a larger value is met: once for a group of vectors at most, where the lanes of a warp put theirs together,
-      where a lane takes what another warp told, and where these are put together: ``8 u`` each.
+      where a lane takes the result of another warp, and where these are combined: ``8 u`` each.
     - A division and a multiplication: ``2 u``.
     """
     split, cluster = row_cases.split_of(config, "width"), configs.integer(config, "cluster")

@@ -5,7 +5,7 @@ for products of float64. A manifest builds it as any operator, with the keys of 
 
     compile: "precast.kernels.own.matrix.device.f64_operator:GemmF64Operator"
 
-The kernel is in ``gemm_f64.py`` beside this file; here is what CUTLASS asks of it.
+The kernel is in ``gemm_f64.py`` beside this file; here is the interface that CUTLASS calls.
 """
 
 from __future__ import annotations

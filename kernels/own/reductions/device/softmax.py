@@ -69,8 +69,8 @@ class Softmax(Rows):
 
     @cute.jit
     def whole_row(self, mine: Any) -> Any:
-        """The largest value of a row, and the sum of exponentials over it, of what each lane found. Both are told
-        together, so that warps wait for each other once."""
+        """The largest value of a row, and the sum of exponentials over it, from those of each lane. Both are
+        exchanged together, so that warps wait for each other once."""
         largest, total = together(*mine, min(self.split.lanes, WARP))
         if cutlass.const_expr(self.warps_per_row > 1):
             peaks, sums = self.exchange([largest, total])
