@@ -25,7 +25,7 @@ from precast.loader.format.index import Index, OpEntry, OpIndex, Runtime, digest
 from precast.loader.format.signature import Argument, Signature, Symbol
 from precast.loader.format.target import Target
 from precast.loader.resolve.cache import Cache
-from tests.helpers.compiled import kept
+from tests.helpers.native.compiled import kept
 
 NATIVE = Path(__file__).parent / "native"
 HOST = Host(arch=platform.machine(), glibc="2.17")

@@ -8,7 +8,7 @@ from pathlib import Path
 from precast.build.disk.memo import Memo
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_answers import InputAnswers
-from precast.build.inputs.inputs import Inputs
+from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.inputs.roots import Roots
 from precast.build.store.costs import Costs
 from precast.build.store.history import Verdict, explain, note_built
@@ -34,7 +34,8 @@ def built(folder: Path, *, installed: bool = False, **variables: str) -> Record:
     assert kept.answers is not None
     read = Inputs.of(kept.answers.answers(f"variable:{name}" for name in variables))
     key = OLD if installed else record_key(OLD, {}, read.answers)
-    record = Record(key=key, products=(), seconds=1.0, **{"installed" if installed else "inputs": read})
+    record = Record(key=key, products=(), seconds=1.0, inputs=NO_INPUTS if installed else read)
+    record = replace(record, installed=read if installed else NO_INPUTS)
     kept.put(OLD, record)
     note_built(kept.notes, variant(1), {"source": "a" * 64, "tools": {"ld": "2.40"}}, record.key)
     return record

@@ -47,8 +47,9 @@ def test_another_version_of_a_tool_changes_the_key(tool: str) -> None:
 def test_another_static_library_changes_the_key(tmp_path: Path) -> None:
     archive = tmp_path / "libcuda_dialect_runtime_static.a"
     archive.write_bytes(b"another one")
-    for change in ({"archive": archive}, {"cudart": archive}):
-        assert key_of(toolchain=replace(find_toolchain(), **change)) != key_of()
+    here = find_toolchain()
+    for other in (replace(here, archive=archive), replace(here, cudart=archive)):
+        assert key_of(toolchain=other) != key_of()
 
 
 def test_other_sources_change_the_key() -> None:

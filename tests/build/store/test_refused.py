@@ -58,12 +58,10 @@ def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path)
         assert other.texts == []  # it is another state, and nothing is wrong
 
 
-@pytest.mark.parametrize("read", [{"inputs": variables(TILE="1")}, {"installed": variables(TILE="1")}])
-def test_without_answers_nothing_that_was_read_is_taken_to_be_as_it_was(
-    tmp_path: Path, read: dict[str, Inputs]
-) -> None:
-    store = Store(tmp_path)
-    made = record(**{"inputs": NO_INPUTS, **read})
+@pytest.mark.parametrize("installed", [False, True])
+def test_without_answers_nothing_that_was_read_is_taken_to_be_as_it_was(tmp_path: Path, installed: bool) -> None:
+    store, read = Store(tmp_path), variables(TILE="1")
+    made = record(NO_INPUTS, installed=read) if installed else record(read)
     store.put(KEY, made)
     assert store.read(made.key) is not None
     assert store.get(KEY, H200) is None
