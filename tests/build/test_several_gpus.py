@@ -31,6 +31,8 @@ from tests.helpers.builds import HEAD
 from tests.helpers.plans import plan_files
 from tests.helpers.resolutions import HERE
 
+pytestmark = pytest.mark.usefixtures("without_torch")
+
 MODULE = f"""{HEAD}
 import os
 from precast.kernels import kernel

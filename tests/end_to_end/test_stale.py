@@ -97,9 +97,10 @@ EDITS: dict[str, tuple[Callable[[Project], object], str]] = {
 def test_each_way_of_reading_is_noticed_and_nothing_else(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.precast("store", "build", project.manifest, "-o", tmp_path / "cache")
-    assert project.to_build() == {}
+    found = project.to_build()
+    assert found == {}
     for name, (edit, noticed) in EDITS.items():
-        before = project.to_build()
+        before = found
         edit(project)
         found = project.to_build()
         assert found.keys() - before.keys() == {f"user.{name}_made"}, (name, found)

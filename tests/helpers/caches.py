@@ -26,7 +26,7 @@ from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
-from tests.helpers.compiled import kept
+from tests.helpers.native.compiled import kept
 
 NATIVE = Path(__file__).parent / "native"
 HOST = Host(arch=platform.machine(), glibc="2.17")

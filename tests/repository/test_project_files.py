@@ -88,7 +88,7 @@ def test_a_room_that_does_not_exist_is_an_error() -> None:
 
 def test_a_room_selects_its_tests_and_its_doctests() -> None:
     done = subprocess.run(
-        ["make", "-n", "test", "ROOM=loader/resolve"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "-n", "test", "ROOM=loader/resolve", "ARGS="], cwd=ROOT, capture_output=True, text=True, check=True
     )
     line = next(line for line in done.stdout.splitlines() if "pytest" in line)
     assert line.split()[-2:] == ["tests/loader/resolve", "src/precast/loader/resolve"], line

@@ -70,6 +70,7 @@ def test_our_own_errors_say_it_all() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_torch")
 def test_an_error_in_a_kernel_shows_the_path_through_the_authors_code(tmp_path: Path) -> None:
     (tmp_path / "adding.py").write_text(FAILING)
     with Worker(Target.parse("sm_90a"), {}, [tmp_path], profile_named("H200")) as worker:

@@ -18,6 +18,7 @@ TARGETS = (
     "sm_120a", "sm_120f", "sm_121a",
 )  # fmt: skip
 THOR = ("sm_110a", "sm_110f")
+pytestmark = pytest.mark.usefixtures("without_torch")
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from tests.helpers.gpu.signature_check import bind
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 TARGET = Target.parse("sm_90a")
 CONFIGS: list[tuple[str, dict[str, Value]]] = [
     ("scale", {"dtype": "bfloat16", "rank": 1, "threads": 128, "unroll": 4}),

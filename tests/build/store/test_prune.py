@@ -108,6 +108,7 @@ def test_beside_running_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pruning, "stored_files", list_then_use)
     with scratch_file(folder, ".writing-") as writing:
         (folder / ".writing-left").write_bytes(b"of a killed build")
+        assert writing not in [file.path for file in stored_files(store)]
         assert prune(store, keep=0).records == 3
         assert writing.exists()
     assert held(store) == [0]

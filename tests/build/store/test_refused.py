@@ -13,6 +13,8 @@ from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.inputs.roots import Roots
 from precast.build.store.key import record_key
 from precast.build.store.lookup import Lookup
+from precast.build.store.requested_facts import Asked, decode_asked, encode_asked
+from precast.build.store.key import artifact_key, record_key
 from precast.build.store.record import Record
 from precast.build.store.requested_facts import RequestedFacts, decode_requested_facts, encode_requested_facts
 from precast.build.store.store import Store, compressed
@@ -69,6 +71,15 @@ def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
     assert RequestedFacts.of(made[-1]) in kept and len(kept) < len(made)
 
 
+def test_the_record_of_an_artifact_is_found_by_the_artifacts_key(tmp_path: Path) -> None:
+    store, made = Store(tmp_path), [record(variables(TILE=value)) for value in "123"]
+    for one in made:
+        store.put(KEY, one)
+    for kind in ("object", "cubin"):
+        assert [store.made(artifact_key(one.key, "norm", kind), "norm", kind) for one in made] == made
+        assert store.made(artifact_key(KEY, "norm", kind), "norm", kind) is None
+
+
 def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:
     warned = Warned(tmp_path, TILE="1")
     warned.store.put(KEY, record())
@@ -99,6 +110,11 @@ def test_a_record_is_not_used_where_a_package_differs_from_what_it_was_made_of(t
     listed = replace(RequestedFacts.of(record(installed=variables(OTHER="2"))), digest=variables(OTHER="1").digest)
     warned.store.write(KEY, "asked", encode_requested_facts([listed]))
     assert warned.get() is None
+
+
+def test_the_order_in_which_names_were_asked_for_is_not_in_the_file() -> None:
+    one, other = Asked.of(record(variables(TILE="1"))), Asked.of(record(variables(OTHER="1")))
+    assert encode_asked([one, other]) == encode_asked([other, one])
 
 
 def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:

@@ -197,6 +197,18 @@ def test_a_folder_as_remote(tmp_path: Path, warnings: list[str]) -> None:
     assert not [p for p in (tmp_path / "remote").rglob("*") if "writing" in p.name]
 
 
+def test_more_files_are_sent_than_may_wait_at_once(
+    tmp_path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remotes, "_WAITING", 2)
+    store = shared(tmp_path, "one", warnings, patience=Patience(file=10.0))
+    for key in KEYS:
+        store.put(key, record(key))
+    store.finish()
+    assert not warnings
+    assert len(list((tmp_path / "remote").glob("??/*.record"))) == len(KEYS)
+
+
 def test_read_only_writes_nothing(tmp_path: Path, warnings: list[str]) -> None:
     store = shared(tmp_path, "one", warnings, read_only=True)
     store.store.put(KEYS[0], record(KEYS[0]))

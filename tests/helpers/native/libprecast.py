@@ -19,7 +19,7 @@ from precast.build.native import libprecast as libprecast_module
 from precast.build.native.libprecast import COMPILE, HEADER, compile_sources, sources, write_library
 from precast.build.native.tables import tables
 from tests.helpers.caches import NATIVE, ffi_folder
-from tests.helpers.compiled import kept
+from tests.helpers.native.compiled import kept
 
 OK, WRONG_REQUEST, CACHE_ERROR, INTEGRITY_ERROR, OP_NOT_FOUND, VARIANT_NOT_FOUND, LOAD_ERROR, NO_CUDA_DEVICE = range(8)
 WRONG_DEVICE, LAUNCH_ERROR = 8, 9

@@ -144,6 +144,8 @@ def test_a_newer_glibc_of_the_runtime_counts() -> None:
     newer = source(scale(), hosts=(Host(arch=HOST.arch, glibc="2.40"),))
     assert "needs glibc 2.40" in reason(ask(newer, dtype="bf16"))
     assert "no runtime library" in reason(ask(source(scale(), hosts=()), dtype="bf16"))
+    other = Host(arch="riscv64", glibc="2.17")
+    assert "no runtime library" in reason(ask(source(scale(), hosts=(other,)), dtype="bf16"))
     assert "cubin" in reason(ask(source(scale(kind="cubin", host=None)), dtype="bf16"))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-_WORK = Path(__file__).resolve().parents[2] / ".work"
+_WORK = Path(__file__).resolve().parents[3] / ".work"
 
 
 @cache
