@@ -10,8 +10,8 @@ import pytest
 
 from precast.build.ipc.message import Message
 from precast.build.store.record import Product, Record
+from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
-from precast.loader.format.target import Target
 from tests.helpers.caches import HOST, signature
 
 KEY = "0" * 64

@@ -11,12 +11,16 @@ from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.inputs.roots import Roots
-from precast.build.store.key import record_key
-from precast.build.store.lookup import Lookup
-from precast.build.store.requested_facts import Asked, decode_asked, encode_asked
 from precast.build.store.key import artifact_key, record_key
+from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.requested_facts import RequestedFacts, decode_requested_facts, encode_requested_facts
+from precast.build.store.requested_facts import (
+    Asked,
+    RequestedFacts,
+    decode_requested_facts,
+    encode_asked,
+    encode_requested_facts,
+)
 from precast.build.store.store import Store, compressed
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, tree
