@@ -95,7 +95,7 @@ def machine_facts() -> Facts:
         driver=_driver(),
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
-        toolchains=tuple(Toolchains().made()),
+        toolchains=tuple(Toolchains().environments()),
     )
     try:
         return _with_caches(facts)

@@ -15,10 +15,8 @@ from precast.build.store.key import artifact_key, record_key
 from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
 from precast.build.store.requested_facts import (
-    Asked,
     RequestedFacts,
     decode_requested_facts,
-    encode_asked,
     encode_requested_facts,
 )
 from precast.build.store.store import Store, compressed
@@ -80,8 +78,8 @@ def test_the_record_of_an_artifact_is_found_by_the_artifacts_key(tmp_path: Path)
     for one in made:
         store.put(KEY, one)
     for kind in ("object", "cubin"):
-        assert [store.made(artifact_key(one.key, "norm", kind), "norm", kind) for one in made] == made
-        assert store.made(artifact_key(KEY, "norm", kind), "norm", kind) is None
+        assert [store.record_of(artifact_key(one.key, "norm", kind), "norm", kind) for one in made] == made
+        assert store.record_of(artifact_key(KEY, "norm", kind), "norm", kind) is None
 
 
 def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:
@@ -117,8 +115,8 @@ def test_a_record_is_not_used_where_a_package_differs_from_what_it_was_made_of(t
 
 
 def test_the_order_in_which_names_were_asked_for_is_not_in_the_file() -> None:
-    one, other = Asked.of(record(variables(TILE="1"))), Asked.of(record(variables(OTHER="1")))
-    assert encode_asked([one, other]) == encode_asked([other, one])
+    one, other = RequestedFacts.of(record(variables(TILE="1"))), Asked.of(record(variables(OTHER="1")))
+    assert encode_requested_facts([one, other]) == encode_asked([other, one])
 
 
 def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:

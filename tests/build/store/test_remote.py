@@ -203,8 +203,8 @@ def test_more_files_are_sent_than_may_wait_at_once(
     monkeypatch.setattr(remotes, "_WAITING", 2)
     store = shared(tmp_path, "one", warnings, patience=Patience(file=10.0))
     for key in KEYS:
-        store.put(key, record(key))
-    store.finish()
+        store.store.put(key, record(key))
+    store.store.finish()
     assert not warnings
     assert len(list((tmp_path / "remote").glob("??/*.record"))) == len(KEYS)
 
