@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-#define TARGET "a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'"
+#define TARGET  "a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'"
 #define LARGEST ((int64_t)1 << 31)
 
 bool parse_target(struct text text, struct target *target) {
@@ -27,7 +27,8 @@ static bool is_tegra(int major, int minor) { return (major == 8 && minor == 7) |
 
 bool runs_on(struct target target, struct version capability) {
   if (capability.major != target.major) return false;
-  bool exact = target.suffix == 'a' || is_tegra(target.major, target.minor) || is_tegra(capability.major, capability.minor);
+  bool exact =
+      target.suffix == 'a' || is_tegra(target.major, target.minor) || is_tegra(capability.major, capability.minor);
   return exact ? capability.minor == target.minor : capability.minor >= target.minor;
 }
 
@@ -39,8 +40,8 @@ static void check_facts(const struct node *node) {
   object(node, 256);
   for (size_t i = 0; i < node->value->size; ++i) {
     struct node one = entry(node, i);
-    bool sound = one.value->kind == JSON_INT ||
-                 (one.value->kind == JSON_TEXT && one.value->size > 0 && one.value->size <= 256);
+    bool sound =
+        one.value->kind == JSON_INT || (one.value->kind == JSON_TEXT && one.value->size > 0 && one.value->size <= 256);
     for (size_t n = 0; sound && one.value->kind == JSON_TEXT && n < one.value->size; ++n)
       sound = one.value->data[n] >= ' ' && one.value->data[n] <= '~'; /* no GPU reports other texts */
     if (!sound) refuse(&one, "expected a number or a text");
@@ -57,8 +58,7 @@ static void read_assumptions(const struct node *node, struct artifact *artifact)
     struct node one = entry(&speed, i);
     if (find(needs.value, one.name)) refuse(&one, "the fact is also in needs");
   }
-  if (!needs.value->size && !speed.value->size)
-    refuse(node, "expected at least one fact");
+  if (!needs.value->size && !speed.value->size) refuse(node, "expected at least one fact");
   artifact->needs = needs.value, artifact->speed = speed.value;
 }
 
@@ -87,8 +87,9 @@ static void check_config(const struct node *node) {
 }
 
 static struct artifact read(const struct node *node) {
-  static const char *const names[] = {"key",       "config",    "target",     "host",     "kind",    "blob",    "symbol", "rank",
-                                      "signature", "resources", "provenance", "evidence", "assumes", "program", NULL};
+  static const char *const names[] = {"key",        "config",   "target",  "host",      "kind",
+                                      "blob",       "symbol",   "rank",    "signature", "resources",
+                                      "provenance", "evidence", "assumes", "program",   NULL};
   known(node, names);
   struct node assumes = at(node, "assumes"), program = at(node, "program");
   struct artifact artifact = {0};

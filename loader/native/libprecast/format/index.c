@@ -5,8 +5,8 @@
 #include "fields.h"
 
 #define BLOB_LIMIT ((int64_t)1 << 30)
-#define OP_LIMIT ((int64_t)256 << 20)
-#define VERSION 1
+#define OP_LIMIT   ((int64_t)256 << 20)
+#define VERSION    1
 
 struct blob read_blob(const struct node *node) {
   known(node, (const char *[]){"sha256", "size", "stored", "encoding", NULL});
@@ -57,8 +57,8 @@ static void check_version(const struct node *root, const char *expected) {
   double number = value->kind == JSON_INT ? (double)value->number : value->real;
   if (number == VERSION) return;
   root->call->has_remedy = true;
-  fail(root->call, PRECAST_CACHE_ERROR, "the cache has format version %.0f; this libprecast reads version %d: %s", number,
-       VERSION, number > VERSION ? "upgrade libprecast" : "rebuild the cache");
+  fail(root->call, PRECAST_CACHE_ERROR, "the cache has format version %.0f; this libprecast reads version %d: %s",
+       number, VERSION, number > VERSION ? "upgrade libprecast" : "rebuild the cache");
 }
 
 static struct runtime read_runtime(const struct node *node) {

@@ -46,8 +46,8 @@ struct rows read_tuning(struct call *call, const struct op *op);
 /* The time of the tiles of a problem, in units of one full wave. */
 double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
 
-/* The position of the artifact that should be fastest on a problem, among the keys of some artifacts in the author's order,
- * with the deciding measurement as text in *reason; -1 if nothing was measured. axes are sorted. */
+/* The position of the artifact that should be fastest on a problem, among the keys of some artifacts in the author's
+ * order, with the deciding measurement as text in *reason; -1 if nothing was measured. axes are sorted. */
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
             const struct text *keys, size_t key_count, const struct gpu *gpu, const char **reason);
 

@@ -1,4 +1,5 @@
-/* Expressions: numbers of 64 bits, made of what a call passes. loader/contract/format/program/expression.py has the same. */
+/* Expressions: numbers of 64 bits, made of what a call passes. loader/contract/format/program/expression.py has the
+ * same. */
 #include <string.h>
 
 #include "config.h"
@@ -36,7 +37,8 @@ static bool is_leaf(struct text text) {
   if (!is_name((struct text){text.data, end})) return false;
   if (end == text.size) return true;
   struct text what = {text.data + end + 1, text.size - end - 1};
-  return dim_of(what, "shape") >= 0 || dim_of(what, "strides") >= 0 || is(what, "data") || is(what, "span") || is(what, "bits");
+  return dim_of(what, "shape") >= 0 || dim_of(what, "strides") >= 0 || is(what, "data") || is(what, "span") ||
+         is(what, "bits");
 }
 
 static bool changes(struct text leaf) { return ends(leaf, ".data") || ends(leaf, ".bits"); }
@@ -57,7 +59,8 @@ bool find_leaf(const struct arguments *arguments, struct text name, struct leaf 
       if (is(what, "bits") && !is_whole(argument->dtype)) return *leaf = (struct leaf){i, LEAF_BITS, 0}, true;
       continue;
     }
-    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"), rank = argument->shape ? (int)argument->shape->size : 0;
+    int shape = dim_of(what, "shape"), stride = dim_of(what, "strides"),
+        rank = argument->shape ? (int)argument->shape->size : 0;
     if (is(what, "data")) return *leaf = (struct leaf){i, LEAF_DATA, 0}, true;
     if (is(what, "span")) return *leaf = (struct leaf){i, LEAF_SPAN, 0}, true;
     if (shape >= 0 && shape < rank) return *leaf = (struct leaf){i, LEAF_SHAPE, (size_t)shape}, true;

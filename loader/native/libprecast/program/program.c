@@ -1,10 +1,10 @@
 /* The form of host programs. loader/contract/format/program/host_program.py has the same. */
 #include "program.h"
 
-#define STEPS 8
+#define STEPS      8
 #define PARAMETERS 64
-#define BYTES 4096
-#define WORDS 1024
+#define BYTES      4096
+#define WORDS      1024
 
 static struct argument argument_of(const struct json *one) {
   const struct json *dtype = find(one, TEXT("dtype")), *device = find(one, TEXT("device"));
@@ -65,7 +65,8 @@ static int64_t check_parameter(const struct node *node, struct arguments argumen
 }
 
 static void check_step(const struct node *node, struct arguments arguments) {
-  static const char *const names[] = {"kernel", "grid", "block", "cluster", "shared", "overlap", "when", "parameters", NULL};
+  static const char *const names[] = {"kernel",  "grid", "block",      "cluster", "shared",
+                                      "overlap", "when", "parameters", NULL};
   struct vocabulary words = {arguments, true};
   known(node, names);
   struct node kernel = at(node, "kernel"), shared = at(node, "shared"), overlap = at(node, "overlap");

@@ -89,7 +89,8 @@ static void put_limits(struct writer *writer, struct text dtype) {
 
 static void put_dims(struct writer *writer, const struct json *dims) {
   for (size_t i = 0; dims && i < dims->size; ++i) {
-    const struct json *dim = &dims->items[i], *symbol = dim->kind == JSON_TEXT ? find(writer->symbols, json_text(dim)) : NULL;
+    const struct json *dim = &dims->items[i],
+                      *symbol = dim->kind == JSON_TEXT ? find(writer->symbols, json_text(dim)) : NULL;
     put_word(writer, symbol != NULL);
     put_word(writer, symbol ? (int64_t)((const struct member *)((const char *)symbol - offsetof(struct member, value)) -
                                         writer->symbols->members)
@@ -103,13 +104,19 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   struct dtype dtype = {0, 0, 0};
   bool tensor = is(argument->kind, "tensor"), scalar = is(argument->kind, "scalar");
   int kind;
-  if (tensor && dlpack_dtype(argument->dtype, &dtype)) kind = TENSOR;
-  else if (is(argument->kind, "none")) kind = NONE;
-  else if (scalar && is(argument->dtype, "float32")) kind = FLOAT32;
-  else if (scalar && is(argument->dtype, "float64")) kind = FLOAT64;
-  else if (scalar && is_whole(argument->dtype)) kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
+  if (tensor && dlpack_dtype(argument->dtype, &dtype))
+    kind = TENSOR;
+  else if (is(argument->kind, "none"))
+    kind = NONE;
+  else if (scalar && is(argument->dtype, "float32"))
+    kind = FLOAT32;
+  else if (scalar && is(argument->dtype, "float64"))
+    kind = FLOAT64;
+  else if (scalar && is_whole(argument->dtype))
+    kind = is(argument->dtype, "bool") ? BOOLEAN : INTEGER;
   else
-    fail(writer->call, PRECAST_LOAD_ERROR, "%.12s cannot be launched: %s: native code reads no such argument; rebuild the cache",
+    fail(writer->call, PRECAST_LOAD_ERROR,
+         "%.12s cannot be launched: %s: native code reads no such argument; rebuild the cache",
          writer->artifact->key.data, quoted(writer->call, argument->name));
   put_word(writer, kind);
   put_word(writer, keep_text(writer, argument->name));
@@ -120,8 +127,10 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
   put_word(writer, dtype.code), put_word(writer, dtype.bits), put_word(writer, dtype.lanes);
   put_word(writer, argument->strides != NULL);
   put_word(writer, argument->alignment), put_word(writer, argument->divisibility);
-  if (kind == INTEGER || kind == BOOLEAN) put_limits(writer, argument->dtype);
-  else put_word(writer, 0), put_word(writer, 0);
+  if (kind == INTEGER || kind == BOOLEAN)
+    put_limits(writer, argument->dtype);
+  else
+    put_word(writer, 0), put_word(writer, 0);
   put_dims(writer, argument->shape);
   put_dims(writer, argument->strides);
   return slot + (kind == TENSOR ? 2 + 2 * (int64_t)rank : 1);
@@ -130,7 +139,8 @@ static int64_t put_argument(struct writer *writer, const struct argument *argume
 static int64_t slot_of(const struct writer *writer, const struct leaf *leaf) {
   static const int64_t after[] = {[LEAF_SPAN] = 1, [LEAF_SHAPE] = 2, [LEAF_STRIDE] = 2};
   const struct argument *argument = &writer->arguments.items[leaf->argument];
-  int64_t slot = writer->slots[leaf->argument] + (leaf->kind <= LEAF_STRIDE ? after[leaf->kind] : 0) + (int64_t)leaf->dim;
+  int64_t slot =
+      writer->slots[leaf->argument] + (leaf->kind <= LEAF_STRIDE ? after[leaf->kind] : 0) + (int64_t)leaf->dim;
   return leaf->kind == LEAF_STRIDE ? slot + (int64_t)argument->shape->size : slot;
 }
 
@@ -197,8 +207,10 @@ static int64_t put_calling(struct writer *writer, struct text op) {
     put(&text, is(one.kind, "tensor") ? ": Tensor([" : ": ");
     for (size_t n = 0; is(one.kind, "tensor") && one.shape && n < one.shape->size; ++n) {
       if (n) put(&text, ", ");
-      if (one.shape->items[n].kind == JSON_TEXT) put_text(&text, json_text(&one.shape->items[n]));
-      else put(&text, "%lld", (long long)one.shape->items[n].number);
+      if (one.shape->items[n].kind == JSON_TEXT)
+        put_text(&text, json_text(&one.shape->items[n]));
+      else
+        put(&text, "%lld", (long long)one.shape->items[n].number);
     }
     if (is(one.kind, "tensor")) put(&text, "], ");
     put_text(&text, is(one.kind, "none") ? TEXT("None") : one.dtype);
@@ -213,10 +225,10 @@ struct text program_code(struct call *call, struct text op, const struct artifac
   writer.queue.call = call;
   const struct json *steps = find(artifact->program, TEXT("steps"));
   int64_t slot = 0, passed = 0;
-  writer.arguments = arguments_of(call, artifact->signature), writer.symbols = find(artifact->signature, TEXT("symbols"));
+  writer.arguments = arguments_of(call, artifact->signature),
+  writer.symbols = find(artifact->signature, TEXT("symbols"));
   writer.slots = take(call, writer.arguments.count, sizeof *writer.slots);
-  for (size_t i = 0; i < writer.arguments.count; ++i)
-    passed += !is(writer.arguments.items[i].kind, "env_stream");
+  for (size_t i = 0; i < writer.arguments.count; ++i) passed += !is(writer.arguments.items[i].kind, "env_stream");
   keep_text(&writer, TEXT(""));
   put_word(&writer, MAGIC), put_word(&writer, 0), put_word(&writer, 0);
   put_word(&writer, put_calling(&writer, op));

@@ -19,7 +19,7 @@ struct candidate {
   bool literal;
   size_t reasons, differing;
   size_t position, of_variant; /* of one that serves: its position by the rules, and that of the first of its variant */
-  const char *why; /* the reasons; of one that serves, why it may be slower */
+  const char *why;             /* the reasons; of one that serves, why it may be slower */
 };
 
 struct resolution {
@@ -27,7 +27,7 @@ struct resolution {
   struct machine machine;
   struct candidate *accepted, *rejected; /* the best first, the nearest first */
   size_t accepted_count, rejected_count;
-  const char *measured; /* the measurement that decided; NULL without one */
+  const char *measured;     /* the measurement that decided; NULL without one */
   const struct op *nearest; /* the op in the first cache that has it */
   struct builder notes;
 };
