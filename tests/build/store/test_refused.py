@@ -115,8 +115,8 @@ def test_a_record_is_not_used_where_a_package_differs_from_what_it_was_made_of(t
 
 
 def test_the_order_in_which_names_were_asked_for_is_not_in_the_file() -> None:
-    one, other = RequestedFacts.of(record(variables(TILE="1"))), Asked.of(record(variables(OTHER="1")))
-    assert encode_requested_facts([one, other]) == encode_asked([other, one])
+    one, other = RequestedFacts.of(record(variables(TILE="1"))), RequestedFacts.of(record(variables(OTHER="1")))
+    assert encode_requested_facts([one, other]) == encode_requested_facts([other, one])
 
 
 def test_what_was_asked_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
