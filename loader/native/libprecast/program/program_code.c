@@ -7,6 +7,7 @@
 #include "dlpack_codes.h"
 #include "program.h"
 
+enum { END = 0, CONSTANT = 1, LEAF = 2 }; /* the operations of an expression that are no functions */
 enum { MAGIC = 0x50524731, CPU = 1, CUDA = 2 };
 enum { NONE, TENSOR, INTEGER, BOOLEAN, FLOAT32, FLOAT64 };
 
