@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-#define TARGET "a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'"
+#define TARGET  "a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'"
 #define LARGEST ((int64_t)1 << 31)
 
 bool parse_target(struct text text, struct target *target) {
@@ -35,8 +35,8 @@ static void check_facts(const struct node *node) {
   object(node, 256);
   for (size_t i = 0; i < node->value->size; ++i) {
     struct node one = entry(node, i);
-    bool sound = one.value->kind == JSON_INT ||
-                 (one.value->kind == JSON_TEXT && one.value->size > 0 && one.value->size <= 256);
+    bool sound =
+        one.value->kind == JSON_INT || (one.value->kind == JSON_TEXT && one.value->size > 0 && one.value->size <= 256);
     for (size_t n = 0; sound && one.value->kind == JSON_TEXT && n < one.value->size; ++n)
       sound = one.value->data[n] >= ' ' && one.value->data[n] <= '~'; /* what no GPU says is not compared */
     if (!sound) refuse(&one, "expected a number or a text");
@@ -83,8 +83,9 @@ static void check_config(const struct node *node) {
 }
 
 static struct artifact read(const struct node *node, int version) {
-  static const char *const names[] = {"key",       "config",    "target",     "host",     "kind", "blob",    "symbol", "rank",
-                                      "signature", "resources", "provenance", "evidence", "plan", "assumes", "program", NULL};
+  static const char *const names[] = {"key",    "config",  "target",    "host",      "kind",       "blob",
+                                      "symbol", "rank",    "signature", "resources", "provenance", "evidence",
+                                      "plan",   "assumes", "program",   NULL};
   struct node assumes = at(node, "assumes"), program = at(node, "program");
   if (assumes.value && version < 2) refuse(&assumes, "a file of version %d has no such field", version);
   if (program.value && version < 4) refuse(&program, "a file of version %d has no such field", version);

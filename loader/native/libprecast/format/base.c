@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK ((size_t)1 << 14)
+#define BLOCK  ((size_t)1 << 14)
 #define QUOTED 80
 
 struct block {

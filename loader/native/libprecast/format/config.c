@@ -6,37 +6,39 @@
 #include "fields.h"
 #include "dtypes.h"
 
-#define NESTED 12
-#define LONGEST 1024
+#define NESTED        12
+#define LONGEST       1024
 #define LONGEST_DTYPE 48
 
 static const char *plain(struct call *call, const struct json *value, struct json *out, int depth) {
   *out = *value;
   if (depth > NESTED) return "lists nest deeper than 12 levels: flatten the value";
   switch (value->kind) {
-    case JSON_REAL:
-      out->real = value->real + 0.0; /* -0.0 becomes 0.0 */
-      return isfinite(value->real) ? NULL : value->real > 0 ? "inf is not a config value: use a finite number"
-                                                            : "-inf is not a config value: use a finite number";
-    case JSON_BIG:
-      return "an integer beyond 64 bits is not a config value: use a smaller one";
-    case JSON_OBJECT:
-      return "dict is not a config value: use str, int, float, bool, None or lists of them";
-    case JSON_TEXT: {
-      size_t characters = 0;
-      for (size_t i = 0; i < value->size; ++i) characters += ((unsigned char)value->data[i] & 0xc0) != 0x80;
-      return characters <= LONGEST ? NULL
-                                   : format(call, "a text of %zu characters is not a config value: 1024 at most", characters);
-    }
-    case JSON_LIST: {
-      struct json *items = take(call, value->size, sizeof *items);
-      const char *why = NULL;
-      for (size_t i = 0; i < value->size && !why; ++i) why = plain(call, &value->items[i], &items[i], depth + 1);
-      out->items = items;
-      return why;
-    }
-    default:
-      return NULL;
+  case JSON_REAL:
+    out->real = value->real + 0.0; /* -0.0 becomes 0.0 */
+    return isfinite(value->real) ? NULL
+           : value->real > 0     ? "inf is not a config value: use a finite number"
+                                 : "-inf is not a config value: use a finite number";
+  case JSON_BIG:
+    return "an integer beyond 64 bits is not a config value: use a smaller one";
+  case JSON_OBJECT:
+    return "dict is not a config value: use str, int, float, bool, None or lists of them";
+  case JSON_TEXT: {
+    size_t characters = 0;
+    for (size_t i = 0; i < value->size; ++i) characters += ((unsigned char)value->data[i] & 0xc0) != 0x80;
+    return characters <= LONGEST
+               ? NULL
+               : format(call, "a text of %zu characters is not a config value: 1024 at most", characters);
+  }
+  case JSON_LIST: {
+    struct json *items = take(call, value->size, sizeof *items);
+    const char *why = NULL;
+    for (size_t i = 0; i < value->size && !why; ++i) why = plain(call, &value->items[i], &items[i], depth + 1);
+    out->items = items;
+    return why;
+  }
+  default:
+    return NULL;
   }
 }
 
@@ -80,7 +82,8 @@ static const char *not_a_dtype(struct call *call, const struct json *value) {
   struct text words[sizeof DTYPES / sizeof *DTYPES];
   for (size_t i = 0; i < sizeof DTYPES / sizeof *DTYPES; ++i) words[i] = text_of(DTYPES[i].word);
   struct text word = value->kind == JSON_TEXT ? json_text(value) : TEXT("");
-  return format(call, "%s is not a dtype%s", shown(call, value), suggest(call, word, words, sizeof words / sizeof *words));
+  return format(call, "%s is not a dtype%s", shown(call, value),
+                suggest(call, word, words, sizeof words / sizeof *words));
 }
 
 static const char *normal(struct call *call, struct text type, const struct json *value, struct json *out) {
@@ -141,23 +144,23 @@ static bool equals(const struct json *one, const struct json *other) {
 bool same(const struct json *one, const struct json *other) {
   if (one->kind != other->kind) return false;
   switch (one->kind) {
-    case JSON_NULL:
-      return true;
-    case JSON_BOOL:
-      return one->truth == other->truth;
-    case JSON_INT:
-      return one->number == other->number;
-    case JSON_REAL:
-      return one->real == other->real;
-    case JSON_TEXT:
-      return equal(json_text(one), json_text(other));
-    case JSON_LIST:
-      if (one->size != other->size) return false;
-      for (size_t i = 0; i < one->size; ++i)
-        if (!same(&one->items[i], &other->items[i])) return false;
-      return true;
-    default:
-      return false; /* numbers beyond 64 bits and objects are no config values */
+  case JSON_NULL:
+    return true;
+  case JSON_BOOL:
+    return one->truth == other->truth;
+  case JSON_INT:
+    return one->number == other->number;
+  case JSON_REAL:
+    return one->real == other->real;
+  case JSON_TEXT:
+    return equal(json_text(one), json_text(other));
+  case JSON_LIST:
+    if (one->size != other->size) return false;
+    for (size_t i = 0; i < one->size; ++i)
+      if (!same(&one->items[i], &other->items[i])) return false;
+    return true;
+  default:
+    return false; /* numbers beyond 64 bits and objects are no config values */
   }
 }
 
@@ -172,7 +175,8 @@ static struct json in_key_terms(const struct key *key, const struct json *value)
   struct text type = key->type;
   while (type.size && type.data[type.size - 1] == '?') --type.size;
   const char *name = value->kind == JSON_TEXT ? dtype_of(json_text(value)) : NULL;
-  if (!name || !of_dtype(key->name) || !(is(type, "str") || is(type, "any")) || !key->choice_count || chosen(key, value))
+  if (!name || !of_dtype(key->name) || !(is(type, "str") || is(type, "any")) || !key->choice_count ||
+      chosen(key, value))
     return *value;
   for (size_t i = 0; i < key->choice_count; ++i) {
     const char *other = key->choices[i].kind == JSON_TEXT ? dtype_of(json_text(&key->choices[i])) : NULL;
@@ -208,7 +212,8 @@ struct requirements requirements_of(struct call *call, struct text op, const str
     struct json *value = take(call, 1, sizeof *value);
     const char *why = normal_of(call, &keys[place], &config->members[i].value, value);
     if (why)
-      fail(call, PRECAST_WRONG_REQUEST, "op '%s', config key %s: %s", terminated(call, op), terminated(call, name), why);
+      fail(call, PRECAST_WRONG_REQUEST, "op '%s', config key %s: %s", terminated(call, op), terminated(call, name),
+           why);
     required.values[place] = value;
   }
   for (size_t i = 0; i < count; ++i) {

@@ -4,21 +4,21 @@
 
 void put_value(struct builder *builder, const struct json *value) {
   switch (value->kind) {
-    case JSON_NULL:
-      return put(builder, "None");
-    case JSON_BOOL:
-      return put(builder, value->truth ? "True" : "False");
-    case JSON_TEXT:
-      return put_quoted(builder, json_text(value));
-    case JSON_LIST:
-      put(builder, "(");
-      for (size_t i = 0; i < value->size; ++i) {
-        if (i) put(builder, ", ");
-        put_value(builder, &value->items[i]);
-      }
-      return put(builder, value->size == 1 ? ",)" : ")");
-    default:
-      return put_json(builder, value);
+  case JSON_NULL:
+    return put(builder, "None");
+  case JSON_BOOL:
+    return put(builder, value->truth ? "True" : "False");
+  case JSON_TEXT:
+    return put_quoted(builder, json_text(value));
+  case JSON_LIST:
+    put(builder, "(");
+    for (size_t i = 0; i < value->size; ++i) {
+      if (i) put(builder, ", ");
+      put_value(builder, &value->items[i]);
+    }
+    return put(builder, value->size == 1 ? ",)" : ")");
+  default:
+    return put_json(builder, value);
   }
 }
 

@@ -1,8 +1,8 @@
 /* The estimate: which of some variants is fastest on a problem, by measurements of others.
  *
  * A problem that was measured is chosen for by its own row. Between measurements, the times of the rows nearest to it
- * are carried over: each variant's time changes by the work that its tiles are, here and there, and what is then said by
- * nearer rows counts for more. precast's loader/format/estimate.py decides the same. */
+ * are carried over: each variant's time changes by the work that its tiles are, here and there, and what is then said
+ * by nearer rows counts for more. precast's loader/format/estimate.py decides the same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "tuning.h"
 
 #define NEAREST 8
-#define FALL 4
-#define NEAR 0.05
+#define FALL    4
+#define NEAR    0.05
 
 struct ranked {
   double apart;
@@ -71,8 +71,8 @@ static size_t near_rows(struct row *rows, size_t count, const struct gpu *gpu) {
 
 /* By how much each of some artifacts falls behind the best of them on a problem, as a logarithm. The work of the tiles
  * counts only where it is known of every artifact. One that has no time in the row counts as the slowest. */
-static bool losses(const struct row *row, const int64_t *sizes, const struct text *keys, size_t key_count, const bool *among,
-                   double *loss) {
+static bool losses(const struct row *row, const int64_t *sizes, const struct text *keys, size_t key_count,
+                   const bool *among, double *loss) {
   const struct table *table = row->table;
   bool tiled = true, any = false;
   double best = INFINITY, worst = -INFINITY;
@@ -95,7 +95,8 @@ static bool losses(const struct row *row, const int64_t *sizes, const struct tex
   return any;
 }
 
-static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact, const struct gpu *gpu) {
+static const char *told_of(struct call *call, const struct row *row, struct text key, bool exact,
+                           const struct gpu *gpu) {
   struct builder builder = {.call = call};
   struct text measured_on = row->table->gpu;
   if (!exact) put(&builder, "by the nearest measurements, of which the first is ");

@@ -60,7 +60,8 @@ static void expect(const struct node *node, enum kind kind, const char *name) {
 
 const struct node *object(const struct node *node, size_t most) {
   expect(node, JSON_OBJECT, "an object");
-  if (node->value->size > most) refuse(node, "%u entries, more than the %zu this reader takes", node->value->size, most);
+  if (node->value->size > most)
+    refuse(node, "%u entries, more than the %zu this reader takes", node->value->size, most);
   return node;
 }
 
@@ -81,7 +82,8 @@ bool truth(const struct node *node) {
 }
 
 int64_t count_of(const struct node *node, int64_t most) {
-  if (node->value && node->value->kind == JSON_BIG) refuse(node, "%.0f is not between 0 and %lld", node->value->real, (long long)most);
+  if (node->value && node->value->kind == JSON_BIG)
+    refuse(node, "%.0f is not between 0 and %lld", node->value->real, (long long)most);
   expect(node, JSON_INT, "int");
   int64_t number = node->value->number;
   if (number < 0 || number > most) refuse(node, "%lld is not between 0 and %lld", (long long)number, (long long)most);

@@ -39,7 +39,7 @@ struct text one_of(const struct node *node, const char *const words[]);
 /* The object, which may have no other keys than these, which end with NULL. */
 const struct node *known(const struct node *node, const char *const names[]);
 
-bool is_name(struct text text);      /* of a config key, an axis, a fact */
+bool is_name(struct text text); /* of a config key, an axis, a fact */
 bool is_op_name(struct text text);
 bool is_cache_name(struct text text);
 bool is_digest(struct text text);

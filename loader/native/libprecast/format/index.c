@@ -4,9 +4,9 @@
 
 #include "fields.h"
 
-#define BLOB_LIMIT ((int64_t)1 << 30)
-#define OP_LIMIT ((int64_t)256 << 20)
-#define NEWEST 4
+#define BLOB_LIMIT    ((int64_t)1 << 30)
+#define OP_LIMIT      ((int64_t)256 << 20)
+#define NEWEST        4
 #define WITH_PROGRAMS 4
 
 struct blob read_blob(const struct node *node) {
@@ -54,8 +54,7 @@ static int check_version(const struct node *root, const char *expected) {
   struct text name = string(&format);
   if (!is(name, expected)) refuse(&format, "%s is not '%s'", quoted(root->call, name), expected);
   int64_t number = version.value && version.value->kind == JSON_INT ? version.value->number : 0;
-  if (!version.value || (version.value->kind != JSON_INT && version.value->kind != JSON_BIG))
-    count_of(&version, 0);
+  if (!version.value || (version.value->kind != JSON_INT && version.value->kind != JSON_BIG)) count_of(&version, 0);
   if (number < 1 || number > NEWEST) {
     bool newer = number > NEWEST || (version.value->kind == JSON_BIG && version.value->real > 0);
     refuse(&version, "this reader knows versions 1 to %d, not %.0f: %s", NEWEST,

@@ -6,7 +6,7 @@
 #include "fields.h"
 
 #define INDEX_LIMIT (16 << 20)
-#define RUNTIMES 8
+#define RUNTIMES    8
 
 struct blob {
   struct text sha256, encoding;

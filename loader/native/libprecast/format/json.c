@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH 500
+#define DEPTH  500
 #define DIGITS 4300 /* of one number; as many as Python's reader takes */
 
 struct parser {
@@ -32,8 +32,11 @@ static void check_utf8(struct parser *p) {
   const unsigned char *at = (const unsigned char *)p->at, *end = (const unsigned char *)p->end;
   while (at < end) {
     unsigned char first = *at++;
-    int more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2
-               : first >= 0xf0 && first < 0xf5 ? 3 : -1;
+    int more = first < 0x80                    ? 0
+               : first >= 0xc2 && first < 0xe0 ? 1
+               : first >= 0xe0 && first < 0xf0 ? 2
+               : first >= 0xf0 && first < 0xf5 ? 3
+                                               : -1;
     if (more < 0 || end - at < more) refuse(p, "it is not UTF-8");
     unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
@@ -47,7 +50,10 @@ static unsigned hex4(struct parser *p) {
   if (p->end - p->at < 4) refuse(p, "an escape is cut");
   for (int i = 0; i < 4; ++i) {
     char c = *p->at++;
-    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
     if (digit < 0) refuse(p, "an escape is none");
     value = value * 16 + (unsigned)digit;
   }

@@ -65,33 +65,33 @@ static void put_json_text(struct builder *builder, struct text text) {
 
 void put_json(struct builder *builder, const struct json *value) {
   switch (value->kind) {
-    case JSON_NULL:
-      return put(builder, "null");
-    case JSON_BOOL:
-      return put(builder, value->truth ? "true" : "false");
-    case JSON_INT:
-      return put(builder, "%lld", (long long)value->number);
-    case JSON_BIG:
-      return put(builder, "%.0f", value->real);
-    case JSON_REAL:
-      return put_real(builder, value->real);
-    case JSON_TEXT:
-      return put_json_text(builder, json_text(value));
-    case JSON_LIST:
-      put(builder, "[");
-      for (size_t i = 0; i < value->size; ++i) {
-        if (i) put(builder, ",");
-        put_json(builder, &value->items[i]);
-      }
-      return put(builder, "]");
-    case JSON_OBJECT:
-      put(builder, "{");
-      for (size_t i = 0; i < value->size; ++i) {
-        if (i) put(builder, ",");
-        put_json_text(builder, value->members[i].name);
-        put(builder, ":");
-        put_json(builder, &value->members[i].value);
-      }
-      return put(builder, "}");
+  case JSON_NULL:
+    return put(builder, "null");
+  case JSON_BOOL:
+    return put(builder, value->truth ? "true" : "false");
+  case JSON_INT:
+    return put(builder, "%lld", (long long)value->number);
+  case JSON_BIG:
+    return put(builder, "%.0f", value->real);
+  case JSON_REAL:
+    return put_real(builder, value->real);
+  case JSON_TEXT:
+    return put_json_text(builder, json_text(value));
+  case JSON_LIST:
+    put(builder, "[");
+    for (size_t i = 0; i < value->size; ++i) {
+      if (i) put(builder, ",");
+      put_json(builder, &value->items[i]);
+    }
+    return put(builder, "]");
+  case JSON_OBJECT:
+    put(builder, "{");
+    for (size_t i = 0; i < value->size; ++i) {
+      if (i) put(builder, ",");
+      put_json_text(builder, value->members[i].name);
+      put(builder, ":");
+      put_json(builder, &value->members[i].value);
+    }
+    return put(builder, "}");
   }
 }

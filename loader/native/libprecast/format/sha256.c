@@ -17,23 +17,25 @@ static const uint32_t ROUNDS[64] = {
 static uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
 
 /* One round, whose words are named so that the next round's are the same ones, shifted by one. */
-#define ROUND(a, b, c, d, e, f, g, h, i)                                                                                 \
-  do {                                                                                                                   \
-    uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + ROUNDS[i] + w[i];            \
-    d += t;                                                                                                              \
-    h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));                               \
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
+  do {                                                                                                                 \
+    uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + ROUNDS[i] + w[i];         \
+    d += t;                                                                                                            \
+    h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));                            \
   } while (0)
 
 static void add_block(uint32_t state[8], const unsigned char *block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i)
-    w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+    w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
+           block[4 * i + 3];
   for (int i = 16; i < 64; ++i) {
     uint32_t low = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
     uint32_t high = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
     w[i] = w[i - 16] + low + w[i - 7] + high;
   }
-  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+           h = state[7];
   for (int i = 0; i < 64; i += 8) {
     ROUND(a, b, c, d, e, f, g, h, i);
     ROUND(h, a, b, c, d, e, f, g, i + 1);
@@ -44,7 +46,8 @@ static void add_block(uint32_t state[8], const unsigned char *block) {
     ROUND(c, d, e, f, g, h, a, b, i + 6);
     ROUND(b, c, d, e, f, g, h, a, i + 7);
   }
-  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g,
+      state[7] += h;
 }
 
 void sha256(const void *data, size_t size, char digest[DIGEST + 1]) {

@@ -1,7 +1,7 @@
 /* Signatures: what a kernel takes, as its op's file says it. */
 #include "artifact.h"
 
-#define NESTED 4
+#define NESTED  4
 #define LARGEST ((int64_t)1 << 31)
 
 static void check_dims(const struct node *node) {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST 1e12 /* microseconds: eleven days */
+#define LONGEST  1e12 /* microseconds: eleven days */
 #define VARIANTS 10000
-#define ROWS 100000
+#define ROWS     100000
 #define BY_WAVES 0.6 /* of the time of a kernel, the share that goes by whole waves of tiles */
 
 struct growing {
@@ -81,7 +81,9 @@ static void add_axis(const struct node *node, struct table *table, struct text n
   table->axes[table->axis_count++] = name;
 }
 
-static int by_text(const void *one, const void *other) { return compare(*(const struct text *)one, *(const struct text *)other); }
+static int by_text(const void *one, const void *other) {
+  return compare(*(const struct text *)one, *(const struct text *)other);
+}
 
 static bool repeats(const struct text *words, size_t count, struct call *call) {
   struct text *sorted = take(call, count, sizeof *sorted);
@@ -166,7 +168,8 @@ static void read_table(const struct node *node, struct growing *growing) {
     struct node one = item(&rows, i);
     known(&one, (const char *[]){"problem", "times", NULL});
     struct node problem = at(&one, "problem"), times = at(&one, "times");
-    if (list(&problem, AXES)->value->size != table->axis_count || list(&times, VARIANTS)->value->size != table->variant_count)
+    if (list(&problem, AXES)->value->size != table->axis_count ||
+        list(&times, VARIANTS)->value->size != table->variant_count)
       refuse(&one, "expected %zu sizes and %zu times", table->axis_count, table->variant_count);
     int64_t *sizes = take(call, table->axis_count, sizeof *sizes);
     double *microsecond = take(call, table->variant_count, sizeof *microsecond);

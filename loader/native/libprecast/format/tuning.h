@@ -46,8 +46,8 @@ struct rows read_tuning(struct call *call, const struct op *op);
 /* How long the tiles of a problem take, in units of one full wave of them. */
 double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
 
-/* Of some artifacts, by their keys in the author's order, the place of the one that should be fastest on a problem, with
- * what the measurements say in *told; -1 where nothing was measured. axes are sorted. */
+/* Of some artifacts, by their keys in the author's order, the place of the one that should be fastest on a problem,
+ * with what the measurements say in *told; -1 where nothing was measured. axes are sorted. */
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
             const struct text *keys, size_t key_count, const struct gpu *gpu, const char **told);
 

@@ -26,7 +26,8 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
   const struct json *problem = resolution->request->problem;
   struct candidate *accepted = resolution->accepted;
   size_t count = 0, *peers = take(call, resolution->accepted_count, sizeof *peers);
-  struct text *keys = take(call, resolution->accepted_count, sizeof *keys), *axes = take(call, problem->size, sizeof *axes);
+  struct text *keys = take(call, resolution->accepted_count, sizeof *keys),
+              *axes = take(call, problem->size, sizeof *axes);
   int64_t *sizes = take(call, problem->size, sizeof *sizes);
   for (size_t i = 0; i < resolution->accepted_count; ++i) {
     bool first_of_variant = i == 0 || accepted[i].of_variant != accepted[i - 1].of_variant;
@@ -47,8 +48,9 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
   struct gpu gpu = {name_of_device(&resolution->machine), resolution->machine.capability};
   int best = fastest(call, reading.rows, axes, sizes, problem->size, keys, count, &gpu, &resolution->measured);
   if (best < 0) {
-    put(&resolution->notes, "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
-                            " order decided: measure with 'precast bench', add with 'precast tune'\n");
+    put(&resolution->notes,
+        "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
+        " order decided: measure with 'precast bench', add with 'precast tune'\n");
     return;
   }
   struct candidate chosen = accepted[peers[best]];

@@ -53,7 +53,8 @@ static void list_op(struct call *call, void *argument) {
   if (!is(entry.sha256, digest)) damaged(call, path, "its digest is not the one in index.json");
   of_file(call, path, decode_op, decoding);
   size_t found = decoding->listed->op->rows->size;
-  if (found != entry.artifacts) damaged(call, path, format(call, "it lists %zu artifacts, not %zu", found, entry.artifacts));
+  if (found != entry.artifacts)
+    damaged(call, path, format(call, "it lists %zu artifacts, not %zu", found, entry.artifacts));
 }
 
 const struct op *op_of(struct call *call, struct cache *cache, struct text name) {
@@ -88,10 +89,12 @@ struct text read_bytes(struct call *call, struct cache *cache, const struct blob
     if (with_dictionary && (!index->has_dictionary || is(index->dictionary.encoding, "zstd+dictionary")))
       damaged(call, path, "it needs a dictionary, and the index names no readable one");
     if (with_dictionary && !cache->dictionary.data) keep_dictionary(call, cache);
-    data = decode(call, cache->zstd, data, blob->size, with_dictionary ? cache->dictionary : (struct text){NULL, 0}, path);
+    data =
+        decode(call, cache->zstd, data, blob->size, with_dictionary ? cache->dictionary : (struct text){NULL, 0}, path);
   }
   if (data.size == blob->size) sha256(data.data, data.size, digest);
-  if (data.size != blob->size || strcmp(digest, name)) damaged(call, path, "its content is not what the index promises");
+  if (data.size != blob->size || strcmp(digest, name))
+    damaged(call, path, "its content is not what the index promises");
   return data;
 }
 

@@ -65,10 +65,12 @@ struct text bytes_once(struct call *call, struct cache *cache, const struct blob
 void mark_checked(struct call *call, struct cache *cache, struct text sha256);
 
 /* A regular file of a cache, reached without following a link, and no longer than the limit. */
-struct text read_file(struct call *call, const char *root, const char *folder, const char *name, size_t limit, bool exact);
+struct text read_file(struct call *call, const char *root, const char *folder, const char *name, size_t limit,
+                      bool exact);
 
 /* The bytes of a frame of zstd, which must decode to a size; name is the file's, for errors. */
-struct text decode(struct call *call, struct zstd *zstd, struct text stored, size_t size, struct text dictionary, const char *name);
+struct text decode(struct call *call, struct zstd *zstd, struct text stored, size_t size, struct text dictionary,
+                   const char *name);
 
 _Noreturn void damaged(struct call *call, const char *path, const char *what);
 

@@ -19,7 +19,8 @@ static void put_advice(struct builder *builder, const struct resolution *resolut
     put_config(builder, nearest->config);
     put(builder, " for %.*s\n", (int)nearest->target_name.size, nearest->target_name.data);
   }
-  put(builder, "to build it, put this in the manifest of the cache, run 'precast build', and install the cache:\n  kernels:\n");
+  put(builder,
+      "to build it, put this in the manifest of the cache, run 'precast build', and install the cache:\n  kernels:\n");
   put(builder, "    - kernel: %.*s\n      config: ", (int)request->op.size, request->op.data);
   put_config(builder, request->config);
   if (request->target) put(builder, "\n      targets: [%s]", request->target);
@@ -38,7 +39,8 @@ void put_resolution(struct builder *builder, const struct precast_caches *caches
   put(builder, request->verified ? ", verified only\n" : "\n");
   for (size_t i = 0; i < count && i < most; ++i) {
     bool fits = i < resolution->accepted_count;
-    const struct candidate *one = fits ? &resolution->accepted[i] : &resolution->rejected[i - resolution->accepted_count];
+    const struct candidate *one =
+        fits ? &resolution->accepted[i] : &resolution->rejected[i - resolution->accepted_count];
     const char *measured = i == 0 && fits ? resolution->measured : NULL;
     put_row(builder, caches, one, !fits ? "refused" : i ? "fits" : "taken", measured ? measured : one->why);
   }

@@ -9,7 +9,7 @@
 #include "cache.h"
 
 #define OVERRIDE "PRECAST_ALLOW_UNSAFE_CACHES"
-#define OPEN (O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+#define OPEN     (O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
 
 struct reading {
   const char *root, *folder, *name;
@@ -42,7 +42,8 @@ static void refuse_strangers(struct call *call, const struct reading *reading, i
 
 static void missing(struct call *call, const struct reading *reading) {
   if (!reading->folder)
-    fail(call, PRECAST_CACHE_ERROR, "%s holds no index.json: give the directory that 'precast build -o' wrote", reading->root);
+    fail(call, PRECAST_CACHE_ERROR, "%s holds no index.json: give the directory that 'precast build -o' wrote",
+         reading->root);
   fail(call, PRECAST_INTEGRITY_ERROR,
        "%s/%s/%s is missing: reinstall the cache; if it was replaced while this process ran, restart", reading->root,
        reading->folder, reading->name);
@@ -53,7 +54,8 @@ static void unreadable(struct call *call, const struct reading *reading, int err
   fail(call, PRECAST_CACHE_ERROR,
        "%s/%s%s%s cannot be read (%s): a cache holds plain files and folders that this user may read, and no links;"
        " reinstall it",
-       reading->root, reading->folder ? reading->folder : "", reading->folder ? "/" : "", reading->name, strerror(error));
+       reading->root, reading->folder ? reading->folder : "", reading->folder ? "/" : "", reading->name,
+       strerror(error));
 }
 
 static void hold(struct call *call, struct reading *reading, int descriptor) {
@@ -66,7 +68,8 @@ static void read_it(struct call *call, void *argument) {
   struct stat facts;
   hold(call, reading, open(reading->root, O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (reading->folder) hold(call, reading, openat(reading->held[0], reading->folder, OPEN | O_DIRECTORY));
-  hold(call, reading, openat(reading->held[reading->count - 1], reading->name, OPEN | O_NONBLOCK)); /* a pipe does not wait */
+  hold(call, reading,
+       openat(reading->held[reading->count - 1], reading->name, OPEN | O_NONBLOCK)); /* a pipe does not wait */
   int file = reading->held[reading->count - 1];
   if (fstat(file, &facts)) unreadable(call, reading, errno);
   if (!S_ISREG(facts.st_mode))
@@ -77,7 +80,8 @@ static void read_it(struct call *call, void *argument) {
     if (fstat(reading->held[depth], &part)) unreadable(call, reading, errno);
     refuse_strangers(call, reading, depth, &part);
   }
-  size_t stated = facts.st_size < 0 ? 0 : (size_t)facts.st_size, room = (stated < reading->limit ? stated : reading->limit) + 1;
+  size_t stated = facts.st_size < 0 ? 0 : (size_t)facts.st_size,
+         room = (stated < reading->limit ? stated : reading->limit) + 1;
   size_t used = 0;
   char *data = take(call, room, 1);
   for (;;) {
@@ -88,7 +92,8 @@ static void read_it(struct call *call, void *argument) {
     if (got == 0 && used < room) break;
     if (used < room) continue;
     if (room > reading->limit) break; /* longer than it may be */
-    size_t more = room * 2 < reading->limit + 1 ? room * 2 : reading->limit + 1; /* it grew, or does not state its size */
+    size_t more =
+        room * 2 < reading->limit + 1 ? room * 2 : reading->limit + 1; /* it grew, or does not state its size */
     char *larger = take(call, more, 1);
     memcpy(larger, data, used);
     data = larger, room = more;
@@ -96,7 +101,8 @@ static void read_it(struct call *call, void *argument) {
   reading->data = (struct text){data, used};
 }
 
-struct text read_file(struct call *call, const char *root, const char *folder, const char *name, size_t limit, bool exact) {
+struct text read_file(struct call *call, const char *root, const char *folder, const char *name, size_t limit,
+                      bool exact) {
   struct reading reading = {.root = root, .folder = folder, .name = name, .limit = limit};
   bool done = attempt(call, read_it, &reading);
   for (int i = 0; i < reading.count; ++i) close(reading.held[i]);

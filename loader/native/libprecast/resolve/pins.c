@@ -14,12 +14,14 @@ static struct text pins_in_file(struct call *call, const char *path) {
   bool sound = file && !ferror(file);
   if (file) fclose(file);
   if (!sound)
-    fail(call, PRECAST_WRONG_REQUEST, "the pins name %s, which cannot be read as pins (%s): correct the file", path, strerror(errno));
+    fail(call, PRECAST_WRONG_REQUEST, "the pins name %s, which cannot be read as pins (%s): correct the file", path,
+         strerror(errno));
   if (size > LIMIT)
     fail(call, PRECAST_WRONG_REQUEST, "the pins name %s, which is larger than a list of pins: name another file", path);
   for (size_t i = 0; i < size; ++i)
     if (!data[i] || (unsigned char)data[i] >= 0x80)
-      fail(call, PRECAST_WRONG_REQUEST, "the pins name %s, which cannot be read as pins (it is no ASCII): correct the file", path);
+      fail(call, PRECAST_WRONG_REQUEST,
+           "the pins name %s, which cannot be read as pins (it is no ASCII): correct the file", path);
   return (struct text){data, size};
 }
 
@@ -51,7 +53,8 @@ const char *refused_by_pins(struct call *call, const char *pins, struct text nam
       what = (struct text){text.data + equals + 1, i - equals - 1};
     }
     if (!is_cache_name(whose) || !is_digest(what))
-      fail(call, PRECAST_WRONG_REQUEST, "%s is not a pin: write NAME=SHA256, the digest of index.json", quoted(call, whole));
+      fail(call, PRECAST_WRONG_REQUEST, "%s is not a pin: write NAME=SHA256, the digest of index.json",
+           quoted(call, whole));
     ++count;
     named = named || equal(whose, name);
     pinned = pinned || (equal(whose, name) && is(what, digest));
@@ -60,8 +63,9 @@ const char *refused_by_pins(struct call *call, const char *pins, struct text nam
   if (pinned) return NULL;
   const char *cache = terminated(call, name);
   if (!named) return format(call, "no pin names the cache '%s': pin %s=%s if you trust it", cache, cache, digest);
-  return format(call,
-                "the index of cache '%s' has the digest %.16s..., which is not the one that is pinned: reinstall the cache"
-                " that was pinned, or pin the new one if you trust it",
-                cache, digest);
+  return format(
+      call,
+      "the index of cache '%s' has the digest %.16s..., which is not the one that is pinned: reinstall the cache"
+      " that was pinned, or pin the new one if you trust it",
+      cache, digest);
 }

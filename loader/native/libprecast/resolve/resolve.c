@@ -44,7 +44,8 @@ static void judge(struct call *call, void *argument) {
   struct resolution *resolution = source->resolution;
   struct candidate candidate = {.cache = source->cache, .artifact = read_artifact(call, source->op, source->position)};
   const struct index *index = source->caches->caches[source->cache].index;
-  candidate.why = objections(call, &candidate.artifact, &source->required, index, &resolution->machine, &candidate.reasons);
+  candidate.why =
+      objections(call, &candidate.artifact, &source->required, index, &resolution->machine, &candidate.reasons);
   if (candidate.why) {
     for (size_t i = 0; i < source->required.count; ++i)
       candidate.differing += !matches(&source->required, i, candidate.artifact.config);
@@ -58,8 +59,8 @@ static void judge(struct call *call, void *argument) {
 
 static int order(int64_t one, int64_t other) { return (one > other) - (one < other); }
 
-/* The preferred has the lowest place: dtypes as the request writes them; exact, family, plain target; the caches' order;
- * the author's order; an object before a cubin; the artifact's key. */
+/* The preferred has the lowest place: dtypes as the request writes them; exact, family, plain target; the caches'
+ * order; the author's order; an object before a cubin; the artifact's key. */
 static int by_place(const struct candidate *one, const struct candidate *other) {
   const struct artifact *a = &one->artifact, *b = &other->artifact;
   int found = order(!one->literal, !other->literal);
@@ -84,20 +85,20 @@ static int by_value(const struct json *one, const struct json *other) {
   int found = order(one->kind, other->kind);
   if (found) return found;
   switch (one->kind) {
-    case JSON_BOOL:
-      return order(one->truth, other->truth);
-    case JSON_INT:
-      return order(one->number, other->number);
-    case JSON_REAL:
-      return (one->real > other->real) - (one->real < other->real);
-    case JSON_TEXT:
-      return compare(json_text(one), json_text(other));
-    case JSON_LIST:
-      found = order(one->size, other->size);
-      for (size_t i = 0; !found && i < one->size; ++i) found = by_value(&one->items[i], &other->items[i]);
-      return found;
-    default:
-      return 0;
+  case JSON_BOOL:
+    return order(one->truth, other->truth);
+  case JSON_INT:
+    return order(one->number, other->number);
+  case JSON_REAL:
+    return (one->real > other->real) - (one->real < other->real);
+  case JSON_TEXT:
+    return compare(json_text(one), json_text(other));
+  case JSON_LIST:
+    found = order(one->size, other->size);
+    for (size_t i = 0; !found && i < one->size; ++i) found = by_value(&one->items[i], &other->items[i]);
+    return found;
+  default:
+    return 0;
   }
 }
 
@@ -153,8 +154,9 @@ _Noreturn static void unknown_op(struct call *call, const struct precast_caches 
     for (size_t n = 0; n < ops->size; ++n) words[count++] = ops->members[n].name;
     put(&looked, "\n  %s: %u ops", caches->caches[i].path, ops->size);
   }
-  fail(call, PRECAST_OP_NOT_FOUND, "no cache holds op %s%s\ncaches looked at:%s\nOpen the cache that has the op, or build it",
-       quoted(call, op), suggest(call, op, words, count), looked.size ? built(&looked) : "\n  none");
+  fail(call, PRECAST_OP_NOT_FOUND,
+       "no cache holds op %s%s\ncaches looked at:%s\nOpen the cache that has the op, or build it", quoted(call, op),
+       suggest(call, op, words, count), looked.size ? built(&looked) : "\n  none");
 }
 
 struct resolution resolve(struct call *call, struct precast_caches *caches, const struct request *request, bool full) {

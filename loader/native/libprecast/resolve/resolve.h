@@ -19,7 +19,7 @@ struct candidate {
   bool literal;
   size_t reasons, differing;
   size_t place, of_variant; /* of those that serve: its place by the rules, and that of the first of its variant */
-  const char *why; /* the reasons; of one that serves, what may make it slow */
+  const char *why;          /* the reasons; of one that serves, what may make it slow */
 };
 
 struct resolution {
@@ -27,7 +27,7 @@ struct resolution {
   struct machine machine;
   struct candidate *accepted, *rejected; /* the best first, the nearest first */
   size_t accepted_count, rejected_count;
-  const char *measured; /* what the measurements say of the first one; NULL where they were not asked */
+  const char *measured;     /* what the measurements say of the first one; NULL where they were not asked */
   const struct op *nearest; /* the op in the first cache that has it */
   struct builder notes;
 };

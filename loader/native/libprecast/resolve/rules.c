@@ -5,8 +5,8 @@
 #include "facts.h"
 #include "resolve.h"
 
-#define FFI "apache-tvm-ffi"
-#define CUDA "nvidia-cuda-runtime" /* with -cu12 after it for CUDA 12 */
+#define FFI    "apache-tvm-ffi"
+#define CUDA   "nvidia-cuda-runtime" /* with -cu12 after it for CUDA 12 */
 #define REMEDY "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 #define UPDATE "update the driver, or build it for the target with a kernel that does not ask"
 
@@ -16,7 +16,8 @@ static struct builder *reason(struct builder *reasons, size_t *count) {
   return reasons;
 }
 
-static void meaning(struct builder *reasons, size_t *count, const struct artifact *artifact, const struct requirements *required) {
+static void meaning(struct builder *reasons, size_t *count, const struct artifact *artifact,
+                    const struct requirements *required) {
   bool differs = false;
   for (size_t i = 0; i < required->count; ++i) {
     struct text name = required->keys[i].name;
@@ -39,7 +40,8 @@ static void meaning(struct builder *reasons, size_t *count, const struct artifac
   }
 }
 
-static void described(struct builder *reasons, size_t *count, const struct artifact *artifact, const struct requirements *required) {
+static void described(struct builder *reasons, size_t *count, const struct artifact *artifact,
+                      const struct requirements *required) {
   bool unknown = false;
   for (size_t i = 0; i < artifact->config->size; ++i) {
     struct text name = artifact->config->members[i].name;
@@ -56,7 +58,8 @@ static void described(struct builder *reasons, size_t *count, const struct artif
   }
 }
 
-static void architecture(struct builder *reasons, size_t *count, const struct artifact *artifact, const struct machine *machine) {
+static void architecture(struct builder *reasons, size_t *count, const struct artifact *artifact,
+                         const struct machine *machine) {
   const char *target = artifact->target_name.data;
   int size = (int)artifact->target_name.size;
   if (!machine->has_capability) {
@@ -78,20 +81,21 @@ static void hosts(struct builder *reasons, size_t *count, const struct artifact 
   struct version needed = artifact->host.glibc;
   bool has_runtime = false;
   if (!equal(arch, machine->arch))
-    put(reason(reasons, count), "built for %.*s hosts, this one is %.*s", (int)arch.size, arch.data, (int)machine->arch.size,
-        machine->arch.data);
+    put(reason(reasons, count), "built for %.*s hosts, this one is %.*s", (int)arch.size, arch.data,
+        (int)machine->arch.size, machine->arch.data);
   for (size_t i = 0; i < index->runtime_count; ++i) {
     if (!equal(index->runtimes[i].host.arch, arch)) continue;
     has_runtime = true;
     if (older(needed, index->runtimes[i].host.glibc)) needed = index->runtimes[i].host.glibc;
   }
   if (older(machine->glibc, needed))
-    put(reason(reasons, count), "needs glibc %d.%d, this host has %d.%d", needed.major, needed.minor, machine->glibc.major,
-        machine->glibc.minor);
+    put(reason(reasons, count), "needs glibc %d.%d, this host has %d.%d", needed.major, needed.minor,
+        machine->glibc.major, machine->glibc.minor);
   if (artifact->object && !has_runtime) put(reason(reasons, count), "its cache has no runtime library for its host");
 }
 
-static void toolchain(struct builder *reasons, size_t *count, const struct index *index, const struct machine *machine) {
+static void toolchain(struct builder *reasons, size_t *count, const struct index *index,
+                      const struct machine *machine) {
   for (size_t i = 0; machine->driver.major && i < index->toolchain->size; ++i) {
     const struct member *one = &index->toolchain->members[i];
     struct version made = begins(one->name, CUDA) ? version_of(json_text(&one->value)) : (struct version){0, 0};
@@ -103,13 +107,16 @@ static void toolchain(struct builder *reasons, size_t *count, const struct index
   }
   const struct json *made = find(index->toolchain, TEXT(FFI));
   if (machine->ffi->absent) {
-    put(reason(reasons, count), "needs " FFI ", which is not installed (%s): pip install " FFI
-        ", and name its libtvm_ffi.so in PRECAST_TVM_FFI or precast_options", machine->ffi->absent);
+    put(reason(reasons, count),
+        "needs " FFI ", which is not installed (%s): pip install " FFI
+        ", and name its libtvm_ffi.so in PRECAST_TVM_FFI or precast_options",
+        machine->ffi->absent);
   } else if (made) {
     struct version version = version_of(json_text(made)), here = machine->ffi->version;
     const char *text = quoted(reasons->call, json_text(made));
     if (version.major != here.major || version.minor != here.minor)
-      put(reason(reasons, count), "made with " FFI " %.*s, %s is installed", (int)strlen(text) - 2, text + 1, machine->ffi->name);
+      put(reason(reasons, count), "made with " FFI " %.*s, %s is installed", (int)strlen(text) - 2, text + 1,
+          machine->ffi->name);
   }
 }
 
@@ -137,7 +144,9 @@ static const char *first_of(struct call *call, const struct json *failed) {
   return format(call, "%.*s", (int)strlen(text) - 2, text + 1);
 }
 
-static int by_text(const void *one, const void *other) { return compare(*(const struct text *)one, *(const struct text *)other); }
+static int by_text(const void *one, const void *other) {
+  return compare(*(const struct text *)one, *(const struct text *)other);
+}
 
 /* The capabilities on which an artifact was verified. */
 static const char *elsewhere(struct call *call, const struct json *evidence) {
@@ -159,12 +168,14 @@ static const char *elsewhere(struct call *call, const struct json *evidence) {
 }
 
 /* An artifact counts as verified on a capability where 'precast verify' passed on such a GPU, and failed on none. */
-static void verified(struct builder *reasons, size_t *count, const struct artifact *artifact, const struct machine *machine) {
+static void verified(struct builder *reasons, size_t *count, const struct artifact *artifact,
+                     const struct machine *machine) {
   const char *here = format(reasons->call, "%d.%d", machine->capability.major, machine->capability.minor);
   size_t proofs = 0;
   for (size_t i = 0; artifact->evidence && i < artifact->evidence->size; ++i) {
     const struct json *entry = &artifact->evidence->items[i], *failed = find(entry, TEXT("failed"));
-    if (!machine->has_capability || !has_word(entry, "check", TEXT("verify")) || !has_word(entry, "capability", text_of(here)))
+    if (!machine->has_capability || !has_word(entry, "check", TEXT("verify")) ||
+        !has_word(entry, "capability", text_of(here)))
       continue;
     ++proofs;
     if (failed && failed->kind == JSON_LIST && !failed->size) continue;
@@ -180,7 +191,8 @@ static void verified(struct builder *reasons, size_t *count, const struct artifa
 }
 
 /* The facts that are not as they were built in, as text; NULL where all are. */
-static const char *differing(struct call *call, const struct json *built_in, const struct machine *machine, bool *known) {
+static const char *differing(struct call *call, const struct json *built_in, const struct machine *machine,
+                             bool *known) {
   struct builder builder = {.call = call};
   *known = false;
   for (size_t i = 0; i < built_in->size; ++i) {

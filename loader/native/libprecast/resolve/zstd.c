@@ -19,10 +19,11 @@ static struct functions open_library(struct call *call, struct zstd *zstd) {
   const char *path = zstd->path ? zstd->path : LIBRARY;
   if (!zstd->library) zstd->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!zstd->library)
-    fail(call, PRECAST_LOAD_ERROR,
-         "%s is not installed, and this cache is compressed: install it (on Debian and Ubuntu: apt-get install libzstd1),"
-         " or name its path in precast_options",
-         path);
+    fail(
+        call, PRECAST_LOAD_ERROR,
+        "%s is not installed, and this cache is compressed: install it (on Debian and Ubuntu: apt-get install libzstd1),"
+        " or name its path in precast_options",
+        path);
   struct functions functions = {
       .content_size = dlsym(zstd->library, "ZSTD_getFrameContentSize"),
       .frame_size = dlsym(zstd->library, "ZSTD_findFrameCompressedSize"),
@@ -38,10 +39,12 @@ static struct functions open_library(struct call *call, struct zstd *zstd) {
   return functions;
 }
 
-struct text decode(struct call *call, struct zstd *zstd, struct text stored, size_t size, struct text dictionary, const char *name) {
+struct text decode(struct call *call, struct zstd *zstd, struct text stored, size_t size, struct text dictionary,
+                   const char *name) {
   struct functions zstd_is = open_library(call, zstd);
   size_t frame = zstd_is.frame_size(stored.data, stored.size);
-  if (zstd_is.is_error(frame)) damaged(call, name, format(call, "it is not readable as zstd (%s)", zstd_is.error(frame)));
+  if (zstd_is.is_error(frame))
+    damaged(call, name, format(call, "it is not readable as zstd (%s)", zstd_is.error(frame)));
   /* A frame states its decoded size, and zstd enforces it: nothing grows past the size in the index. */
   if (zstd_is.content_size(stored.data, stored.size) != size)
     damaged(call, name, "it does not decode to the size the index promises");
