@@ -33,7 +33,7 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels notebook bench emulate check format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels notebook bench emulate check tidy format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -80,12 +80,14 @@ check: check-environment ## lint, format, types, import direction, words, C code
 	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/mypy --strict .ci/words.py
 	@$(CHECK)/bin/clang-format --dry-run -Werror $(C_FILES)
-	@$(CHECK)/bin/python .ci/tidy.py $(CHECK)/bin/clang-tidy
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
 	@$(CHECK)/bin/lint-imports --no-cache
 	@$(CHECK)/bin/python .ci/words.py
 	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
 	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+
+tidy: check-environment ## look for mistakes in the C code with clang-tidy: half a minute
+	@$(CHECK)/bin/python .ci/tidy.py $(CHECK)/bin/clang-tidy
 
 format: check-environment ## let ruff fix and format the code, and clang-format the C code
 	@$(CHECK)/bin/ruff check --fix .

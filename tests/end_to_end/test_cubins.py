@@ -17,6 +17,7 @@ from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from tests.end_to_end.conftest import USER_MODULE, Run, manifest
 from tests.helpers.caches import Native
+from tests.helpers.echo import needs_call_path
 from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, libprecast, program
 
 __all__ = ["libprecast", "program"]
@@ -125,8 +126,10 @@ def test_those_of_two_hosts_are_one_cache(built: Path, tmp_path: Path, precast: 
     assert (merged / "index.json").read_bytes() == (built / "index.json").read_bytes()
 
 
+@needs_call_path
 def test_it_is_opened_without_a_device(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    native_program = pytest.importorskip("precast.loader.launch.native_program", reason="there is no call path")
+    from precast.loader.launch import native_program
+
     monkeypatch.setattr(native_program, "LIBRARY", str(Native(tmp_path).launches()))
     cache = Cache(built)
     (op,) = cache.index.ops

@@ -53,8 +53,8 @@ class Built:
             artifacts.append(self.change(one))
             contents[uncompressed(code).sha256] = code
         op = UncompressedOp(keys=self.keys, doc=self.doc, artifacts=tuple(artifacts))
-        runtime = self.runtime or RUNTIMES[self.host]
-        for name, data in pack_ops(self.name, self.tools, [runtime], {"scale": op}, contents, threads=1).items():
+        runtimes = [self.runtime or RUNTIMES[self.host]] if self.kind == "object" else []
+        for name, data in pack_ops(self.name, self.tools, runtimes, {"scale": op}, contents, threads=1).items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(data)
         return path

@@ -198,7 +198,7 @@ def test_an_editable_install_reads_the_tree(made: dict[str, Path]) -> None:
 
 
 def test_a_built_wheel_imports_alone(made: dict[str, Path], tmp_path: Path) -> None:
-    zipfile.ZipFile(made["out"] / f"precast_loader-{VERSION}-py3-none-any.whl").extractall(tmp_path)
+    zipfile.ZipFile(wheel_of(made["out"], "precast_loader")).extractall(tmp_path)
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import precast.loader as p; print(p.__file__)"
     done = subprocess.run([sys.executable, "-S", "-I", "-c", script], capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()) == tmp_path / "precast" / "loader" / "__init__.py"
