@@ -11,7 +11,7 @@ from precast.build.gpu.measure import measure, profile_from
 from precast.build.gpu.profile import Profiles, profile_named
 from precast.loader.errors import TargetError
 from precast.loader.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 H200 = {
     "name": "NVIDIA H200",

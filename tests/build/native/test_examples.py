@@ -12,8 +12,8 @@ import pytest
 from precast.build.native.libprecast import write_library
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
-from tests.helpers.plans import plan_files
 from tests.helpers.source_tree import ROOT
+from tests.helpers.variants import plan_files
 
 
 @pytest.fixture(scope="module")

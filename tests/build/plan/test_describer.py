@@ -18,7 +18,7 @@ from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
 from precast.loader.format.config import Key
 from precast.loader.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 SM90A = Target(9, 0, "a")
 MODULES = {

@@ -28,7 +28,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
 from precast.loader.format.config import complete
 from precast.loader.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
