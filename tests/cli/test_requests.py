@@ -150,7 +150,7 @@ def test_an_output_folder_that_cannot_be_used_is_a_wrong_request(
 ) -> None:
     """It is refused before anything is read, compiled or downloaded."""
     said = refused(capsys, *(word.format(cache=cache) for word in words), "-o", output)
-    assert "m.yaml is not a folder: choose another path" in said
+    assert "m.yaml is not a folder: choose another" in said
     assert (folder / "m.yaml").read_text() == MANIFEST
 
 
