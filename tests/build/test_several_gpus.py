@@ -28,8 +28,8 @@ from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from tests.helpers.builds import HEAD
-from tests.helpers.plans import plan_files
 from tests.helpers.resolutions import HERE
+from tests.helpers.variants import plan_files
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 

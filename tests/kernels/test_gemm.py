@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.plans import plan_files
 
 from precast.build.compile.executor import Local
 from precast.build.compile.outcome import Compiled, Object
@@ -29,7 +30,7 @@ from precast.kernels.gemm import gemm, problems, supports
 from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}

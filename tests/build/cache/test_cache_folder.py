@@ -124,10 +124,10 @@ def _dangling_link(path: Path) -> Path:
 
 
 REFUSED_PLACES = [
-    (_file, "is not a folder: choose another path"),
+    (_file, "is not a folder: choose another"),
     (_folder_of_sources, "is not a cache and not empty: choose an empty or a new folder"),
-    (_below_a_file, "is not a folder: choose another place"),
-    (_dangling_link, "is not a folder: choose another path"),
+    (_below_a_file, "is not a folder: choose another"),
+    (_dangling_link, "is not a folder: choose another"),
     (lambda path: Path("/proc/precast/cache"), "is not writable for this user: choose another folder"),
 ]
 

@@ -66,7 +66,7 @@ def test_one_that_was_swept_before_it_was_locked_is_made_again(tmp_path: Path, m
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomically(tmp_path / "a", b"old")
     monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(StoreError, match=r"cannot write .*/a: No space left on device; make room"):
+    with pytest.raises(StoreError, match=r"cannot write .*/a: No space left on device; free disk space"):
         write_atomically(tmp_path / "a", b"new")
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.helpers.plans import plan_files
 
 from precast.build.errors import ToolError
 from precast.build.gpu.measure import measure, profile_from
 from precast.build.gpu.profile import Profiles, profile_named
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 H200 = {
     "name": "NVIDIA H200",

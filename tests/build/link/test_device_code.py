@@ -11,7 +11,7 @@ from precast.build.link.device_code import cubins_in
 from precast.build.link.toolchain import find_toolchain
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import precast
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 TARGETS = (
     "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f",

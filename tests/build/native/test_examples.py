@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.helpers.plans import plan_files
 
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
 from tests.helpers.native.libprecast import libprecast_files
-from tests.helpers.plans import plan_files
 from tests.helpers.source_tree import ROOT
+from tests.helpers.variants import plan_files
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.helpers.plans import plan_files
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError
@@ -18,7 +19,7 @@ from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 SM90A = Target(9, 0, "a")
 MODULES = {

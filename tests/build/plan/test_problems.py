@@ -16,7 +16,7 @@ from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.problems import parse_problems
 from precast.build.plan.yaml.reader import read_yaml
 from precast.build.store.store import Store
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 sizes = st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True)
 pairs = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=3, unique=True)

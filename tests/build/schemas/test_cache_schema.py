@@ -99,7 +99,7 @@ CALL = {
             "env": {"A": 1},
             "skip_unsupported": True,
         },
-        {"script": "test_schema.py", "arguments": ["--fast", 1, 1.5], "libraries": "acme"},
+        {"script": "schemas/test_cache_schema.py", "arguments": ["--fast", 1, 1.5], "libraries": "acme"},
     ],
 }
 
@@ -186,7 +186,7 @@ X = (*ENTRY, "with", "x")
         ((*ENTRY, "call"), "acme"), ((*ENTRY, "call"), "a:b@quack"), ((*ENTRY, "tuned"), {"n": 1}),
         ((*ENTRY, "op"), "acme.norm"), ((*ENTRY, "emit"), "cubin"), ((*ENTRY, "parts"), ["a"]), (ENTRY, {"with": {}}),
         ((*ENTRY, "with"), []), ((*ENTRY, "with", "a-b"), 1), ((*ENTRY, "backward"), 1), ((*ENTRY, "libraries"), []),
-        ((*ENTRY, "libraries"), "Quack"), ((*ENTRY, "script"), "test_schema.py"), (X, {"dtype": "bf16"}),
+        ((*ENTRY, "libraries"), "Quack"), ((*ENTRY, "script"), "schemas/test_cache_schema.py"), (X, {"dtype": "bf16"}),
         (X, {"shape": [1]}), (X, {"dtype": "bf16", "shape": [1], "values": [1]}), ((*X, "shape"), 8),
         ((*X, "shape"), [-1, 8]), ((*X, "shape"), [1.5, 8]), ((*X, "shape"), [True, 8]), ((*X, "shape"), ["4*rows", 8]),
         ((*X, "shape"), [[1], 8]), ((*X, "strides"), "rows"), ((*X, "requires_grad"), 1), ((*X, "device"), "cuda"),

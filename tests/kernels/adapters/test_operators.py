@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.plans import plan_files
 
 from precast.build.compile.executor import Local
 from precast.build.compile.outcome import Compiled, Object
@@ -28,7 +29,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}

@@ -13,8 +13,8 @@ from precast.loader.contract.format.config import Key
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution, manifest_lines
-from tests.helpers.plans import plan_files
 from tests.helpers.resolutions import HERE, scale, source
+from tests.helpers.variants import plan_files
 
 MODULE = """
 def compile_it(dtype: str, hidden: int, tile: list[int] = [64, 64], stages: int = 2):

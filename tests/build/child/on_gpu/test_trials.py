@@ -110,7 +110,7 @@ def test_what_writes_wrong_values_is_told() -> None:
 
     trials = Trials("cpu")
     assert time(trials, case(off(0.1 * SLACK * 0.9))) == 2.0
-    with pytest.raises(Wrong, match=r"y is not what the reference says: 1\.1 times the tolerance; 4 of 4 values"):
+    with pytest.raises(Wrong, match=r"y differs from the reference: 1\.1 times the tolerance; 4 of 4 values"):
         time(trials, case(off(0.1 * SLACK * 1.1)))
     with pytest.raises(Wrong, match="4 left unwritten or NaN"):
         time(trials, case(lambda x, y, threads: None))
@@ -131,7 +131,7 @@ def test_without_a_reference_the_first_candidate_is_the_measure() -> None:
     declaration = declared(reference=None)
     trials = Trials("cpu")
     assert time(trials, case(lambda x, y, threads: y.copy_(x), 128, declaration)) == 2.0
-    with pytest.raises(Wrong, match=r"y is not what scale.dtype=float32, threads=128. for sm_90a says"):
+    with pytest.raises(Wrong, match=r"y differs from scale.dtype=float32, threads=128. for sm_90a"):
         time(trials, case(double, 64, declaration))
 
 

@@ -23,7 +23,7 @@ from precast.build.results.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
-from tests.helpers.plans import plan_files
+from tests.helpers.variants import plan_files
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 

@@ -164,7 +164,7 @@ def instructions(cache: Cache, artifact: Artifact, file: Path) -> set[str]:
 
 
 def test_the_manifest_names_only_what_can_be_built() -> None:
-    from tests.helpers.plans import plan_files
+    from tests.helpers.variants import plan_files
 
     plan = plan_files([MANIFEST])
     assert {variant.op for variant in plan.variants} == {*INSTRUCTIONS, "gemm_f64.operator"}
