@@ -14,7 +14,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.plans import plan_files
 
 from precast.build.compile.executor import Local
 from precast.build.compile.outcome import Compiled, Object

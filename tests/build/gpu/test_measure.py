@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.helpers.plans import plan_files
 
 from precast.build.errors import ToolError
 from precast.build.gpu.measure import measure, profile_from

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.helpers.plans import plan_files
 
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device

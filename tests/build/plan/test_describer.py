@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.helpers.plans import plan_files
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError

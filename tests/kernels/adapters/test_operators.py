@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.plans import plan_files
 
 from precast.build.compile.executor import Local
 from precast.build.compile.outcome import Compiled, Object
