@@ -136,13 +136,13 @@ def test_check_says_what_is_not_as_the_manifest_has_it(user: User) -> None:
     user.measured({32: {ONE: 1.0}, 64: {ONE: 2.0}})
     stale = precast(user.store, "check", user.manifest, user.cache)
     assert stale.returncode == 1
-    assert "missing: 2 measured times of user.k, which files under 'tuning' have" in stale.stdout
+    assert "missing: 2 measured times of user.k, from the files under 'tuning'" in stale.stdout
     user.build()
     assert precast(user.store, "check", user.manifest, user.cache).returncode == 0
     user.say()
     extra = precast(user.store, "check", user.manifest, user.cache)
     assert extra.returncode == 0
-    assert "extra: 2 measured times of user.k, which no file under 'tuning' has" in extra.stdout
+    assert "extra: 2 measured times of user.k, not in any file under 'tuning'" in extra.stdout
 
 
 def test_shards_merge_to_the_build_that_was_not_divided_and_diff_tells_measurements(user: User, tmp_path: Path) -> None:

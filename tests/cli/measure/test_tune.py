@@ -134,6 +134,17 @@ def test_a_file_of_either_kind_is_put_into_a_cache(folder: Path) -> None:
     assert [sorted(row.times.values()) for row in Cache(folder / "cache").op("scale").tuning] == [[1.0, 2.0]]
 
 
+def test_a_kernel_without_tiles_has_no_modelled_times(folder: Path) -> None:
+    done = precast("tune", "model", "m.yaml", "--cache", "cache", "--gpu", "H200", "--json")
+    assert done.returncode == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert result["modelled"] == 0 and result["gpu"]["name"] == "NVIDIA H200, modelled"
+    assert result["left_out"] == [
+        "scale({dtype: float32, layout: row}) for sm_90a: its kernel declares no tile or no cost"
+    ]
+    assert not (folder / "h200.json").exists()
+
+
 def test_pruning_prints_lines_for_the_manifest(folder: Path) -> None:
     """The first choice stays although it is slow, and what has no time stays as well."""
     times: dict[int, dict[Sizes, float]] = {
