@@ -69,7 +69,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
         inspect.Parameter(COMPILER, _KEYWORD, default=version(DSL_DISTRIBUTION), annotation=Tuned[str]),
     ]
     compile_it.__name__ = path.rpartition(".")[2].rpartition(":")[2]
-    compile_it.__doc__ = f"{path} of {library.distribution}, as its own front ends call it."
+    compile_it.__doc__ = f"{path} of {library.distribution}, as its own front ends ask for it."
     compile_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     declaration = Declaration(
         op=library.op(path),
