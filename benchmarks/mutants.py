@@ -32,7 +32,10 @@ ENVIRONMENT = Path(".work") / "test"
 SECONDS = 900  # of one run of the tests; a fault that makes them wait longer is found
 QUICK = ("-m", "not slow")
 
-ALSO = {"loader/contract/format": ("tests/loader/resolve",)}  # tests of a room that are in another one
+ALSO = {  # tests of a room that are in another one
+    "loader/contract/format": ("tests/loader/resolve",),
+    "loader/resolve": ("tests/attacks/files",),
+}
 WIDER = {
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
@@ -95,7 +98,18 @@ def copy_tree(scratch: Path) -> None:
 def run_tests(scratch: Path, paths: Iterable[str], options: Sequence[str] = QUICK) -> tuple[str, float]:
     """``passed``, the name of the test that failed, or another reason; and the seconds."""
     python = scratch / ENVIRONMENT / "bin" / "python"
-    command = [python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", *options, *paths]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-seed=0",
+        *options,
+        *paths,
+    ]
     begun = time.monotonic()
     process = subprocess.Popen(
         command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -100,3 +100,27 @@ def test_roots_name_files_by_the_innermost_folder(tmp_path: Path) -> None:
     tools, more = (roots.portable(str(tmp_path / name)) for name in ("tools", "more"))
     assert int(more.removeprefix("path")) == int(tools.removeprefix("path") or 1) + 1
     assert roots.path_of("search9/a") is None
+
+
+def test_an_input_that_is_gone_has_changed() -> None:
+    inputs = Inputs.of({"variable:TILE": "1", "variable:OTHER": None})
+    assert inputs.changed({"variable:TILE": "1"}) == ()
+    assert inputs.changed({}) == ("variable:TILE",)
+
+
+def test_the_value_of_a_variable_is_not_in_its_answer() -> None:
+    """Answers are kept where others may read them."""
+    answers = InputAnswers(Roots([], [], {"TOKEN": "secret"}))
+    assert "secret" not in str(answers.answers(["variable:TOKEN", "variables"]))
+
+
+def test_what_the_author_may_edit_is_told_apart() -> None:
+    mine = {"module:mine": "file:search/mine.py 1", "file:search/tiles.json": "2", "variable:TILE": "3"}
+    others = {
+        "module:precast.kernels.norm": "file:path/precast/kernels/norm.py 4",
+        "file:site/numpy/data": "5",
+        "distribution:numpy": "2.0 6",
+        "python": "CPython 3.12.1",
+    }
+    first, second = Inputs.of({**mine, **others}).split("mine")
+    assert (set(first.names), set(second.names)) == (set(mine), set(others))

@@ -279,3 +279,11 @@ def test_an_ops_file_lists_as_many_artifacts_as_the_index_says(path: Path) -> No
 
 def test_a_prompt_shows_a_cache_with_its_name_and_folder(cache: Cache) -> None:
     assert repr(cache) == f"<Cache {cache.name!r} at {str(cache.path)!r}, {len(cache.index.ops)} ops>"
+
+
+def test_a_cache_that_others_may_write_is_refused_and_one_that_a_group_may_is_not(path: Path) -> None:
+    path.chmod(0o775)
+    assert Cache(path).name == "demo"
+    path.chmod(0o757)
+    with pytest.raises(CacheError):
+        Cache(path)
