@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from precast.build.cache.assumed import assumptions_of
+from precast.build.cache.build_assumptions import assumptions_of
 from precast.build.gpu.gpu_table import TABLE
-from precast.loader.format.assumptions import Assumptions
-from precast.loader.format.target import Target
+from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.target import Target
 
 FACT = "max_blocks_per_multiprocessor"  # 32 on an A100, 16 on the smaller GPUs of its generation
 
