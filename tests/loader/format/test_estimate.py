@@ -13,7 +13,7 @@ from precast.loader.format.estimate import Choice
 from precast.loader.format.target import Capability
 from precast.loader.format.tiling import Tiling
 from precast.loader.format.tuning import Measured, joined, parse_tables, to_tables
-from tests.helpers.estimates import fastest
+from tests.helpers.resolutions import fastest
 
 HOPPER = Capability(9, 0)
 WIDE, NARROW, SPARE = "a" * 64, "b" * 64, "c" * 64
