@@ -1,13 +1,17 @@
-"""Ops of caches that exist in memory only, and a machine, for tests of resolution."""
+"""Ops of caches that exist in memory only, a machine, and estimates, for tests of resolution."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from precast.loader.contract.format.artifact import Artifact, Blob, Host
 from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.estimate import Choice, Estimate
 from precast.loader.contract.format.index import Index, OpIndex, Runtime
 from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning import Measured
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of
@@ -33,3 +37,21 @@ def source(
 def scale(target: str = "sm_90a", dtype: str = "bfloat16", threads: int = 128, **more: Any) -> Artifact:
     config = {"dtype": dtype, "layout": more.pop("layout", "row"), "threads": threads}
     return artifact(BLOB, config, target, **more)
+
+
+def fastest(
+    table: Iterable[Measured],
+    problem: Mapping[str, int],
+    keys: Iterable[str],
+    *,
+    gpu: str | None,
+    capability: Capability | None,
+) -> Choice | None:
+    """The choice for one problem."""
+    return Estimate(table, problem, keys, gpu=gpu, capability=capability).fastest(problem)
+
+
+def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """The distance of two problems with the same axes, in the logarithms of their sizes."""
+    points = ([math.log2(problem[axis] + 1) for axis in sorted(problem)] for problem in (one, other))
+    return math.dist(*points)

@@ -28,8 +28,7 @@ from precast.loader.resolve.choose import choose
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution
 from tests.helpers.caches import SCALE_KEYS, Native, demo, reader_of
-from tests.helpers.estimates import distance, fastest
-from tests.helpers.resolutions import HERE, scale, source
+from tests.helpers.resolutions import HERE, distance, fastest, scale, source
 
 HOPPER = Capability(9, 0)
 H200 = replace(HERE, device=Device(ordinal=0, name="NVIDIA H200", capability=HOPPER))

@@ -14,6 +14,7 @@ from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
 from precast.loader.errors import FormatError
 from tests.helpers.estimates import fastest
+from tests.helpers.resolutions import fastest
 
 HOPPER = Capability(9, 0)
 WIDE, NARROW, SPARE = "a" * 64, "b" * 64, "c" * 64
