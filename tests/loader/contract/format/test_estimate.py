@@ -13,7 +13,6 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
 from precast.loader.errors import FormatError
-from tests.helpers.estimates import fastest
 from tests.helpers.resolutions import fastest
 
 HOPPER = Capability(9, 0)
