@@ -24,6 +24,7 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.values import check_output_file
+from precast.loader.attach import library_named
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
