@@ -138,7 +138,8 @@ def _read_tuning(path: Path, at: Location) -> TuningFile:
         reason = f"{path} cannot be read ({error.strerror}): run 'precast tune measure', or correct the path"
         raise ManifestError(reason, at) from None
     except FormatError as error:
-        raise ManifestError(f"{path}: {error}: correct it, or measure again", at) from None
+        remedy = "" if error.remedy else ": correct it, or measure again"
+        raise ManifestError(f"{path}: {error}{remedy}", at) from None
 
 
 def _emitting(manifest: Manifest, emit: Sequence[str]) -> Manifest:

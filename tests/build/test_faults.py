@@ -153,7 +153,7 @@ def test_an_interrupted_build_ends_quickly_and_its_workers_with_it(tmp_path: Pat
             pytest.fail("a worker lives on")
         if number != signal.SIGKILL:
             assert build.returncode == 130
-            assert "interrupted: what was built is in the store" in build.stderr.read()
+            assert "interrupted: the store keeps what was built" in build.stderr.read()
     assert not (tmp_path / "cache").exists()
 
 

@@ -178,7 +178,7 @@ for m, threads in ((1, 32), (2, 64)):
     [
         (None, "cannot be read (No such file or directory): run 'precast tune measure', or correct the path"),
         ("[]", "expected an object, not list: correct it, or measure again"),
-        ('{"format": "precast-tuning", "version": 9}', "upgrade precast-loader"),
+        ('{"format": "precast-tuning", "version": 9}', "this precast reads version 1: upgrade precast"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_where_it_is_named(user: User, text: str | None, words: str) -> None:

@@ -70,7 +70,7 @@ def test_a_bomb_without_a_size(zstd: Any, own: Any) -> None:
     packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.content_size_flag: 0})
     stored = b"".join(packer.compress(bytes(1 << 24)) for _ in range(16)) + packer.flush()
     assert own.get_frame_parameters(stored).content_size == -1
-    with pytest.raises(own.ZstdError, match="larger than it may be"):
+    with pytest.raises(own.ZstdError, match="larger than its limit"):
         own.ZstdDecompressor().decompress(stored, max_output_size=100)
 
 

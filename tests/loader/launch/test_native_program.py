@@ -199,7 +199,7 @@ def test_what_native_code_cannot_run_is_refused(native: Native, tmp_path: Path, 
     signature = replace(SIGNATURE, arguments=(*SIGNATURE.arguments[:5], half, *SIGNATURE.arguments[6:]))
     with pytest.raises(LoadError, match="cannot be launched: factor: native code reads no bfloat16"):
         open_native(cache, "op", replace(made, signature=signature))
-    with pytest.raises(LoadError, match="a cubin without a launch plan, for tools to read"):
+    with pytest.raises(LoadError, match="a cubin without a host program, for tools to read"):
         open_native(cache, "op", replace(made, program=None))
 
 
