@@ -143,19 +143,6 @@ def test_its_host_code_is_opened_and_called(cache: Path) -> None:
     assert text == "43 (x: float32[n], y: float32[n], factor: float32)\n", "twice the argument, and one"
 
 
-def test_its_call_path_is_opened(cache: Path) -> None:
-    if obstacle():
-        pytest.skip(obstacle())
-    code = (
-        "from precast import loader\n"
-        "from precast.loader.launch.fastcall import open_fastcall\n"
-        "from precast.loader.launch.library import runtime_for\n"
-        "(found,) = [c for c in loader.caches() if c.name == 'fixture']\n"
-        "print(open_fastcall(found.cache, runtime_for(found.cache, 'x86_64').fastcall))"
-    )
-    assert run(code, PRECAST_CACHE_PATH=str(cache)).startswith("FastCall(")
-
-
 def test_its_wheel_is_found(folder: Path, tmp_path: Path) -> None:
     (wheel,) = folder.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
