@@ -19,7 +19,7 @@ class PrecastError(Exception):
     >>> issubclass(VariantNotFound, PrecastError), VariantNotFound.code
     (True, 'PCL07')
 
-    The code is no part of the message, which callers may compare or show: it is a note, which Python 3.11 and newer
+    The code is not part of the message, which callers may compare or show: it is a note, which Python 3.11 and newer
     print below the message of a traceback.
     """
 
@@ -58,10 +58,10 @@ class FormatError(PrecastError, ValueError):
 
     code = "PCL03"
 
-    def __init__(self, message: str, place: str = "", *, remedy: str = "") -> None:
+    def __init__(self, message: str, place: str = "", *, remedy: str = "") -> None:  # words: allow
         super().__init__(message + (f" in {place!r}" if place else "") + (f": {remedy}" if remedy else ""))
         self.message = message
-        self.place = place
+        self.place = place  # words: allow
         self.remedy = remedy
 
     def within(self, outer: str | int) -> FormatError:
@@ -71,11 +71,11 @@ class FormatError(PrecastError, ValueError):
         "expected int, not str in 'artifacts[3].size'"
         """
         if not self.place:
-            place = f"[{outer}]" if isinstance(outer, int) else outer
+            path = f"[{outer}]" if isinstance(outer, int) else outer
         else:
             head = f"[{outer}]" if isinstance(outer, int) else outer
-            place = head + (self.place if self.place.startswith("[") else f".{self.place}")
-        return FormatError(self.message, place, remedy=self.remedy)
+            path = head + (self.place if self.place.startswith("[") else f".{self.place}")
+        return FormatError(self.message, path, remedy=self.remedy)
 
 
 class CacheError(PrecastError):

@@ -21,7 +21,7 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
         ),
         "tuning": (
             "Files of measurements, relative to the manifest: one, or a list. Every build puts the measurements of its "
-            "variants into the cache. `precast tune` writes such files."
+            "variants into the cache. `precast tune measure` writes such files."
         ),
         "toolchain": (
             "The compiler and the libraries that its kernels are built with, in a separate environment: a mapping "

@@ -70,8 +70,8 @@ def attach(
 ) -> Attachment:
     """Have libraries take their kernels from caches. Call this before they are imported.
 
-    A second call attaches further libraries. It may also change ``mode`` and ``missing``, for all: a server that is
-    warm goes on ``frozen``.
+    A second call attaches further libraries. It may also change ``mode`` and ``missing``, for all: to ``frozen``,
+    for example, once a server is warm.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def cached_compile(
 
     The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
     values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
-    arguments share an entry here as they do there. Of ``type_only`` parameters only a number's type is part of the key.
+    arguments share an entry here as they do there. For ``type_only`` parameters, only a number's type is in the key.
     """
     path = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
@@ -60,7 +60,7 @@ def cached_compile(
 
     hooked: Any
     info: Any = None
-    if type_only:  # the values of a call are no key, and must not be kept
+    if type_only:  # the values of a call are not a key, and must not be kept
         hooked = TypeOnlyCompile(frozenset(type_only), signature, look_up, compile_it)
         clear_answers = hooked.cache_clear
     elif isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both

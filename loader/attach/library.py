@@ -174,7 +174,7 @@ def library_named(name: str) -> Library:
     for declared_name, module in Installed().entry_points("precast.libraries"):
         if declared_name == name:
             return declare(importlib.import_module(module).LIBRARY)
-    known = ", ".join(sorted({*SHIPPED, *_declared}))
+    names = ", ".join(sorted({*SHIPPED, *_declared}))
     raise ConfigError(
-        f"no library {name!r} is declared: use one of {known}, or declare it with precast.loader.attach.declare(...)"
+        f"no library {name!r} is declared: use one of {names}, or declare it with precast.loader.attach.declare(...)"
     )

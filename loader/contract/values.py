@@ -25,7 +25,7 @@ else:
 
     def dataclass_transform(**_: object) -> Callable[[Any], Any]:
         """Declares to type checkers that ``frozen`` makes dataclasses."""
-        return lambda made: made
+        return lambda cls: cls
 
 
 class _Shape:
@@ -59,9 +59,9 @@ class _OfClass:
         self.name, self.find = name, find
 
     def __get__(self, instance: object, cls: Any) -> Any:
-        found = self.find(cls)
-        setattr(cls, self.name, found)
-        return found
+        fact = self.find(cls)
+        setattr(cls, self.name, fact)
+        return fact
 
 
 def _dataclass_fields(cls: Any) -> Any:
@@ -141,12 +141,12 @@ class Immutable(metaclass=_Values):
                 raise TypeError(f"{type(self).__name__} takes {takes}")
             named.update(given)
         for name, put, default, factory in shape.slots:
-            one = named.pop(name, default)
-            if one is MISSING:
+            value = named.pop(name, default)
+            if value is MISSING:
                 if factory is MISSING:
                     raise TypeError(f"{type(self).__name__} needs the field {name!r}")
-                one = factory()
-            put(self, one)
+                value = factory()
+            put(self, value)
         if named:
             raise TypeError(f"{type(self).__name__} has no field {next(iter(named))!r}")
 
@@ -187,10 +187,10 @@ def replace(old: T, **changes: object) -> T:
 
 def _restored(cls: Any, values: tuple[object, ...]) -> Any:
     """A copy, for ``copy`` and its like: they would set fields, which are frozen."""
-    made = object.__new__(cls)
-    for slot, one in zip(cls.__shape__.slots, values, strict=True):
-        slot[1](made, one)
-    return made
+    copy = object.__new__(cls)
+    for slot, value in zip(cls.__shape__.slots, values, strict=True):
+        slot[1](copy, value)
+    return copy
 
 
 def _lt(self: Any, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A fetch: the index, ops and blobs of a cache, each checked before the next is requested, then put into place."""
+"""A fetch: the index, ops and blobs of a cache, each checked before the next is requested, then installed."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class _Fetch:
 
     @property
     def received(self) -> int:
-        """The bytes that came over the network, but for manifests and tables."""
+        """The bytes that came over the network, except manifests and tables."""
         return self._download.received
 
     def index(self, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Staging: the folder where a fetch collects a cache before it is put into place. An interrupted fetch keeps it, so
+"""Staging: the folder where a fetch collects a cache before it is installed. An interrupted fetch keeps it, so
 that the next one resumes; nothing in it is trusted, all of it is checked again.
 
 One process at a time locks it. It is beside the cache, or inside it where the cache is a mount point, under a name
@@ -171,7 +171,7 @@ class Staging:
 
 @contextlib.contextmanager
 def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
-    """The staging folder of a cache, locked by this process. It is removed once the cache has been put into place.
+    """The staging folder of a cache, locked by this process. It is removed once the cache has been installed.
 
     ``wait`` is called with a message before this waits for another fetch that has the lock.
     """

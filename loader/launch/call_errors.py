@@ -45,9 +45,9 @@ def naming(message: str, names: Sequence[str]) -> str:
     'Mismatched Tensor on argument #0 (x)'
     """
 
-    def name(place: re.Match[str]) -> str:
-        number = int(place[1])
-        return f"{place[0]} ({names[number]})" if number < len(names) else place[0]
+    def name(position: re.Match[str]) -> str:
+        number = int(position[1])
+        return f"{position[0]} ({names[number]})" if number < len(names) else position[0]
 
     return _PLACE.sub(name, message)
 

@@ -42,5 +42,5 @@ def missing() -> str | None:
 
 
 def is_turned_off() -> bool:
-    """Whether the environment asks that every call goes through tvm_ffi."""
+    """Whether the environment requires that every call goes through tvm_ffi."""
     return os.environ.get(VARIABLE) == "0" or os.environ.get(_SKIPS) == "1"

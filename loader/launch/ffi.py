@@ -48,7 +48,7 @@ def import_tvm_ffi() -> Any:
     """Import tvm_ffi, which loads torch where that is installed.
 
     Where torch has its own DLPack exchange, tvm_ffi is kept from looking for an add-on with the same service: that
-    search asks whether CUDA is available, and takes a fifth of a second where CUDA is not up yet.
+    search checks whether CUDA is available, and takes a fifth of a second where CUDA is not up yet.
     """
     with IMPORT_LOCK:
         if "tvm_ffi" in sys.modules:

@@ -1,7 +1,7 @@
 """Libraries: the checked bytes of an artifact, opened by the dynamic linker without a file on any disk.
 
-The dynamic linker's tables belong to the process. So for the names of runtime libraries, where it matters
-what is open, the linker itself is asked.
+The dynamic linker's tables belong to the process. So where it matters which runtime libraries are
+open, the linker itself is queried for their names.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     The linker knows an open library by its path, and would return the library that had ``/proc/self/fd/N`` before. So
     the path holds the digest (``digest_path``): equal paths then mean equal bytes. The linker also knows a library by
     its file's device and inode. The mapping keeps the file, and with it the inode, for as long as the library is open;
-    but old kernels (before 5.9) number inodes with 32 bits and start again. So the linker is asked which library it
-    returned, and if that is another one, a file with another inode is tried.
+    but old kernels (before 5.9) number inodes with 32 bits and start again. So the path of the returned
+    library is checked, and if it is another one, a file with another inode is tried.
     """
     held: list[int] = []
     try:
@@ -208,24 +208,24 @@ def _process() -> ctypes.PyDLL:
 
 def address_in(handle: int, symbol: str) -> int | None:
     """The address of a symbol of a library, or of one that it needs; None where there is none."""
-    found: int | None = _process().dlsym(ctypes.c_void_p(handle), symbol.encode())
-    return found
+    address: int | None = _process().dlsym(ctypes.c_void_p(handle), symbol.encode())
+    return address
 
 
 def _link_info(library: int) -> LinkInfo:
-    found = ctypes.POINTER(ctypes.c_void_p)()  # to the public part of ``struct link_map``: base address, path
+    link_map = ctypes.POINTER(ctypes.c_void_p)()  # to the public part of ``struct link_map``: base address, path
     handle = ctypes.c_void_p(library)
-    if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(found)) != 0 or not found:
+    if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(link_map)) != 0 or not link_map:
         return LinkInfo("", -1)
-    base, path = found[:2]
+    base, path = link_map[:2]
     return LinkInfo(ctypes.string_at(path).decode("ascii", "replace") if path else "", base or 0)
 
 
 def _base_of(address: int) -> int:
     """The base address of the library that an address belongs to; -2 for an address in no library."""
-    place = (ctypes.c_void_p * 4)()  # ``Dl_info``: path, base address, symbol, its address
-    found = _process().dladdr(ctypes.c_void_p(address), ctypes.byref(place))
-    return int(place[1] or 0) if found else -2
+    info = (ctypes.c_void_p * 4)()  # ``Dl_info``: path, base address, symbol, its address
+    inside = _process().dladdr(ctypes.c_void_p(address), ctypes.byref(info))
+    return int(info[1] or 0) if inside else -2
 
 
 def _open_under(soname: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Objects that stand for a number, such as the DSL's ``Int32(5)``: they have a method that tvm_ffi asks for it."""
+"""Objects that stand for a number, such as the DSL's ``Int32(5)``: they have a method that tvm_ffi calls to get it."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class _Writer:
             slot = self._argument(argument, slot)
         for step in steps:
             self._step(step)
-        for place, expression in self._later:
-            self._words[place] = len(self._words)
+        for position, expression in self._later:
+            self._words[position] = len(self._words)
             self._expression(expression)
         self._words[1:3] = len(self._words), len(self._texts)
         return struct.pack(f"<{len(self._words)}q", *self._words) + bytes(self._texts)

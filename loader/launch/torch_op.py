@@ -27,7 +27,7 @@ class Operators:
     def register(self, kernel: Kernel, name: str | None, outputs: Iterable[str] | None) -> Callable[..., Any]:
         """The operator of a kernel; the parameters are those of ``loader.torch_op``."""
         if not isinstance(kernel, Kernel):
-            raise ConfigError(f"{kernel!r} is no kernel: give what loader.get returned")
+            raise ConfigError(f"{kernel!r} is not a kernel: give what loader.get returned")
         name = name or f"precast::{kernel.op.replace('.', '_')}_{kernel.artifact.key[:12]}"
         if _NAME.fullmatch(name) is None:
             raise ConfigError(f"{name!r} is not the name of an operator: write it like 'mine::{kernel.op}'")
@@ -35,8 +35,8 @@ class Operators:
         with self._lock:
             if name not in self._registered:
                 self._registered[name] = (schema, kernel, *_register(kernel, name, schema))
-            known, registered, operator, _ = self._registered[name]
-        if (known, registered.artifact.key) != (schema, kernel.artifact.key):
+            schema_before, registered, operator, _ = self._registered[name]
+        if (schema_before, registered.artifact.key) != (schema, kernel.artifact.key):
             raise ConfigError(
                 f"the operator {name} is registered for another kernel, {registered!r}: choose another name"
             )
@@ -57,14 +57,14 @@ def schema_of(kernel: Kernel, outputs: Iterable[str] | None = None) -> str:
     return f"({', '.join(_declared(kernel, a, a.name in written, i) for i, a in enumerate(passed))}) -> ()"
 
 
-def _declared(kernel: Kernel, argument: Argument, written: bool, place: int) -> str:
+def _declared(kernel: Kernel, argument: Argument, written: bool, position: int) -> str:
     name = argument.name
     if not name.isidentifier():
         raise ConfigError(
             f"{kernel.op}: {name!r} cannot name an operator's argument: rename it in @kernel(arguments=..)"
         )
     if argument.kind == "tensor":
-        return f"Tensor(a{place}!) {name}" if written else f"Tensor {name}"
+        return f"Tensor(a{position}!) {name}" if written else f"Tensor {name}"
     if argument.kind == "none":
         return f"Tensor? {name}"
     if argument.kind == "shape" or (

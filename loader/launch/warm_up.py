@@ -48,7 +48,7 @@ def warm_up(address: int, signature: Signature, driver: Driver, ordinal: int) ->
     Parameters
     ----------
     address
-        Of the entry.
+        The address of the entry.
     signature
         What it takes.
     driver, ordinal

@@ -24,7 +24,7 @@ CLUSTERS = "max_active_clusters_"
 MOST_BLOCKS = 32  # of the largest cluster that anything queries
 _PORTABLE = 8  # blocks of a cluster, on every GPU that has clusters
 
-# By their numbers in the driver's interface, from 1 on. Of two names for one number, the one that is not deprecated.
+# By their numbers in the driver's interface, from 1 on. If a number has two names, the one that is not deprecated.
 _NAMES = """
     max_threads_per_block max_block_dim_x max_block_dim_y max_block_dim_z max_grid_dim_x max_grid_dim_y
     max_grid_dim_z max_shared_memory_per_block total_constant_memory warp_size max_pitch max_registers_per_block

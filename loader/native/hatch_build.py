@@ -37,15 +37,15 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is packed."""
-        wanted = os.environ.get(VARIABLE, "")
-        if wanted == "0":
+        setting = os.environ.get(VARIABLE, "")
+        if setting == "0":
             return
         source = Path(self.root, "native")
         self._scratch = Path(tempfile.mkdtemp(prefix="precast-native-"))
         try:
             compile_callpath(source, self._scratch / NAME)
         except NotCompiled as reason:
-            if wanted == "1":
+            if setting == "1":
                 raise
             self.app.display_warning(f"precast-loader is built without native code: {reason}")
             return

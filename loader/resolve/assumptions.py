@@ -25,8 +25,8 @@ def unmet(artifact: Artifact, machine: Machine) -> str | None:
     wrong = list(_differing(artifact.assumes.needs, machine.query))
     if not wrong:
         return None
-    known = any(here is not None for _, _, here in wrong)
-    return f"{_listed(wrong)}: {_REMEDY if known else _UPDATE}"
+    readable = any(here is not None for _, _, here in wrong)
+    return f"{_listed(wrong)}: {_REMEDY if readable else _UPDATE}"
 
 
 def slower(artifact: Artifact, machine: Machine) -> str:

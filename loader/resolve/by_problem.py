@@ -47,7 +47,7 @@ class ByProblem:
             return _noting(
                 resolution,
                 f"cache {self._cache!r} has no measurement for a problem of {axes} on such a GPU, so the author's"
-                " order decided: measure with 'precast bench', add with 'precast tune'",
+                " order decided: measure with 'precast bench', add with 'precast tune apply'",
             )
         best = self._peers[choice.key]
         rest = tuple(a for a in resolution.accepted if a is not best)

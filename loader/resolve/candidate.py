@@ -152,7 +152,7 @@ def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[o
 
     def bucket(config: Mapping[str, object]) -> tuple[object, ...]:
         values = [(config.get(name, _NOTHING), of_dtype) for name, of_dtype in names]
-        return tuple([_token(*one) if isinstance(one[0], (list, tuple)) else _scalar_token(*one) for one in values])
+        return tuple([_token(*pair) if isinstance(pair[0], (list, tuple)) else _scalar_token(*pair) for pair in values])
 
     return bucket
 

@@ -25,9 +25,9 @@ def refuse(resolution: Resolution) -> NoReturn:
 
 def unknown_op(op: str, caches: tuple[DiscoveredCache, ...]) -> OpNotFound:
     """The error of an op that no cache holds."""
-    known = {name for discovered in caches if discovered.index for name in discovered.index.ops}
+    names = {name for discovered in caches if discovered.index for name in discovered.index.ops}
     looked = "".join(f"\n  {discovered}" for discovered in caches) or "\n  none"
     return OpNotFound(
-        f"no cache holds op {op!r}{suggest(op, known)}\ncaches looked at:{looked}\n"
+        f"no cache holds op {op!r}{suggest(op, names)}\ncaches looked at:{looked}\n"
         f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
     )

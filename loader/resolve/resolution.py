@@ -213,8 +213,8 @@ def target_to_build(resolution: Resolution) -> str:
         return str(machine.target)
     if machine.capability is None:
         return ""
-    known = {r.candidate.artifact.target for r in resolution.rejected}
-    here = sorted((t for t in known if t.runs_on(machine.capability)), key=lambda t: t.rank)
+    targets = {r.candidate.artifact.target for r in resolution.rejected}
+    here = sorted((t for t in targets if t.runs_on(machine.capability)), key=lambda t: t.rank)
     return str(here[0]) if here else own_target(machine.capability)
 
 

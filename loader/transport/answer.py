@@ -41,7 +41,7 @@ class Body:
         self._response, self._patience, self._stop = response, patience, stop
 
     def chunks(self, most: int) -> Iterator[bytes]:
-        """At most ``most`` bytes, as they arrive. A shorter body is no error here: callers check the size."""
+        """At most ``most`` bytes, as they arrive. A shorter body is not an error here: callers check the size."""
         deadline = self._patience.deadline(most)
         while most > 0:
             try:

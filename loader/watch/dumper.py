@@ -55,7 +55,7 @@ class Dumper:
         return cls(folder, limit, max(1, calls), driver)
 
     def write(self, kernel: Kernel, cache: Cache, values: Sequence[Any]) -> None:
-        """Dump a call. A failure is reported once, and the call goes on."""
+        """Dump a call. A failure is reported once, and the call continues."""
         try:
             self._write(kernel, cache, values)
         except GpuFailed as error:

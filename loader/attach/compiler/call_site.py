@@ -20,9 +20,9 @@ def untracked_compile(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Untra
     frame = _caller(sys._getframe(1))
     arguments = [_shown(value) for value in args[1:]]
     arguments += [f"{name}={_shown(value)}" for name, value in kwargs.items()]
-    place, reason = ("?", "its caller is not Python") if frame is None else _judged(frame)
+    function, reason = ("?", "its caller is not Python") if frame is None else _judged(frame)
     return UntrackedCompile(
-        place=place[:LONGEST],
+        place=function[:LONGEST],
         compiled=_name_of(args[0] if args else None)[:LONGEST],
         arguments=f"({', '.join(arguments)})"[:LONGEST],
         reason=reason[:LONGEST],
@@ -61,23 +61,23 @@ def _judged(frame: FrameType) -> tuple[str, str]:
     """The path of a caller, and why no seam tracks what it compiles."""
     module, code = str(frame.f_globals.get("__name__", "?")), frame.f_code
     name = _qualified_name(frame)
-    place = f"{module}:{name}"
+    function = f"{module}:{name}"
     if module == "__main__":
         return (
-            place,
+            function,
             "it is a function of the program itself: move it to a module of a package, and declare a library for it",
         )
     if code.co_name == "<module>":
-        return place, "it compiles while it is imported: move the compilation into a function"
+        return function, "it compiles while it is imported: move the compilation into a function"
     if not _stands_in(frame.f_globals, code):
-        return place, "it is not a function of a module: declare a seam at the function that calls it"
+        return function, "it is not a function of a module: declare a seam at the function that calls it"
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if any(hasattr(frame.f_locals.get(name), "data_ptr") for name in given):
         return (
-            place,
+            function,
             "it takes tensors, which cannot be a key: declare a seam at the function that has its plain values",
         )
-    return place, f"declare Functions({module!r}, ({name!r},))"
+    return function, f"declare Functions({module!r}, ({name!r},))"
 
 
 def _stands_in(names: Mapping[str, Any], code: CodeType) -> bool:

@@ -1,8 +1,8 @@
 """Stand-ins for what host code makes of its tensors and addresses with the DSL, where the DSL is not installed.
 
 A library that compiles without TVM-FFI wraps each argument of a call: ``from_dlpack(x).mark_layout_dynamic()``,
-``make_ptr(dtype, x.data_ptr(), ...)``. Of these, a kernel of a cache needs the tensor and the address. Everything else
-needs the DSL.
+``make_ptr(dtype, x.data_ptr(), ...)``. A kernel of a cache needs the tensor and the address of these. Everything
+else needs the DSL.
 """
 
 from __future__ import annotations

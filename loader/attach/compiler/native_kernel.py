@@ -12,7 +12,7 @@ a number   a number of Python or of the DSL
 a tuple    a tuple, a named tuple, a list or a dataclass of these
 =========  ==============================================================================================
 
-Static arguments (``Constexpr``) are no arguments of the compiled object in either convention.
+Static arguments (``Constexpr``) are not arguments of the compiled object in either convention.
 """
 
 from __future__ import annotations

@@ -65,10 +65,10 @@ class RequestRecord(Immutable, kw_only=True):
     target: str | None = None
     capability: str | None = None
     problem: Mapping[str, int] | None = None
-    found: str | None = None
+    found: str | None = None  # words: allow
     cache: str | None = None
     missing: str | None = None
-    wanted: ManifestEntry | None = None
+    wanted: ManifestEntry | None = None  # words: allow
     count: int = 1
 
     @property

@@ -64,7 +64,7 @@ def dtype_name(value: object) -> str:
     return name
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
+def suggest(word: str, names: Iterable[str], otherwise: str = "") -> str:
     """``; did you mean 'x'?`` with the nearest known word, or else the list of these; then another remedy, if any.
 
     >>> suggest("hiden", ["hidden", "dtype"])
@@ -74,7 +74,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """
     with IMPORT_LOCK:
         import difflib  # only errors need it
-    words = sorted(map(str, known))
+    words = sorted(map(str, names))
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?" + (f" {otherwise[0].upper()}{otherwise[1:]}" if otherwise else "")

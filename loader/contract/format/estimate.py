@@ -47,7 +47,7 @@ class Choice(Immutable):
             text = f"estimated from the nearest measurements; the nearest is {text}"
         if self.gpu is None or self.gpu == self.measured.gpu:
             return text
-        return f"{text}, which is another GPU than this {self.gpu}: measure here with 'precast tune'"
+        return f"{text}, which is another GPU than this {self.gpu}: measure here with 'precast tune measure'"
 
 
 class Estimate:
@@ -79,14 +79,15 @@ class Estimate:
         names = set(self._axes)
         usable = [m for m in table if m.problem.keys() == names and not m.times.keys().isdisjoint(self._order)]
         near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
-        # Of equally near ones the first decides, whatever the order of the table.
+        # The first of equally near ones decides, whatever the order of the table.
         near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))
         self._rows = [_Row(m, _point(m.problem, self._axes), self._order) for m in near]
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
 
-        It is one of those with a time in the nearest row. Of equally near rows, the one with the smallest sizes counts.
+        It is one of those with a time in the nearest row. If several are equally near, the one with the smallest sizes
+        counts.
         """
         if not self._rows:
             return None

@@ -162,7 +162,7 @@ def text(value: object) -> str:
     return value
 
 
-def known(data: Object, names: tuple[str, ...]) -> Object:
+def known(data: Object, names: tuple[str, ...]) -> Object:  # words: allow
     """The object, which may have no keys but these."""
     for name in data:
         if name not in names:

@@ -34,7 +34,7 @@ class Measured(Immutable, kw_only=True):
     tilings: Mapping[str, Tiling] = field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[str, str, bytes]:
+    def place(self) -> tuple[str, str, bytes]:  # words: allow
         """The identity of a measurement: a table holds it at most once, and is sorted by it."""
         return str(self.capability), self.gpu, canonical(dict(self.problem))
 
@@ -116,7 +116,7 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
                 measurements[row.place] = row
         except FormatError as error:
             raise error.within(position).within("tuning") from None
-    return tuple(measurements[place] for place in sorted(measurements))
+    return tuple(measurements[identity] for identity in sorted(measurements))
 
 
 def _rows(table: object) -> list[Measured]:
@@ -157,14 +157,14 @@ def _machine(data: fields.Object) -> tuple[str, Capability]:
     return gpu, fields.parsed(data, "capability", lambda v: parse_capability(fields.text(v)))
 
 
-def _check_axes(tiling: Tiling, problem: Mapping[str, int], place: str) -> None:
+def _check_axes(tiling: Tiling, problem: Mapping[str, int], path: str) -> None:
     if not tiling.cuts(problem):
-        raise FormatError("the tile has an axis that the problem does not have", place)
+        raise FormatError("the tile has an axis that the problem does not have", path)
 
 
 def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
-    """Several tables as one, for the artifacts with these keys. Of two times of the same artifact, problem and GPU the
-    lesser stays, since a disturbance only adds time; so the order of the tables does not matter."""
+    """Several tables as one, for the artifacts with these keys. If two have a time of the same artifact, problem and
+    GPU, the lesser stays, since a disturbance only adds time; so the order of the tables does not matter."""
     rows: dict[tuple[str, str, bytes], Measured] = {}
     for row in (row for table in tables for row in table):
         old = rows[row.place].times if row.place in rows else {}
@@ -173,4 +173,4 @@ def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple
             tilings = {**(rows[row.place].tilings if row.place in rows else {}), **row.tilings}
             times = {**old, **new}
             rows[row.place] = replace(row, times=times, tilings={k: t for k, t in tilings.items() if k in times})
-    return tuple(rows[place] for place in sorted(rows))
+    return tuple(rows[identity] for identity in sorted(rows))

@@ -125,7 +125,7 @@ def _lines(data: bytes) -> Iterator[Recorded | UntrackedCompile]:
 
 
 def merged(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
-    """Keys of several recordings, each once, sorted. Of several calls that make one key, the first by its text is kept.
+    """Keys of several recordings, each once, sorted. If several calls make one key, the first by its text is kept.
 
     >>> one = Recorded(library="quack", compile="quack.softmax:compile", config={"N": 8})
     >>> merged([one, one]) == (one,)

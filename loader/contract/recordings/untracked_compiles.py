@@ -27,7 +27,7 @@ class UntrackedCompile(Immutable, kw_only=True):
     Where a seam tracks it, but it has no key, ``place`` is the seam's, and only ``reason`` is set besides.
     """
 
-    place: str
+    place: str  # words: allow
     compiled: str = ""
     arguments: str = ""
     reason: str
@@ -65,6 +65,6 @@ def _text(value: object) -> str:
     return value
 
 
-def without_key(place: str, reason: str) -> UntrackedCompile:
+def without_key(function: str, reason: str) -> UntrackedCompile:
     """A compilation that a seam tracks, but that no key can hold."""
-    return UntrackedCompile(place=place[:LONGEST], reason=reason[:LONGEST])
+    return UntrackedCompile(place=function[:LONGEST], reason=reason[:LONGEST])

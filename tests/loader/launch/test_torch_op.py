@@ -86,7 +86,7 @@ def test_errors_reach_the_caller(kernel: Kernel) -> None:
 
 
 def test_the_name_of_an_op_is_no_kernel() -> None:
-    with pytest.raises(loader.ConfigError, match=r"'scale' is no kernel: give what loader\.get returned"):
+    with pytest.raises(loader.ConfigError, match=r"'scale' is not a kernel: give what loader\.get returned"):
         loader.torch_op("scale")  # type: ignore[arg-type]
 
 

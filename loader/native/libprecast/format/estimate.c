@@ -105,7 +105,7 @@ static const char *reason_of(struct call *call, const struct row *row, struct te
     put(&builder, " %.*s=%lld", (int)row->table->axes[i].size, row->table->axes[i].data, (long long)row->sizes[i]);
   put(&builder, " on %.*s", (int)measured_on.size, measured_on.data);
   if (gpu->name && !is(measured_on, gpu->name))
-    put(&builder, ", which is another GPU than this one: measure here with 'precast tune'");
+    put(&builder, ", which is another GPU than this one: measure here with 'precast tune measure'");
   return built(&builder);
 }
 

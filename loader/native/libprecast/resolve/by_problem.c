@@ -50,7 +50,7 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
   if (best < 0) {
     put(&resolution->notes,
         "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
-        " order decided: measure with 'precast bench', add with 'precast tune'\n");
+        " order decided: measure with 'precast bench', add with 'precast tune apply'\n");
     return;
   }
   struct candidate chosen = accepted[peers[best]];

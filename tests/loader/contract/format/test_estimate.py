@@ -78,7 +78,7 @@ def test_what_is_said_of_a_choice() -> None:
     choice = choose([row(10.0, 11.0, m=2560)], m=2561)
     assert str(choice) == "estimated from the nearest measurements; the nearest is 11 us at m=2560 on NVIDIA H200"
     other = fastest([row(10.0, 11.0, m=2560)], {"m": 2560}, KEYS, gpu="NVIDIA H100", capability=HOPPER)
-    assert "another GPU than this NVIDIA H100: measure here with 'precast tune'" in str(other)
+    assert "another GPU than this NVIDIA H100: measure here with 'precast tune measure'" in str(other)
 
 
 @given(st.integers(0, 2**40), st.integers(1, 2**20), st.integers(1, 10_000))
